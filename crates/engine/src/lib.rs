@@ -1,0 +1,1 @@
+//! What Cosmos DB does: accounts, containers, partitions, transactions, queries.

@@ -1,0 +1,1 @@
+//! What Cosmos DB says: the HTTP protocol that the official SDKs speak.

@@ -1,0 +1,1 @@
+//! Immutable segments over (path, value): the index of one partition.

@@ -1,0 +1,1 @@
+//! The nouns of the database: values, names, policies, limits and errors. No I/O.

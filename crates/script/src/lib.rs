@@ -1,0 +1,1 @@
+//! JavaScript in a box with time and memory limits.

@@ -1,0 +1,1 @@
+//! Cosmos SQL: text to plan, and expressions over values.

@@ -1,0 +1,1 @@
+//! An ordered byte map with snapshots and atomic batches behind one trait.

@@ -1,0 +1,2 @@
+//! Every chore of the repository as Rust code.
+fn main() {}
