@@ -1,0 +1,277 @@
+//! Reading and writing JSON text.
+//!
+//! One pass does everything a write needs: the text is checked (syntax with line and column, depth,
+//! duplicate names, UTF-8, numbers within a double's range), copied without insignificant
+//! whitespace but with its numbers exactly as written, and handed back as a [`Value`]. The tokens
+//! come from `jiter`; what it does not check is checked here.
+
+use crate::limits::NESTING_MAX;
+use crate::number::Number;
+use crate::value::{Object, Value};
+use jiter::{Jiter, JiterError, Peek};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a text is not acceptable JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// What is wrong, in words.
+    pub message: String,
+    /// Line of the offending character, from 1.
+    pub line: usize,
+    /// Column of the offending character, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at line {} column {}", self.message, self.line, self.column)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Reads one JSON value; anything but whitespace behind it is an error.
+pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    Reader { tokens: Jiter::new(text), compact: None }.document()
+}
+
+/// Reads one JSON value and appends its compact text to `out`: whitespace between tokens is gone,
+/// numbers and strings are as they were written.
+pub fn parse_compact(text: &[u8], out: &mut Vec<u8>) -> Result<Value, JsonError> {
+    out.reserve(text.len());
+    Reader { tokens: Jiter::new(text), compact: Some(out) }.document()
+}
+
+struct Reader<'j, 'o> {
+    tokens: Jiter<'j>,
+    compact: Option<&'o mut Vec<u8>>,
+}
+
+impl Reader<'_, '_> {
+    fn document(mut self) -> Result<Value, JsonError> {
+        let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
+        let value = self.value(peek, 0)?;
+        self.tokens.finish().map_err(|error| self.syntax(&error))?;
+        Ok(value)
+    }
+
+    fn value(&mut self, peek: Peek, depth: usize) -> Result<Value, JsonError> {
+        if depth >= NESTING_MAX {
+            return Err(self.refusal(format!("nesting is deeper than {NESTING_MAX} levels")));
+        }
+        match peek {
+            Peek::Null => self.tokens.known_null().map_err(|error| self.syntax(&error)).map(|()| {
+                self.copy(b"null");
+                Value::Null
+            }),
+            Peek::True | Peek::False => {
+                let bool = self.tokens.known_bool(peek).map_err(|error| self.syntax(&error))?;
+                self.copy(if bool { b"true" } else { b"false" });
+                Ok(Value::Bool(bool))
+            }
+            Peek::String => self.string(),
+            Peek::Array => self.array(depth),
+            Peek::Object => self.object(depth),
+            _ => self.number(peek),
+        }
+    }
+
+    fn number(&mut self, peek: Peek) -> Result<Value, JsonError> {
+        let text = match self.tokens.known_number_bytes(peek) {
+            Ok(text) => std::str::from_utf8(text).map(str::to_owned),
+            Err(error) => return Err(self.syntax(&error)),
+        };
+        let text = text.map_err(|_| self.refusal("a number is not text".to_owned()))?;
+        let number = read_number(&text)
+            .ok_or_else(|| self.refusal(format!("'{text}' is not a number a double can hold")))?;
+        self.copy(text.as_bytes());
+        Ok(Value::Number(number))
+    }
+
+    fn string(&mut self) -> Result<Value, JsonError> {
+        let text: Arc<str> = match self.tokens.known_str() {
+            Ok(text) => text.into(),
+            Err(error) => return Err(self.syntax(&error)),
+        };
+        if let Some(out) = &mut self.compact {
+            write_string(&text, out);
+        }
+        Ok(Value::String(text))
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Value, JsonError> {
+        self.copy(b"[");
+        let mut elements = Vec::new();
+        let mut next = self.tokens.known_array().map_err(|error| self.syntax(&error))?;
+        while let Some(peek) = next {
+            if !elements.is_empty() {
+                self.copy(b",");
+            }
+            elements.push(self.value(peek, depth + 1)?);
+            next = self.tokens.array_step().map_err(|error| self.syntax(&error))?;
+        }
+        self.copy(b"]");
+        Ok(Value::array(elements))
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value, JsonError> {
+        self.copy(b"{");
+        let mut members: Vec<(Arc<str>, Value)> = Vec::new();
+        let mut next = self.first_name()?;
+        while let Some(name) = next {
+            if !members.is_empty() {
+                self.copy(b",");
+            }
+            if let Some(out) = &mut self.compact {
+                write_string(&name, out);
+                out.push(b':');
+            }
+            let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
+            let value = self.value(peek, depth + 1)?;
+            members.push((name, value));
+            next = self.next_name()?;
+        }
+        self.copy(b"}");
+        self.refuse_duplicates(&members)?;
+        Ok(Value::object(Object::from_unique(members)))
+    }
+
+    fn first_name(&mut self) -> Result<Option<Arc<str>>, JsonError> {
+        match self.tokens.known_object() {
+            Ok(name) => Ok(name.map(Arc::from)),
+            Err(error) => Err(self.syntax(&error)),
+        }
+    }
+
+    fn next_name(&mut self) -> Result<Option<Arc<str>>, JsonError> {
+        match self.tokens.next_key() {
+            Ok(name) => Ok(name.map(Arc::from)),
+            Err(error) => Err(self.syntax(&error)),
+        }
+    }
+
+    fn refuse_duplicates(&self, members: &[(Arc<str>, Value)]) -> Result<(), JsonError> {
+        // Small objects are compared pairwise; large ones through a sort, so that a hostile body
+        // with 100,000 members does not cost 10^10 comparisons.
+        let duplicate = if members.len() <= 16 {
+            let seen_before = |at: usize| members[..at].iter().any(|seen| seen.0 == members[at].0);
+            (1..members.len()).find(|&at| seen_before(at)).map(|at| members[at].0.clone())
+        } else {
+            let mut names: Vec<_> = members.iter().map(|(name, _)| name).collect();
+            names.sort_unstable();
+            names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
+        };
+        match duplicate {
+            Some(name) => Err(self.refusal(format!("the property '{name}' is there twice"))),
+            None => Ok(()),
+        }
+    }
+
+    fn copy(&mut self, bytes: &[u8]) {
+        if let Some(out) = &mut self.compact {
+            out.extend_from_slice(bytes);
+        }
+    }
+
+    fn syntax(&self, error: &JiterError) -> JsonError {
+        let position = self.tokens.error_position(error.index);
+        JsonError {
+            message: error.error_type.to_string(),
+            line: position.line,
+            column: position.column,
+        }
+    }
+
+    fn refusal(&self, message: String) -> JsonError {
+        let position = self.tokens.current_position();
+        JsonError { message, line: position.line, column: position.column }
+    }
+}
+
+/// Reads a JSON number; `None` when a double cannot hold it.
+pub fn read_number(text: &str) -> Option<Number> {
+    if let Ok(int) = text.parse::<i64>() {
+        // "-0" is a double; as an integer its sign would be lost.
+        return Some(if int == 0 && text.starts_with('-') {
+            Number::Float(-0.0)
+        } else {
+            Number::Int(int)
+        });
+    }
+    text.parse::<f64>().ok().filter(|float| float.is_finite()).map(Number::Float)
+}
+
+/// Appends a quoted, escaped JSON string.
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            _ => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compact(text: &str) -> Result<String, JsonError> {
+        let mut out = Vec::new();
+        parse_compact(text.as_bytes(), &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn whitespace_goes_and_numbers_stay_as_written() {
+        let text = " { \"a\" : [ 1.0 , 1e2, -0 ] ,\n \"b\\u00e9\" : \"x\\/y\\n\" } ";
+        assert_eq!(compact(text).unwrap(), r#"{"a":[1.0,1e2,-0],"bé":"x/y\n"}"#);
+    }
+
+    #[test]
+    fn errors_say_line_and_column() {
+        let error = compact("{\"a\": 1,\n \"b\" 2}").unwrap_err();
+        assert_eq!((error.line, error.column), (2, 6), "{error}");
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let deep = format!("{}{}", "[".repeat(129), "]".repeat(129));
+        let fits = format!("{}{}", "[".repeat(128), "]".repeat(128));
+        assert!(compact(&fits).is_ok());
+        for text in
+            [r#"{"a":1,"a":2}"#, "1e400", &deep, "{} x", "", "{'a':1}", "[1,]", "nul", "NaN"]
+        {
+            assert!(compact(text).is_err(), "{text} was accepted");
+        }
+        assert!(parse(b"\"\xff\"").is_err());
+        assert!(parse(b"\"\\ud800\"").is_err());
+    }
+
+    #[test]
+    fn many_members_with_a_duplicate_are_refused() {
+        let members: Vec<_> = (0..100).map(|n| format!("\"m{}\":{n}", n % 99)).collect();
+        assert!(compact(&format!("{{{}}}", members.join(","))).is_err());
+    }
+}
