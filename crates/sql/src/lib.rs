@@ -1,1 +1,3 @@
 //! Cosmos SQL: text to plan, and expressions over values.
+
+pub mod functions;

@@ -1,0 +1,168 @@
+//! The built-in functions of the query language, one file per family.
+//!
+//! Every function is a row of a table: its name, how many arguments it takes, and plain code from
+//! values to a value. A wrong type is never an error; the answer is then `undefined`. Each function
+//! is bounded in time and in the size of what it returns by a limit with a name.
+//!
+//! Not here, because they need more than values: aggregates, `DOCUMENTID`, `FULLTEXTSCORE` and
+//! `RRF` (which are legal only inside `ORDER BY RANK`), user functions, and `LIKE`.
+
+pub mod array;
+pub mod conditional;
+pub mod convert;
+pub mod date_time;
+pub mod full_text;
+pub mod integer;
+pub mod math;
+pub mod set;
+pub mod spatial;
+pub mod string;
+pub mod types;
+pub mod vector;
+
+#[cfg(test)]
+mod tests;
+
+use armilla_model::Value;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+pub use vector::{DistanceFunction, VectorSetting};
+
+/// Longest string a function returns, in bytes; a longer one is undefined. It is the size of a page.
+pub const STRING_RESULT_MAX: usize = armilla_model::limits::PAGE_SIZE_MAX;
+/// Longest array a function returns, in elements; a longer one is undefined.
+pub const ARRAY_RESULT_MAX: usize = 1 << 20;
+/// Longest name of a function; a longer name is unknown.
+const NAME_LENGTH_MAX: usize = 32;
+
+/// One built-in function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// The name in upper case.
+    pub name: &'static str,
+    /// Fewest arguments.
+    pub arguments_min: usize,
+    /// Most arguments; `usize::MAX` when any number is fine.
+    pub arguments_max: usize,
+    /// True when it must run although an argument is undefined. All others are undefined then, and
+    /// the caller need not run them.
+    pub sees_undefined: bool,
+    /// The code. The caller has checked the number of arguments.
+    pub call: fn(&mut Context<'_>, &[Value]) -> Value,
+}
+
+/// What functions may know beside their arguments.
+pub struct Context<'a> {
+    /// The time now, in 100 ns since 1970; asked for anew by every call.
+    pub now_ticks: &'a dyn Fn() -> i64,
+    /// The time of the query, in 100 ns since 1970: one value per partition and query.
+    pub now_static_ticks: i64,
+    /// A new number in [0, 1).
+    pub random: &'a mut dyn FnMut() -> f64,
+    /// True for containers of planar geometry; otherwise shapes lie on the WGS-84 ellipsoid.
+    pub geometry: bool,
+    /// The container's vector policy.
+    pub vectors: &'a [VectorSetting],
+}
+
+/// Finds a function by its name in any letter case.
+pub fn lookup(name: &str) -> Option<&'static Function> {
+    let mut upper = [0; NAME_LENGTH_MAX];
+    let upper = upper.get_mut(..name.len())?;
+    upper.copy_from_slice(name.as_bytes());
+    upper.make_ascii_uppercase();
+    TABLE.get(&*upper).copied()
+}
+
+/// All functions, family by family.
+pub fn all() -> impl Iterator<Item = &'static Function> {
+    FAMILIES.iter().copied().flatten()
+}
+
+static FAMILIES: [&[Function]; 12] = [
+    math::FUNCTIONS,
+    integer::FUNCTIONS,
+    types::FUNCTIONS,
+    string::FUNCTIONS,
+    convert::FUNCTIONS,
+    array::FUNCTIONS,
+    set::FUNCTIONS,
+    conditional::FUNCTIONS,
+    date_time::FUNCTIONS,
+    spatial::FUNCTIONS,
+    vector::FUNCTIONS,
+    full_text::FUNCTIONS,
+];
+
+static TABLE: LazyLock<HashMap<&'static [u8], &'static Function>> =
+    LazyLock::new(|| all().map(|function| (function.name.as_bytes(), function)).collect());
+
+type Call = fn(&mut Context<'_>, &[Value]) -> Value;
+
+impl Function {
+    /// Calls the function, or answers undefined at once when an argument is undefined and it does
+    /// not care to see that.
+    pub fn run(&self, context: &mut Context<'_>, arguments: &[Value]) -> Value {
+        if !self.sees_undefined && arguments.iter().any(Value::is_undefined) {
+            return Value::Undefined;
+        }
+        (self.call)(context, arguments)
+    }
+
+    const fn exact(name: &'static str, arguments: usize, call: Call) -> Self {
+        Self::between(name, arguments, arguments, call)
+    }
+
+    const fn between(name: &'static str, min: usize, max: usize, call: Call) -> Self {
+        Self { name, arguments_min: min, arguments_max: max, sees_undefined: false, call }
+    }
+
+    const fn variadic(name: &'static str, min: usize, call: Call) -> Self {
+        Self::between(name, min, usize::MAX, call)
+    }
+
+    const fn seeing_undefined(self) -> Self {
+        Self { sees_undefined: true, ..self }
+    }
+}
+
+// Functions are written with `?` over what does not fit; nothing found is undefined.
+fn defined<T: Into<Value>>(result: Option<T>) -> Value {
+    result.map_or(Value::Undefined, Into::into)
+}
+
+fn text(arguments: &[Value], at: usize) -> Option<&str> {
+    arguments.get(at)?.as_str()
+}
+
+fn elements(arguments: &[Value], at: usize) -> Option<&[Value]> {
+    arguments.get(at)?.as_array()
+}
+
+// An optional argument: absent gives the default, present but of another type gives nothing.
+fn optional<'v, T>(
+    arguments: &'v [Value],
+    at: usize,
+    default: T,
+    read: impl FnOnce(&'v Value) -> Option<T>,
+) -> Option<T> {
+    arguments.get(at).map_or(Some(default), read)
+}
+
+// OR and AND over answers of which some are unknown.
+fn any_of(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut unknown = false;
+    for answer in answers {
+        match answer {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => unknown = true,
+        }
+    }
+    (!unknown).then_some(false)
+}
+
+fn all_of(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    any_of(answers.map(|answer| answer.map(|yes| !yes))).map(|no| !no)
+}
