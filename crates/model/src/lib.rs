@@ -11,6 +11,7 @@ pub mod json;
 pub mod limits;
 pub mod lsn;
 pub mod number;
+pub mod ordered;
 pub mod partition_key;
 pub mod path;
 pub mod policy;

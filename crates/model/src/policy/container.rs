@@ -1,0 +1,298 @@
+//! A container's whole definition.
+
+use super::indexing::IndexingPolicy;
+use super::search::{self, FullTextPath, VectorEmbedding};
+use super::{list, refuse, text};
+use crate::error::Result;
+use crate::limits::{COMPUTED_PROPERTIES_MAX, UNIQUE_KEY_PATHS_MAX, UNIQUE_KEYS_MAX};
+use crate::partition_key::{Definition, Hashing};
+use crate::path::Path;
+use crate::value::{Object, Value};
+
+/// A property that is computed from the item by a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputedProperty {
+    /// Its name.
+    pub name: String,
+    /// `SELECT VALUE … FROM c`.
+    pub query: String,
+}
+
+/// Everything a container's definition says, typed, and as clients read it back.
+#[derive(Clone, Debug)]
+pub struct ContainerPolicy {
+    /// Where the partition key is and how it is hashed.
+    pub partition_key: Definition,
+    /// What is indexed.
+    pub indexing: IndexingPolicy,
+    /// Unique keys: each a list of paths.
+    pub unique_keys: Vec<Vec<Path>>,
+    /// Time to live in seconds; `-1` switches it on without a default; `None` is off.
+    pub default_ttl: Option<i32>,
+    /// Computed properties.
+    pub computed: Vec<ComputedProperty>,
+    /// Planar geometry instead of the globe.
+    pub geometry: bool,
+    /// Minutes for which every version is kept; 0 is off.
+    pub retention_minutes: u32,
+    /// Vector properties.
+    pub vectors: Vec<VectorEmbedding>,
+    /// Text properties.
+    pub full_text: Vec<FullTextPath>,
+    /// The definition with every default filled in, without `id` and system properties.
+    pub definition: Object,
+}
+
+/// Members that the server writes and ignores on the way in.
+const SYSTEM: [&str; 10] = [
+    "_rid",
+    "_ts",
+    "_self",
+    "_etag",
+    "_docs",
+    "_sprocs",
+    "_triggers",
+    "_udfs",
+    "_conflicts",
+    "statistics",
+];
+
+impl ContainerPolicy {
+    /// Reads a definition and fills in its defaults.
+    pub fn parse(body: &Value) -> Result<Self> {
+        let Some(members) = body.as_object() else {
+            return refuse("The definition of a container must be a JSON object.");
+        };
+        let (partition_key, partition_key_echo) = partition_key(body.get("partitionKey"))?;
+        let (indexing, indexing_echo) = IndexingPolicy::parse(body.get("indexingPolicy"))?;
+        let default_ttl = default_ttl(body.get("defaultTtl"))?;
+        if default_ttl.is_some() && !indexing.enabled {
+            return refuse("'defaultTtl' needs an index: the indexing mode may not be 'none'.");
+        }
+        let vectors = search::vectors(body.get("vectorEmbeddingPolicy"))?;
+        let full_text = search::full_text(body.get("fullTextPolicy"))?;
+        search::check_indexes(&indexing_echo, &vectors, &full_text)?;
+        let geometry = geometry(body.get("geospatialConfig"))?;
+        let mut definition = Object::new();
+        definition.insert("indexingPolicy", indexing_echo);
+        definition.insert("partitionKey", partition_key_echo);
+        definition.insert("conflictResolutionPolicy", conflict_resolution(body)?);
+        definition.insert(
+            "geospatialConfig",
+            one_member("type", if geometry { "Geometry".into() } else { "Geography".into() }),
+        );
+        for (name, value) in members.iter() {
+            let known = definition.contains(name) || &**name == "id" || SYSTEM.contains(&&**name);
+            if !known && !matches!(value, Value::Null) {
+                definition.insert(name.clone(), value.clone());
+            }
+        }
+        Ok(Self {
+            unique_keys: unique_keys(body.get("uniqueKeyPolicy"), &partition_key)?,
+            computed: computed(body)?,
+            retention_minutes: retention(body.get("changeFeedPolicy"))?,
+            partition_key,
+            indexing,
+            default_ttl,
+            geometry,
+            vectors,
+            full_text,
+            definition,
+        })
+    }
+
+    /// Checks that `next` changes only what may change.
+    pub fn check_replacement(&self, next: &Self) -> Result<()> {
+        let fixed = ["partitionKey", "uniqueKeyPolicy", "conflictResolutionPolicy"];
+        for name in fixed {
+            let given = next.definition.get(name);
+            if given.is_some() && given != self.definition.get(name) {
+                return refuse(format!("'{name}' cannot be changed once the container exists."));
+            }
+        }
+        let kept = |vector: &VectorEmbedding| next.vectors.contains(vector);
+        if !self.vectors.iter().all(kept) {
+            return refuse(
+                "The paths in existing embeddings cannot be modified in Vector Embedding Policy. Paths can only be added.",
+            );
+        }
+        Ok(())
+    }
+}
+
+fn one_member(name: &str, value: Value) -> Value {
+    Value::object(Object::from_unique(vec![(name.into(), value)]))
+}
+
+fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
+    let Some(value) = value.filter(|value| value.as_object().is_some()) else {
+        return refuse("'partitionKey' is missing: a container needs a partition key definition.");
+    };
+    let kind = match value.get("kind") {
+        None | Some(Value::Null) => "Hash",
+        Some(_) => text(value, "kind")?,
+    };
+    let version = match value.get("version") {
+        None | Some(Value::Null) => 2,
+        Some(version) => version.as_i64().unwrap_or(0),
+    };
+    let hashing = match (kind, version) {
+        ("Hash", 1) => Hashing::V1,
+        ("Hash", 2) => Hashing::V2,
+        ("MultiHash", 2) => Hashing::MultiHash,
+        ("MultiHash", _) => return refuse("A MultiHash partition key must have version 2."),
+        ("Hash", _) => return refuse("The partition key version must be 1 or 2."),
+        _ => {
+            return refuse(format!(
+                "The partition key kind '{kind}' is not one of Hash, MultiHash."
+            ));
+        }
+    };
+    let written = list(value, "paths")?;
+    let path = |path: &Value| match path.as_str() {
+        Some(text) => Path::parse(text),
+        None => refuse(format!("A partition key path must be a string, and is {path}.")),
+    };
+    let definition =
+        Definition { paths: written.iter().map(path).collect::<Result<_>>()?, hashing };
+    definition.check()?;
+    let mut echo = Object::new();
+    echo.insert("paths", Value::array(written.to_vec()));
+    echo.insert("kind", kind.into());
+    echo.insert("version", version.into());
+    Ok((definition, Value::object(echo)))
+}
+
+fn default_ttl(value: Option<&Value>) -> Result<Option<i32>> {
+    let Some(value) = value.filter(|value| !matches!(value, Value::Null)) else { return Ok(None) };
+    match value.as_i64().and_then(|seconds| i32::try_from(seconds).ok()) {
+        Some(seconds) if seconds == -1 || seconds > 0 => Ok(Some(seconds)),
+        _ => refuse(format!(
+            "The value {value} specified for 'defaultTtl' is invalid: use -1 or a number of seconds from 1 to 2147483647."
+        )),
+    }
+}
+
+fn unique_keys(value: Option<&Value>, partition_key: &Definition) -> Result<Vec<Vec<Path>>> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let keys = list(value, "uniqueKeys")?;
+    if keys.len() > UNIQUE_KEYS_MAX {
+        return refuse(format!("At most {UNIQUE_KEYS_MAX} unique keys are allowed."));
+    }
+    let key = |key: &Value| {
+        let paths = list(key, "paths")?;
+        if paths.is_empty() || paths.len() > UNIQUE_KEY_PATHS_MAX {
+            return refuse(format!("A unique key has 1 to {UNIQUE_KEY_PATHS_MAX} paths."));
+        }
+        let path = |path: &Value| {
+            let path = Path::parse(path.as_str().unwrap_or_default())?;
+            if partition_key.paths.contains(&path) {
+                return refuse(format!("The unique key path '{path}' is the partition key."));
+            }
+            Ok(path)
+        };
+        paths.iter().map(path).collect()
+    };
+    keys.iter().map(key).collect()
+}
+
+fn conflict_resolution(body: &Value) -> Result<Value> {
+    let given = body.get("conflictResolutionPolicy");
+    let field = |name: &str| given.and_then(|given| given.get(name)).and_then(Value::as_str);
+    let mode = match field("mode").unwrap_or("LastWriterWins") {
+        mode if mode.eq_ignore_ascii_case("LastWriterWins") => "LastWriterWins",
+        mode if mode.eq_ignore_ascii_case("Custom") => "Custom",
+        mode => return refuse(format!("The conflict resolution mode '{mode}' is not known.")),
+    };
+    let path = field("conflictResolutionPath").filter(|path| !path.is_empty());
+    let path = path.unwrap_or(if mode == "Custom" { "" } else { "/_ts" });
+    let mut policy = Object::new();
+    policy.insert("mode", mode.into());
+    policy.insert("conflictResolutionPath", path.into());
+    let procedure = field("conflictResolutionProcedure").unwrap_or_default();
+    policy.insert("conflictResolutionProcedure", procedure.into());
+    Ok(Value::object(policy))
+}
+
+fn geometry(value: Option<&Value>) -> Result<bool> {
+    match value.and_then(|value| value.get("type")).map(|kind| kind.as_str()) {
+        None | Some(Some("Geography")) => Ok(false),
+        Some(Some("Geometry")) => Ok(true),
+        Some(_) => refuse("'geospatialConfig.type' must be 'Geography' or 'Geometry'."),
+    }
+}
+
+fn computed(body: &Value) -> Result<Vec<ComputedProperty>> {
+    let properties = list(body, "computedProperties")?;
+    if properties.len() > COMPUTED_PROPERTIES_MAX {
+        return refuse(format!(
+            "At most {COMPUTED_PROPERTIES_MAX} computed properties are allowed."
+        ));
+    }
+    let property = |property: &Value| {
+        let name = text(property, "name")?;
+        let reserved = ["id", "_rid", "_ts", "_self", "_etag", "_attachments", "_lsn", "ttl"];
+        if name.is_empty() || reserved.contains(&name) {
+            return refuse(format!("A computed property may not be called '{name}'."));
+        }
+        Ok(ComputedProperty { name: name.to_owned(), query: text(property, "query")?.to_owned() })
+    };
+    properties.iter().map(property).collect()
+}
+
+fn retention(value: Option<&Value>) -> Result<u32> {
+    let Some(minutes) = value.and_then(|value| value.get("retentionDuration")) else {
+        return Ok(0);
+    };
+    match minutes.as_i64().and_then(|minutes| u32::try_from(minutes).ok()) {
+        Some(minutes) => Ok(minutes),
+        None => {
+            refuse("'changeFeedPolicy.retentionDuration' must be a number of minutes, 0 or more.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ContainerPolicy> {
+        ContainerPolicy::parse(&crate::json::parse(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn defaults_are_filled_in_and_unknown_members_kept() {
+        let policy =
+            parse(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"newer":1,"_rid":"x"}"#).unwrap();
+        let echo = policy.definition;
+        assert_eq!(
+            echo.get("partitionKey").unwrap().to_json(),
+            r#"{"paths":["/pk"],"kind":"Hash","version":2}"#
+        );
+        assert_eq!(echo.get("newer"), Some(&Value::from(1)));
+        assert!(!echo.contains("_rid") && !echo.contains("id") && !echo.contains("defaultTtl"));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for text in [
+            r#"{"id":"c"}"#,
+            r#"{"partitionKey":{"paths":["/a","/b"]}}"#,
+            r#"{"partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":1}}"#,
+            r#"{"partitionKey":{"paths":["/a"],"kind":"Range"}}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"defaultTtl":0}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"indexingPolicy":{"indexingMode":"none"},"defaultTtl":5}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}}"#,
+        ] {
+            assert!(parse(text).is_err(), "{text} was accepted");
+        }
+    }
+
+    #[test]
+    fn the_partition_key_stays() {
+        let before = parse(r#"{"partitionKey":{"paths":["/a"]}}"#).unwrap();
+        let after = parse(r#"{"partitionKey":{"paths":["/b"]}}"#).unwrap();
+        assert!(before.check_replacement(&before.clone()).is_ok());
+        assert!(before.check_replacement(&after).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Vector and full-text policies.
+
+use super::{list, refuse, text};
+use crate::error::Result;
+use crate::path::Path;
+use crate::value::Value;
+
+/// A vector property.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorEmbedding {
+    /// Where the vector is.
+    pub path: Path,
+    /// `cosine`, `dotproduct` or `euclidean`.
+    pub distance_function: String,
+    /// `float32`, `float16`, `int8` or `uint8`.
+    pub data_type: String,
+    /// Length of the vector.
+    pub dimensions: usize,
+}
+
+/// A property that is searched as text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FullTextPath {
+    /// Where the text is.
+    pub path: Path,
+    /// Its language, like `en-US`.
+    pub language: String,
+}
+
+/// Most dimensions of a vector.
+const DIMENSIONS_MAX: i64 = 4096;
+/// Most dimensions of a vector in a `flat` index.
+const DIMENSIONS_FLAT_MAX: usize = 505;
+
+/// Reads `vectorEmbeddingPolicy`.
+pub(super) fn vectors(policy: Option<&Value>) -> Result<Vec<VectorEmbedding>> {
+    let Some(policy) = policy else { return Ok(Vec::new()) };
+    list(policy, "vectorEmbeddings")?.iter().map(vector).collect()
+}
+
+fn vector(entry: &Value) -> Result<VectorEmbedding> {
+    let distance_function = text(entry, "distanceFunction")?.to_ascii_lowercase();
+    if !matches!(distance_function.as_str(), "cosine" | "dotproduct" | "euclidean") {
+        return refuse(format!(
+            "The distance function '{distance_function}' is not one of cosine, dotproduct, euclidean."
+        ));
+    }
+    let data_type = text(entry, "dataType")?.to_ascii_lowercase();
+    if !matches!(data_type.as_str(), "float32" | "float16" | "int8" | "uint8") {
+        return refuse(format!(
+            "The vector data type '{data_type}' is not one of float32, float16, int8, uint8."
+        ));
+    }
+    let dimensions = entry.get("dimensions").and_then(Value::as_i64).unwrap_or(0);
+    if !(1..=DIMENSIONS_MAX).contains(&dimensions) {
+        return refuse(format!("'dimensions' must be between 1 and {DIMENSIONS_MAX}."));
+    }
+    let path = Path::parse(text(entry, "path")?)?;
+    Ok(VectorEmbedding { path, distance_function, data_type, dimensions: dimensions as usize })
+}
+
+/// Reads `fullTextPolicy`.
+pub(super) fn full_text(policy: Option<&Value>) -> Result<Vec<FullTextPath>> {
+    let Some(policy) = policy else { return Ok(Vec::new()) };
+    let default = policy.get("defaultLanguage").and_then(Value::as_str).unwrap_or("en-US");
+    supported_language(default)?;
+    let path = |entry: &Value| {
+        let language = entry.get("language").and_then(Value::as_str).unwrap_or(default);
+        supported_language(language)?;
+        Ok(FullTextPath { path: Path::parse(text(entry, "path")?)?, language: language.to_owned() })
+    };
+    list(policy, "fullTextPaths")?.iter().map(path).collect()
+}
+
+fn supported_language(language: &str) -> Result<()> {
+    const LANGUAGES: [&str; 7] = ["en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-BR", "pt-PT"];
+    if LANGUAGES.contains(&language) {
+        return Ok(());
+    }
+    refuse(format!(
+        "The Full Text Policy contains an unsupported language '{language}'. Supported languages are: {}.",
+        LANGUAGES.join(", ")
+    ))
+}
+
+/// Every index over vectors or text needs its path in the policy beside it.
+pub(super) fn check_indexes(
+    indexing: &Value,
+    vectors: &[VectorEmbedding],
+    full_text: &[FullTextPath],
+) -> Result<()> {
+    for index in list(indexing, "vectorIndexes")? {
+        let path = Path::parse(text(index, "path")?)?;
+        let Some(vector) = vectors.iter().find(|vector| vector.path == path) else {
+            return refuse(format!(
+                "The vector index on '{path}' needs that path in the vector embedding policy."
+            ));
+        };
+        let kind = text(index, "type")?;
+        match kind.to_ascii_lowercase().as_str() {
+            "flat" if vector.dimensions > DIMENSIONS_FLAT_MAX => {
+                return refuse(format!(
+                    "A flat vector index takes at most {DIMENSIONS_FLAT_MAX} dimensions."
+                ));
+            }
+            "flat" | "quantizedflat" | "diskann" => {}
+            _ => {
+                return refuse(format!(
+                    "The vector index type '{kind}' is not one of flat, quantizedFlat, diskANN."
+                ));
+            }
+        }
+    }
+    for index in list(indexing, "fullTextIndexes")? {
+        let path = Path::parse(text(index, "path")?)?;
+        if !full_text.iter().any(|text| text.path == path) {
+            return refuse(format!(
+                "The full-text index on '{path}' needs that path in the full text policy."
+            ));
+        }
+    }
+    Ok(())
+}
