@@ -1,0 +1,290 @@
+//! The embedded store: fjall's log-structured trees in a folder.
+//!
+//! The folder holds:
+//!
+//! ```text
+//!   lock      one process at a time
+//!   format    the version of everything in the folder, checked before anything is read
+//!   engine/   fjall's own files: journals, and one tree of sorted files per keyspace
+//! ```
+//!
+//! A commit writes the whole batch to the journal, syncs it, and only then shows it to readers.
+//! What is in the journal but not yet in sorted files is replayed at start; journals are bounded
+//! ([`EmbeddedOptions::journal_bytes_max`]) and emptied by a clean stop, so starts stay quick.
+//!
+//! Values leave the engine as [`Bytes`] that share the memory of the engine's block cache.
+
+mod folder;
+mod options;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fjall::{AbstractTree, Database, Guard, PersistMode, Readable};
+use parking_lot::{Mutex, RwLock};
+
+use crate::disk::FolderLock;
+use crate::{
+    Batch, Direction, Durability, KeyRange, Keyspace, Snapshot, Store, StoreError, StoreStats,
+};
+
+pub use folder::FORMAT_VERSION;
+pub use options::EmbeddedOptions;
+
+/// How long a clean stop waits for write buffers to reach sorted files. Beyond it the journal
+/// simply stays as it is, and the next start replays it.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How often a clean stop looks whether the write buffers are gone.
+const FLUSH_WAIT_STEP: Duration = Duration::from_millis(2);
+
+/// A [`Store`] in a folder.
+pub struct EmbeddedStore {
+    trees: Arc<Trees>,
+    engine: RwLock<Engine>,
+    /// Held for a whole commit, so that conditions and changes see one state.
+    writer: Mutex<()>,
+    path: PathBuf,
+}
+
+/// What a snapshot needs to stay readable, also after the store was closed.
+struct Trees {
+    keyspaces: [fjall::Keyspace; Keyspace::ALL.len()],
+    _lock: FolderLock,
+}
+
+enum Engine {
+    Open(Database),
+    Closed(fjall::Snapshot),
+}
+
+impl EmbeddedStore {
+    /// Opens the store in this folder, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Locked`] when another process has it open, [`StoreError::FormatVersion`] when
+    /// another version wrote it, otherwise what the disk or the engine says.
+    pub fn open(path: impl Into<PathBuf>, options: &EmbeddedOptions) -> Result<Self, StoreError> {
+        let path = path.into();
+        let lock = FolderLock::acquire(&path)?;
+        folder::check_format(&path)?;
+        let engine_path = folder::engine_path(&path);
+        let fail = |error| translate(&engine_path, error);
+        let database = options.database(&engine_path).open().map_err(fail)?;
+        let open =
+            |keyspace: Keyspace| database.keyspace(keyspace.name(), || options.keyspace(keyspace));
+        let [a, b, c, d, e, f, g] = Keyspace::ALL.map(open);
+        let keyspaces = (|| Ok([a?, b?, c?, d?, e?, f?, g?]))().map_err(fail)?;
+        Ok(Self {
+            trees: Arc::new(Trees { keyspaces, _lock: lock }),
+            engine: RwLock::new(Engine::Open(database)),
+            writer: Mutex::new(()),
+            path,
+        })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves every write buffer into sorted files and waits until that is done, so that a start
+    /// has nothing to replay; false when it took too long.
+    ///
+    /// # Errors
+    ///
+    /// When the engine refuses.
+    pub fn flush(&self) -> Result<bool, StoreError> {
+        for keyspace in &self.trees.keyspaces {
+            keyspace.rotate_memtable().map_err(|error| self.fail(error))?;
+        }
+        let mut waited = Duration::ZERO;
+        while !self.trees.all_flushed() {
+            if waited >= FLUSH_WAIT_MAX {
+                return Ok(false);
+            }
+            thread::sleep(FLUSH_WAIT_STEP);
+            waited += FLUSH_WAIT_STEP;
+        }
+        Ok(true)
+    }
+
+    fn write(
+        &self,
+        database: &Database,
+        batch: Batch,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let mode = match durability {
+            Durability::Synced => PersistMode::SyncData,
+            Durability::Relaxed => PersistMode::Buffer,
+        };
+        let writes = fjall::OwnedWriteBatch::with_capacity(database.clone(), batch.len());
+        let mut writes = writes.durability(Some(mode));
+        for operation in batch.into_operations() {
+            let tree = self.trees.get(operation.keyspace);
+            match operation.value {
+                Some(value) => writes.insert(tree, operation.key, value),
+                None => writes.remove(tree, operation.key),
+            }
+        }
+        writes.commit().map_err(|error| self.fail(error))
+    }
+
+    fn fail(&self, error: fjall::Error) -> StoreError {
+        translate(&self.path, error)
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        let engine = match &*self.engine.read() {
+            Engine::Open(database) => database.snapshot(),
+            Engine::Closed(last) => last.clone(),
+        };
+        Arc::new(EmbeddedSnapshot { trees: Arc::clone(&self.trees), engine })
+    }
+
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        let _writer = self.writer.lock();
+        let engine = self.engine.read();
+        let Engine::Open(database) = &*engine else {
+            let closed = std::io::Error::other("the store is closed");
+            return Err(StoreError::io("commit", closed));
+        };
+        if !batch.conditions().is_empty() {
+            let trees = Arc::clone(&self.trees);
+            batch.check(&EmbeddedSnapshot { trees, engine: database.snapshot() })?;
+        }
+        self.write(database, batch, durability)
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let _writer = self.writer.lock();
+        let mut engine = self.engine.write();
+        let Engine::Open(database) = &*engine else { return Ok(()) };
+        database.persist(PersistMode::SyncAll).map_err(|error| self.fail(error))?;
+        let flushed = self.flush()?;
+        let last = database.snapshot();
+        // Dropping the database ends its threads.
+        *engine = Engine::Closed(last);
+        if flushed {
+            folder::empty_journal(&self.path)?;
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> StoreStats {
+        let trees = || self.trees.keyspaces.iter().map(|keyspace| &keyspace.tree);
+        let mut stats = StoreStats {
+            disk_bytes: trees().map(AbstractTree::disk_space).sum(),
+            flushes_waiting: trees().map(AbstractTree::sealed_memtable_count).max().unwrap_or(0),
+            files_unmerged: trees().map(AbstractTree::l0_run_count).max().unwrap_or(0),
+            ..StoreStats::default()
+        };
+        if let Engine::Open(database) = &*self.engine.read() {
+            stats.journal_bytes = database.journal_disk_space().unwrap_or(0);
+            stats.disk_bytes += stats.journal_bytes;
+            stats.write_buffer_bytes = database.write_buffer_size();
+            stats.cache_bytes = database.cache_size();
+            stats.merges_active = database.active_compactions();
+        }
+        stats
+    }
+}
+
+impl Trees {
+    fn get(&self, keyspace: Keyspace) -> &fjall::Keyspace {
+        self.keyspaces.get(keyspace.index()).expect("there is one tree per keyspace")
+    }
+
+    fn all_flushed(&self) -> bool {
+        self.keyspaces.iter().all(|keyspace| {
+            keyspace.tree.sealed_memtable_count() == 0 && keyspace.tree.active_memtable().is_empty()
+        })
+    }
+}
+
+struct EmbeddedSnapshot {
+    trees: Arc<Trees>,
+    engine: fjall::Snapshot,
+}
+
+impl Snapshot for EmbeddedSnapshot {
+    fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let found = self.engine.get(self.trees.get(keyspace), key);
+        found.map(|value| value.map(Bytes::from)).map_err(|error| damage(keyspace, error))
+    }
+
+    fn contains(&self, keyspace: Keyspace, key: &[u8]) -> Result<bool, StoreError> {
+        let found = self.engine.contains_key(self.trees.get(keyspace), key);
+        found.map_err(|error| damage(keyspace, error))
+    }
+
+    fn scan(
+        &self,
+        keyspace: Keyspace,
+        range: &KeyRange,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let entries = self.engine.range::<&[u8], _>(self.trees.get(keyspace), range.as_bounds());
+        match direction {
+            Direction::Forward => show(entries, visit),
+            Direction::Backward => show(entries.rev(), visit),
+        }
+        .map_err(|error| damage(keyspace, error))
+    }
+}
+
+fn show(
+    entries: impl Iterator<Item = Guard>,
+    visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+) -> Result<(), fjall::Error> {
+    for entry in entries {
+        let (key, value) = entry.into_inner()?;
+        if visit(&key, Bytes::from(value)).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn damage(keyspace: Keyspace, error: fjall::Error) -> StoreError {
+    translate(Path::new(keyspace.name()), error)
+}
+
+/// The engine's error in our two kinds: the disk failed, or what it holds is damaged.
+fn translate(place: &Path, error: fjall::Error) -> StoreError {
+    use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+    let place_text = place.display().to_string();
+    match error {
+        fjall::Error::Locked => StoreError::Locked { path: place.into() },
+        fjall::Error::Poisoned => {
+            let reason = "an earlier write failed; nothing more is accepted until a restart";
+            StoreError::io(place_text, std::io::Error::other(reason))
+        }
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+            // A file that ends too early is damage, not a failing disk.
+            match error.kind() {
+                InvalidData | UnexpectedEof => {
+                    StoreError::corruption(place_text, error.to_string())
+                }
+                _ => StoreError::io(place_text, error),
+            }
+        }
+        other => StoreError::corruption(place_text, format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

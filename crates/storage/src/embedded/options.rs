@@ -1,0 +1,80 @@
+//! How the engine is set up, and why.
+
+use std::path::Path;
+
+use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
+use fjall::{CompressionType, Database, DatabaseBuilder, KeyspaceCreateOptions};
+
+use crate::Keyspace;
+
+const KIB: u32 = 1024;
+const MIB: u64 = 1024 * 1024;
+
+/// The smallest journal bound the engine takes.
+const JOURNAL_BYTES_MIN: u64 = 64 * MIB;
+
+/// What can be chosen when a store is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddedOptions {
+    /// Memory for blocks read from disk.
+    pub cache_bytes: u64,
+    /// Size of the write buffer of `items`. Remembered by the folder: a new value counts for
+    /// folders created with it.
+    pub items_buffer_bytes: u64,
+    /// About how much journal may wait for a restart to read it; at least 64 MiB.
+    pub journal_bytes_max: u64,
+    /// Threads that flush and merge; at least one.
+    pub workers: usize,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 128 * MIB,
+            items_buffer_bytes: 64 * MIB,
+            journal_bytes_max: 128 * MIB,
+            workers: 2,
+        }
+    }
+}
+
+impl EmbeddedOptions {
+    pub(super) fn database(&self, path: &Path) -> DatabaseBuilder<Database> {
+        Database::builder(path)
+            .cache_size(self.cache_bytes)
+            .max_journaling_size(self.journal_bytes_max.max(JOURNAL_BYTES_MIN))
+            .worker_threads(self.workers.max(1))
+            // The journal is short-lived: compressing it costs more CPU than its bytes are worth.
+            .journal_compression(CompressionType::None)
+    }
+
+    pub(super) fn keyspace(&self, keyspace: Keyspace) -> KeyspaceCreateOptions {
+        let options = KeyspaceCreateOptions::default()
+            // Every write names its durability; nothing is persisted behind our back.
+            .manual_journal_persist(true)
+            .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+            .max_memtable_size(self.buffer_bytes(keyspace))
+            .data_block_size_policy(BlockSizePolicy::all(block_bytes(keyspace)));
+        if is_log(keyspace) { options.filter_policy(FilterPolicy::disabled()) } else { options }
+    }
+
+    fn buffer_bytes(&self, keyspace: Keyspace) -> u64 {
+        match keyspace {
+            Keyspace::Items => self.items_buffer_bytes,
+            Keyspace::Versions => 32 * MIB,
+            Keyspace::Feed | Keyspace::Gone => 16 * MIB,
+            Keyspace::Unique | Keyspace::Expiry => 8 * MIB,
+            Keyspace::Meta => 4 * MIB,
+        }
+    }
+}
+
+/// Logs are written at the end and read in order, never by a key that may be absent: they need no
+/// filters and like larger blocks.
+const fn is_log(keyspace: Keyspace) -> bool {
+    matches!(keyspace, Keyspace::Feed | Keyspace::Gone | Keyspace::Expiry | Keyspace::Versions)
+}
+
+const fn block_bytes(keyspace: Keyspace) -> u32 {
+    if is_log(keyspace) { 16 * KIB } else { 4 * KIB }
+}

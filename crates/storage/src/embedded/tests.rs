@@ -1,0 +1,164 @@
+//! The embedded store's own promises: reopening, locking, versions, closing.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+fn open(folder: &TempDir) -> EmbeddedStore {
+    EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).unwrap()
+}
+
+fn put(store: &EmbeddedStore, key: &str, value: &str) {
+    let mut batch = Batch::new();
+    batch.put(Keyspace::Items, key.into(), value.to_owned());
+    store.commit(batch, Durability::Synced).unwrap();
+}
+
+fn get(store: &EmbeddedStore, key: &str) -> Option<String> {
+    let found = store.snapshot().get(Keyspace::Items, key.as_bytes()).unwrap();
+    found.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+/// Bytes of all journal files, as a measure of what the next start reads.
+fn journal_bytes(folder: &TempDir) -> u64 {
+    let entries = fs::read_dir(folder::engine_path(folder.path())).unwrap();
+    let journals = entries
+        .map(Result::unwrap)
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "jnl"));
+    journals.map(|entry| entry.metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn what_was_committed_is_there_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "a", "1");
+    drop(store);
+    let store = open(&folder);
+    assert_eq!(get(&store, "a").as_deref(), Some("1"));
+    put(&store, "a", "2");
+    put(&store, "b", "3");
+    drop(store);
+    let store = open(&folder);
+    assert_eq!((get(&store, "a").as_deref(), get(&store, "b").as_deref()), (Some("2"), Some("3")));
+}
+
+#[test]
+fn a_clean_stop_leaves_nothing_to_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..4 {
+        let store = open(&folder);
+        if round > 0 {
+            assert_eq!(get(&store, "a"), Some((round - 1).to_string()));
+            assert_eq!(get(&store, &format!("k{}", round - 1)), Some("v".into()));
+        }
+        put(&store, "a", &round.to_string());
+        put(&store, &format!("k{round}"), "v");
+        store.close().unwrap();
+        assert_eq!(journal_bytes(&folder), 0);
+    }
+    // And an unclean one in between changes nothing.
+    let store = open(&folder);
+    put(&store, "a", "last");
+    drop(store);
+    assert_eq!(get(&open(&folder), "a").as_deref(), Some("last"));
+}
+
+#[test]
+fn a_closed_store_refuses_commits_but_still_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "a", "1");
+    let held = store.snapshot();
+    store.close().unwrap();
+    store.close().unwrap();
+    let mut batch = Batch::new();
+    batch.put(Keyspace::Items, b"a".to_vec(), "2");
+    assert!(matches!(store.commit(batch, Durability::Synced), Err(StoreError::Io { .. })));
+    assert_eq!(get(&store, "a").as_deref(), Some("1"));
+    assert_eq!(held.get(Keyspace::Items, b"a").unwrap().unwrap(), "1");
+}
+
+#[test]
+fn a_second_opening_of_the_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let refused = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default());
+    let error = refused.err().unwrap();
+    assert!(matches!(&error, StoreError::Locked { path } if path == folder.path()));
+    drop(store);
+    open(&folder);
+}
+
+#[test]
+fn another_format_version_is_refused_untouched() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(&folder));
+    fs::write(folder.path().join("format"), "armilla-format 99\n").unwrap();
+    let error = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).err().unwrap();
+    assert!(matches!(error, StoreError::FormatVersion { found: 99, expected: FORMAT_VERSION }));
+    fs::remove_file(folder.path().join("format")).unwrap();
+    let error = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).err().unwrap();
+    assert!(error.is_corruption(), "{error}");
+}
+
+#[test]
+fn the_last_operation_on_a_key_wins_also_after_replay_and_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let mut batch = Batch::new();
+    batch.put(Keyspace::Items, b"put-put".to_vec(), "1");
+    batch.put(Keyspace::Items, b"put-delete".to_vec(), "1");
+    batch.delete(Keyspace::Items, b"delete-put".to_vec());
+    batch.put(Keyspace::Items, b"put-put".to_vec(), "2");
+    batch.delete(Keyspace::Items, b"put-delete".to_vec());
+    batch.put(Keyspace::Items, b"delete-put".to_vec(), "2");
+    store.commit(batch, Durability::Synced).unwrap();
+    let check = |store: &EmbeddedStore| {
+        assert_eq!(get(store, "put-put").as_deref(), Some("2"));
+        assert_eq!(get(store, "put-delete"), None);
+        assert_eq!(get(store, "delete-put").as_deref(), Some("2"));
+        let all = KeyRange::all();
+        let page = store.snapshot().page(Keyspace::Items, &all, Direction::Forward, 9).unwrap();
+        assert_eq!(page.len(), 2);
+    };
+    check(&store);
+    drop(store);
+    let store = open(&folder);
+    check(&store);
+    assert!(store.flush().unwrap());
+    check(&store);
+}
+
+#[test]
+fn a_refused_condition_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "a", "1");
+    let mut batch = Batch::new();
+    batch.require_equals(Keyspace::Items, b"a".to_vec(), "0");
+    batch.put(Keyspace::Items, b"b".to_vec(), "1");
+    let refused = store.commit(batch, Durability::Synced);
+    assert!(matches!(refused, Err(StoreError::PreconditionFailed { .. })));
+    assert_eq!(get(&store, "b"), None);
+    let mut batch = Batch::new();
+    batch.require_equals(Keyspace::Items, b"a".to_vec(), "1");
+    batch.require_absent(Keyspace::Items, b"b".to_vec());
+    batch.put(Keyspace::Items, b"b".to_vec(), "1");
+    store.commit(batch, Durability::Synced).unwrap();
+    assert_eq!(get(&store, "b").as_deref(), Some("1"));
+}
+
+#[test]
+fn stats_see_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "a", &"x".repeat(100_000));
+    let stats = store.stats();
+    assert!(stats.write_buffer_bytes >= 100_000);
+    assert!(stats.journal_bytes >= 100_000);
+    assert!(stats.disk_bytes >= stats.journal_bytes);
+    assert_eq!(stats.pressure(), crate::Pressure::Calm);
+}
