@@ -33,23 +33,51 @@ impl std::error::Error for JsonError {}
 
 /// Reads one JSON value; anything but whitespace behind it is an error.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
-    Reader { tokens: Jiter::new(text), compact: None }.document()
+    Reader { tokens: Jiter::new(text), compact: None, left_out: &[], id_at: None }.document()
+}
+
+/// What [`parse_item`] found.
+#[derive(Debug)]
+pub struct ParsedItem {
+    /// The document without the members that were left out.
+    pub value: Value,
+    /// Where the value of the top-level member `id` begins in the compact text.
+    pub id_at: Option<usize>,
+}
+
+/// Reads a document and appends its compact text like [`parse_compact`], without the top-level
+/// members named in `left_out`.
+pub fn parse_item(
+    text: &[u8],
+    left_out: &[&str],
+    out: &mut Vec<u8>,
+) -> Result<ParsedItem, JsonError> {
+    out.reserve(text.len() + 256);
+    let mut reader = Reader { tokens: Jiter::new(text), compact: Some(out), left_out, id_at: None };
+    let value = reader.whole()?;
+    Ok(ParsedItem { value, id_at: reader.id_at })
 }
 
 /// Reads one JSON value and appends its compact text to `out`: whitespace between tokens is gone,
 /// numbers and strings are as they were written.
 pub fn parse_compact(text: &[u8], out: &mut Vec<u8>) -> Result<Value, JsonError> {
     out.reserve(text.len());
-    Reader { tokens: Jiter::new(text), compact: Some(out) }.document()
+    Reader { tokens: Jiter::new(text), compact: Some(out), left_out: &[], id_at: None }.document()
 }
 
 struct Reader<'j, 'o> {
     tokens: Jiter<'j>,
     compact: Option<&'o mut Vec<u8>>,
+    left_out: &'o [&'o str],
+    id_at: Option<usize>,
 }
 
 impl Reader<'_, '_> {
     fn document(mut self) -> Result<Value, JsonError> {
+        self.whole()
+    }
+
+    fn whole(&mut self) -> Result<Value, JsonError> {
         let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
         let value = self.value(peek, 0)?;
         self.tokens.finish().map_err(|error| self.syntax(&error))?;
@@ -120,12 +148,20 @@ impl Reader<'_, '_> {
         let mut members: Vec<(Arc<str>, Value)> = Vec::new();
         let mut next = self.first_name()?;
         while let Some(name) = next {
+            if depth == 0 && self.left_out.contains(&&*name) {
+                self.pass_over(depth)?;
+                next = self.next_name()?;
+                continue;
+            }
             if !members.is_empty() {
                 self.copy(b",");
             }
             if let Some(out) = &mut self.compact {
                 write_string(&name, out);
                 out.push(b':');
+                if depth == 0 && &*name == "id" {
+                    self.id_at = Some(out.len());
+                }
             }
             let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
             let value = self.value(peek, depth + 1)?;
@@ -135,6 +171,15 @@ impl Reader<'_, '_> {
         self.copy(b"}");
         self.refuse_duplicates(&members)?;
         Ok(Value::object(Object::from_unique(members)))
+    }
+
+    /// Checks the next value without copying it.
+    fn pass_over(&mut self, depth: usize) -> Result<(), JsonError> {
+        let compact = self.compact.take();
+        let peek = self.tokens.peek().map_err(|error| self.syntax(&error));
+        let checked = peek.and_then(|peek| self.value(peek, depth + 1));
+        self.compact = compact;
+        checked.map(drop)
     }
 
     fn first_name(&mut self) -> Result<Option<Arc<str>>, JsonError> {
@@ -267,6 +312,16 @@ mod tests {
         }
         assert!(parse(b"\"\xff\"").is_err());
         assert!(parse(b"\"\\ud800\"").is_err());
+    }
+
+    #[test]
+    fn items_lose_the_members_that_are_left_out() {
+        let mut out = Vec::new();
+        let text = br#"{"_ts": {"a":1}, "a": {"_ts": 1}, "_x":2, "id": "b", "_ts2":3, "_rid":4}"#;
+        let item = parse_item(text, &["_ts", "_rid"], &mut out).unwrap();
+        assert_eq!(out, br#"{"a":{"_ts":1},"_x":2,"id":"b","_ts2":3}"#);
+        assert!(item.value.get("_ts").is_none());
+        assert!(out[item.id_at.unwrap()..].starts_with(b"\"b\""));
     }
 
     #[test]
