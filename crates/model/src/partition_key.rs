@@ -251,6 +251,13 @@ fn write_v1(component: &Component, out: &mut SmallVec<[u8; 48]>) {
     }
 }
 
+/// The V1 form of a number alone: the bounds between ranges of V1 containers.
+pub fn v1_number(number: f64) -> Epk {
+    let mut epk = Epk::default();
+    write_v1_number(number, &mut epk.0);
+    epk
+}
+
 fn write_v1_number(number: f64, out: &mut SmallVec<[u8; 48]>) {
     const SIGN: u64 = 1 << 63;
     let bits = number.to_bits();
