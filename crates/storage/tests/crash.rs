@@ -1,0 +1,211 @@
+//! Killed at any moment, a store keeps what it acknowledged and shows every batch whole or not at all.
+//!
+//! A child process commits numbered batches through the committer and says each number when it is
+//! acknowledged. The parent kills it without warning, opens the folder and looks:
+//!
+//! * every acknowledged batch is there;
+//! * every batch is there with all its parts, or with none;
+//! * no batch is there without the ones before it, since they were submitted in order.
+//!
+//! Then the next child goes on where the last one was stopped.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use armilla_storage::keycode::{KeyReader, KeyWriter};
+use armilla_storage::{
+    Batch, Committer, Completion, Direction, Durability, EmbeddedOptions, EmbeddedStore, KeyRange,
+    Keyspace, Snapshot, Store, Submission,
+};
+
+const ROUNDS: u64 = 10;
+const FOLDER_VARIABLE: &str = "ARMILLA_CRASH_TEST_FOLDER";
+const CHILD_TEST: &str = "child_that_commits_until_it_is_killed";
+
+/// Parts of a batch in `items`; it has one more in `feed` and one in `meta`.
+const PARTS: u8 = 3;
+const WRITERS: usize = 4;
+/// How many submissions may be unacknowledged at once.
+const UNACKNOWLEDGED_MAX: usize = 32;
+
+#[test]
+fn acknowledged_batches_survive_a_kill_and_batches_are_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut total = 0;
+    for round in 0..ROUNDS {
+        let acknowledged = run_and_kill(folder.path(), &mut random);
+        let store = open(folder.path());
+        let present = present_batches(&*store.snapshot());
+        for number in &acknowledged {
+            assert!(present.contains(number), "round {round}: batch {number} was lost");
+        }
+        let count = present.len() as u64;
+        let highest = present.last().map_or(0, |highest| highest + 1);
+        assert_eq!(count, highest, "round {round}: a batch is there without the one before it");
+        assert!(count >= total, "round {round}: old batches are gone");
+        total = count;
+        // Every other round a clean stop comes between, which empties the journal.
+        if round % 2 == 1 {
+            store.close().unwrap();
+        }
+    }
+    assert!(total > ROUNDS, "the children hardly wrote anything");
+}
+
+/// Runs a child until a random moment; what it acknowledged.
+fn run_and_kill(folder: &Path, random: &mut Random) -> Vec<u64> {
+    let mut child = start_child(folder);
+    let output = child.stdout.take().unwrap();
+    let wanted = 1 + random.below(400);
+    let (seen, wait) = std::sync::mpsc::channel();
+    let reader = thread::spawn(move || {
+        let mut acknowledged = Vec::new();
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(number) = line.strip_prefix("ack ").and_then(|n| n.parse().ok()) {
+                acknowledged.push(number);
+                let _ = seen.send(());
+            }
+        }
+        acknowledged
+    });
+    for _ in 0..wanted {
+        if wait.recv_timeout(Duration::from_secs(20)).is_err() {
+            break;
+        }
+    }
+    thread::sleep(Duration::from_micros(random.below(3000)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap()
+}
+
+fn start_child(folder: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", CHILD_TEST, "--nocapture"])
+        .env(FOLDER_VARIABLE, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap()
+}
+
+/// The numbers of the batches that are there; panics when one of them is not whole.
+fn present_batches(snapshot: &dyn Snapshot) -> BTreeSet<u64> {
+    let all = KeyRange::all();
+    let feed = snapshot.page(Keyspace::Feed, &all, Direction::Forward, usize::MAX).unwrap();
+    let numbers: BTreeSet<u64> =
+        feed.iter().map(|(key, _)| KeyReader::new(key).u64().unwrap()).collect();
+    for number in &numbers {
+        for part in 0..PARTS {
+            let value = snapshot.get(Keyspace::Items, &item_key(*number, part)).unwrap();
+            let value = value.unwrap_or_else(|| panic!("batch {number} lacks part {part}"));
+            assert_eq!(value, item_value(*number, part), "batch {number}, part {part}");
+        }
+    }
+    let items = snapshot.page(Keyspace::Items, &all, Direction::Forward, usize::MAX).unwrap();
+    assert_eq!(items.len(), numbers.len() * usize::from(PARTS), "a part without its batch");
+    let head = snapshot.get(Keyspace::Meta, b"head").unwrap();
+    let head = head.map(|head| KeyReader::new(&head).u64().unwrap());
+    assert_eq!(head, numbers.last().copied());
+    numbers
+}
+
+#[test]
+#[ignore = "run as a child process by the test above"]
+fn child_that_commits_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
+    let store = Arc::new(open(Path::new(&folder)));
+    let head = store.snapshot().get(Keyspace::Meta, b"head").unwrap();
+    let next = head.map_or(0, |head| KeyReader::new(&head).u64().unwrap() + 1);
+    let as_store = Arc::clone(&store) as Arc<dyn Store>;
+    let committer = Committer::start(as_store, Durability::Synced, Box::new(|_, _| ()));
+    // Taking a number and submitting is one step, as the engine's sequencer does it.
+    let sequencer = Mutex::new(next);
+    let give_up = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..WRITERS {
+            scope.spawn(|| {
+                while !give_up.load(Ordering::Relaxed) {
+                    submit_one(&committer, &sequencer);
+                }
+            });
+        }
+        // Nobody is killed this late; this only keeps an orphan from running for ever.
+        thread::sleep(Duration::from_secs(60));
+        give_up.store(true, Ordering::Relaxed);
+    });
+}
+
+fn submit_one(committer: &Committer, sequencer: &Mutex<u64>) {
+    let mut next = sequencer.lock().unwrap();
+    if committer.queue_len() >= UNACKNOWLEDGED_MAX {
+        drop(next);
+        thread::sleep(Duration::from_micros(50));
+        return;
+    }
+    let number = *next;
+    *next += 1;
+    committer
+        .submit(Submission { batch: numbered_batch(number), completion: Box::new(Say(number)) });
+}
+
+/// Says a number once it is acknowledged.
+struct Say(u64);
+
+impl Completion for Say {
+    fn apply(&mut self, _group: u64) {}
+
+    fn notify(self: Box<Self>) {
+        let mut output = std::io::stdout().lock();
+        // The parent may be gone already.
+        let _ = writeln!(output, "ack {}", self.0);
+        let _ = output.flush();
+    }
+}
+
+fn numbered_batch(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    for part in 0..PARTS {
+        batch.put(Keyspace::Items, item_key(number, part), item_value(number, part));
+    }
+    batch.put(Keyspace::Feed, KeyWriter::new().u64(number).finish(), "");
+    batch.put(Keyspace::Meta, b"head".to_vec(), KeyWriter::new().u64(number).finish());
+    batch
+}
+
+fn item_key(number: u64, part: u8) -> Vec<u8> {
+    // Scattered, as hashed keys are.
+    KeyWriter::new().u64(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).u8(part).finish()
+}
+
+fn item_value(number: u64, part: u8) -> Vec<u8> {
+    let length = 20 + (number * 37 + u64::from(part) * 911) % 3000;
+    let mut value = number.to_be_bytes().to_vec();
+    value.resize(usize::try_from(length).unwrap(), part);
+    value
+}
+
+fn open(folder: &Path) -> EmbeddedStore {
+    // A small write buffer, so that flushes and merges happen under the kill as well.
+    let options = EmbeddedOptions { items_buffer_bytes: 256 * 1024, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder, &options).unwrap()
+}
+
+/// Xorshift: enough for choosing moments.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
