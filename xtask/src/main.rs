@@ -1,2 +1,67 @@
 //! Every chore of the repository as Rust code.
-fn main() {}
+//!
+//! `cargo xtask help` lists them. Each chore is one file; what they share is small: `workspace` knows
+//! folders and how cargo is called, `server` starts and kills the binary, `rest` signs requests,
+//! `summary` prints the table and the closing line `N passed, N failed` that scripts read.
+#![allow(clippy::print_stdout, reason = "a chore talks to the person at the terminal")]
+
+mod arguments;
+mod crash;
+mod official;
+mod processes;
+mod rest;
+mod sdk;
+mod server;
+mod summary;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// What a chore returns: the reason it could not be done, as a sentence.
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const HELP: &str = "\
+Chores of the Armilla repository.
+
+Usage: cargo xtask <CHORE> [OPTIONS]
+
+Chores:
+  test         Run everything: Rust tests, then the Python, JavaScript and Rust SDKs against a
+               fresh server over http and https, then a short crash test
+  ci           What the continuous integration runs: formatting, lints, then `test`
+  crash        Kill the server at random moments while 16 clients write; check nothing is lost
+  conformance  Run the SDKs' own official test suites from a prepared folder
+  help         Print this text
+
+`cargo xtask <CHORE> --help` explains the options of a chore.
+CARGO_TARGET_DIR is honoured. The last line of `test`, `ci` and `crash` reads `N passed, N failed`.";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the chore named on the command line; `false` means it ran and found failures.
+fn run() -> Outcome<bool> {
+    let mut words = std::env::args_os().skip(1);
+    let chore = words.next().map(|word| word.to_string_lossy().into_owned());
+    let rest: Vec<_> = words.collect();
+    match chore.as_deref() {
+        Some("test") => test::test(&rest),
+        Some("ci") => test::ci(&rest),
+        Some("crash") => crash::crash(&rest),
+        Some("conformance") => official::conformance(&rest),
+        None | Some("help" | "--help" | "-h") => {
+            println!("{HELP}");
+            Ok(true)
+        }
+        Some(other) => Err(format!("there is no chore `{other}`; try `cargo xtask help`").into()),
+    }
+}

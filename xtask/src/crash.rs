@@ -1,0 +1,296 @@
+//! `cargo xtask crash`: the server is killed at random moments while clients write, again and again
+//! on one data folder, and nothing that was acknowledged may be missing.
+//!
+//! ```text
+//! round:  start ── check everything against the model ── 16 writers ── SIGKILL ── armilla verify
+//!           └─ now and then the start itself is killed first, in the middle of recovery
+//! ```
+//!
+//! Every writer owns a logical partition, so the model of what must be there is exact: one
+//! operation per writer may be in flight at the kill, and its outcome is learnt by reading.
+//! Besides, all writers share one logical partition, the journal, where a batch adds an entry and
+//! counts it: entries and counter must agree whatever was cut off.
+//!
+//! One seed repeats the choices, not the moments: a kill falls where the machine's timing puts it.
+//! SIGKILL proves that nothing lives only in the process; lost power is the storage crate's test.
+
+mod check;
+mod model;
+mod writer;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::arguments::{Arguments, Choice};
+use crate::rest::Client;
+use crate::server::{self, Server};
+use crate::summary::{Row, Summary};
+use crate::workspace::{self, Profile};
+use crate::{Outcome, processes};
+use model::{Journal, Partition};
+use writer::Writer;
+
+const ROUNDS_DEFAULT: u64 = 50;
+const WRITERS_DEFAULT: u64 = 16;
+const WRITERS_MAX: u64 = 256;
+/// The moment of the kill, counted from the start of the writers.
+const KILL_AFTER_MS: std::ops::Range<u64> = 20..1200;
+/// The moment of a kill during start.
+const KILL_START_AFTER_MS: std::ops::Range<u64> = 1..120;
+/// One start in this many is killed before it is ready.
+const KILL_START_ONE_IN: u32 = 5;
+
+/// The container that is written to.
+pub(crate) const CONTAINER: &str = "/dbs/crash/colls/items";
+
+const ABOUT: &str = "\
+Kills the server (SIGKILL) at random moments while clients create, replace, upsert, patch and delete
+items and run transactional batches; restarts it on the same data and checks every item, the
+queries and the change feed; then runs `armilla verify` on the folder.";
+
+const CHOICES: &[Choice] = &[
+    Choice { name: "rounds", value: "N", meaning: "How many kills (default 50, about 3 minutes)" },
+    Choice { name: "writers", value: "N", meaning: "Concurrent clients (default 16)" },
+    Choice { name: "seed", value: "N", meaning: "Repeat the choices of an earlier run" },
+    Choice { name: "binary", value: "PATH", meaning: "The server to test, instead of building it" },
+    Choice { name: "release", value: "", meaning: "Build the server optimised" },
+    Choice { name: "no-verify", value: "", meaning: "Do not run `armilla verify` after each kill" },
+];
+
+/// What to run.
+pub(crate) struct CrashPlan {
+    binary: PathBuf,
+    rounds: u64,
+    writers: u64,
+    seed: u64,
+    verify: bool,
+}
+
+impl CrashPlan {
+    /// The usual plan: 16 writers, a new seed, `armilla verify` after each kill.
+    pub(crate) fn new(binary: &Path, rounds: u64) -> Self {
+        let seed = fastrand::u64(0..1_000_000);
+        Self { binary: binary.to_owned(), rounds, writers: WRITERS_DEFAULT, seed, verify: true }
+    }
+}
+
+/// The chore: reads its options, runs, prints the closing line.
+pub(crate) fn crash(words: &[OsString]) -> Outcome<bool> {
+    let Some(arguments) = Arguments::parse("crash", ABOUT, CHOICES, words)? else {
+        return Ok(true);
+    };
+    let binary = match arguments.text("binary") {
+        Some(path) => PathBuf::from(path).canonicalize()?,
+        None => workspace::build_server(if arguments.has("release") {
+            Profile::Release
+        } else {
+            Profile::Dev
+        })?,
+    };
+    let mut plan = CrashPlan::new(&binary, arguments.number("rounds", ROUNDS_DEFAULT)?);
+    plan.writers = arguments.number("writers", WRITERS_DEFAULT)?.clamp(1, WRITERS_MAX);
+    plan.seed = arguments.number("seed", plan.seed)?;
+    plan.verify = !arguments.has("no-verify");
+    let mut summary = Summary::default();
+    summary.add(run(&plan));
+    Ok(summary.close())
+}
+
+/// Runs the plan; each round that held is a pass, the first that did not ends the run.
+pub(crate) fn run(plan: &CrashPlan) -> Row {
+    let name = "crash rounds";
+    processes::announce(&format!(
+        "crash test: {} rounds, {} writers, seed {} (repeat with --seed {})",
+        plan.rounds, plan.writers, plan.seed, plan.seed
+    ));
+    let started = Instant::now();
+    let mut trial = match Trial::new(plan) {
+        Ok(trial) => trial,
+        Err(error) => return Row::broken(name, started.elapsed(), error.to_string()),
+    };
+    let mut passed = 0;
+    let mut note = String::new();
+    for round in 1..=plan.rounds {
+        if let Err(error) = trial.round(round) {
+            let kept = trial.keep_folder();
+            note = format!("round {round}: {error}; seed {}, data kept in {kept}", plan.seed);
+            break;
+        }
+        passed += 1;
+    }
+    if note.is_empty()
+        && let Err(error) = trial.finish()
+    {
+        let kept = trial.keep_folder();
+        note = format!("last look: {error}; seed {}, data kept in {kept}", plan.seed);
+    }
+    if !note.is_empty() {
+        println!("crash test failed: {note}");
+    }
+    let failed = u64::from(!note.is_empty());
+    let counted = format!("{} acknowledged writes", trial.acknowledged());
+    let note = if note.is_empty() { counted } else { note };
+    Row { name: name.into(), passed, failed, took: started.elapsed(), note }
+}
+
+/// One data folder, its model, and the source of every choice.
+struct Trial<'a> {
+    plan: &'a CrashPlan,
+    random: fastrand::Rng,
+    folder: Option<tempfile::TempDir>,
+    partitions: Vec<Partition>,
+    journal: Journal,
+}
+
+impl<'a> Trial<'a> {
+    fn new(plan: &'a CrashPlan) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("armilla-crash-").tempdir()?;
+        let partitions = (0..plan.writers).map(Partition::new).collect();
+        Ok(Self {
+            plan,
+            random: fastrand::Rng::with_seed(plan.seed),
+            folder: Some(folder),
+            partitions,
+            journal: Journal::default(),
+        })
+    }
+
+    /// Start, check what the last kill left, write, kill, verify.
+    fn round(&mut self, round: u64) -> Outcome<()> {
+        let begun = Instant::now();
+        if round > 1 && self.random.u32(0..KILL_START_ONE_IN) == 0 {
+            self.kill_a_start()?;
+        }
+        let server = Server::start(&self.plan.binary, &self.data(), &self.log())?;
+        let ready = begun.elapsed();
+        let client = server.client();
+        if round == 1 {
+            create_container(&client)?;
+        } else {
+            self.check(&client)?;
+        }
+        let checked = begun.elapsed();
+        let before = self.acknowledged();
+        self.write_until_killed(server, &client)?;
+        self.verify()?;
+        println!(
+            "round {round:>3}: ready {:>4} ms, checked {:>4} ms, {:>5} writes acknowledged, {} cut off",
+            ready.as_millis(),
+            (checked - ready).as_millis(),
+            self.acknowledged() - before,
+            self.partitions.iter().filter(|partition| partition.is_in_doubt()).count()
+                + self.journal.in_doubt(),
+        );
+        Ok(())
+    }
+
+    /// A last check, then a clean stop, after which the folder must verify too.
+    fn finish(&mut self) -> Outcome<()> {
+        let server = Server::start(&self.plan.binary, &self.data(), &self.log())?;
+        self.check(&server.client())?;
+        server.stop()?;
+        self.verify()
+    }
+
+    /// Interrupts recovery itself.
+    fn kill_a_start(&mut self) -> Outcome<()> {
+        let server = Server::spawn(&self.plan.binary, &self.data(), &self.log())?;
+        thread::sleep(Duration::from_millis(self.random.u64(KILL_START_AFTER_MS)));
+        Ok(server.kill()?)
+    }
+
+    fn check(&mut self, client: &Client) -> Outcome<()> {
+        check::check(client, &mut self.partitions, &mut self.journal)
+    }
+
+    /// Lets the writers loose, kills the server under them, and takes over what they know.
+    fn write_until_killed(&mut self, server: Server, client: &Client) -> Outcome<()> {
+        let killed = AtomicBool::new(false);
+        let pause = Duration::from_millis(self.random.u64(KILL_AFTER_MS));
+        let writers: Vec<Writer<'_>> = self
+            .partitions
+            .iter_mut()
+            .map(|partition| Writer::new(client.clone(), partition, self.random.fork(), &killed))
+            .collect();
+        let reports = thread::scope(|scope| -> Outcome<Vec<_>> {
+            let running: Vec<_> =
+                writers.into_iter().map(|writer| scope.spawn(move || writer.run())).collect();
+            thread::sleep(pause);
+            // From here on a broken connection is expected.
+            killed.store(true, Ordering::SeqCst);
+            server.kill()?;
+            running
+                .into_iter()
+                .map(|writer| writer.join().map_err(|_| "a writer panicked".into()))
+                .collect()
+        })?;
+        for report in reports {
+            self.journal.take_over(report?);
+        }
+        Ok(())
+    }
+
+    fn verify(&self) -> Outcome<()> {
+        if !self.plan.verify {
+            return Ok(());
+        }
+        let output =
+            Command::new(&self.plan.binary).args(["verify", "--data"]).arg(self.data()).output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        Err(format!("`armilla verify` ended with {}: {}", output.status, said.trim()).into())
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.partitions.iter().map(Partition::acknowledged).sum::<u64>() + self.journal.len()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.path().join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path().join("server.log")
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.as_ref().expect("the folder is given away only at the end").path()
+    }
+
+    /// Leaves the folder for a look after the run and names it.
+    fn keep_folder(&mut self) -> String {
+        println!("{}", server::tail(&self.log()));
+        let kept = self.path().display().to_string();
+        if let Some(folder) = self.folder.take() {
+            drop(folder.keep());
+        }
+        kept
+    }
+}
+
+fn create_container(client: &Client) -> Outcome<()> {
+    let database = serde_json::json!({"id": "crash"});
+    let container = serde_json::json!({"id": "items", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+    for (path, body) in [("/dbs", database), ("/dbs/crash/colls", container)] {
+        let answer = client.send("POST", path, &[], Some(&body))?;
+        if answer.status != 201 {
+            return Err(format!("POST {path} answered {}: {}", answer.status, answer.body).into());
+        }
+    }
+    let counter = model::journal_counter();
+    let key = model::key_header(model::JOURNAL);
+    let headers = [(model::KEY_HEADER, key.as_str())];
+    let answer = client.send("POST", &format!("{CONTAINER}/docs"), &headers, Some(&counter))?;
+    if answer.status == 201 {
+        Ok(())
+    } else {
+        Err(format!("the journal's counter was refused: {}", answer.body).into())
+    }
+}

@@ -1,0 +1,125 @@
+//! Our own tests that drive a server through the official SDKs: what they need installed, and how
+//! they run. Each language is one file below; all take the endpoint from `ARMILLA_ENDPOINT` and the
+//! key from `ARMILLA_KEY`, so they run by hand against any server as well.
+
+mod javascript;
+mod python;
+mod rust;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::rest::WELL_KNOWN_KEY;
+use crate::summary::Row;
+
+pub(crate) use rust::count_cargo_results;
+
+/// No SDK's tests may run longer; a run that hangs is killed and counted as a failure.
+const RUN_WITHIN: Duration = Duration::from_secs(15 * 60);
+
+/// The SDKs whose tests live in `conformance/`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sdk {
+    Python,
+    JavaScript,
+    Rust,
+}
+
+impl Sdk {
+    pub(crate) const ALL: [Self; 3] = [Self::Python, Self::JavaScript, Self::Rust];
+
+    /// The name used on the command line and in the summary.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::JavaScript => "js",
+            Self::Rust => "rust",
+        }
+    }
+
+    /// Installs or builds what the tests need; quick when nothing changed since the last time.
+    /// The error says what is missing and how to get it.
+    pub(crate) fn prepare(self) -> Outcome<()> {
+        match self {
+            Self::Python => python::prepare(),
+            Self::JavaScript => javascript::prepare(),
+            Self::Rust => rust::prepare(),
+        }
+    }
+
+    /// Runs the tests against a server. A run that breaks is a row that failed.
+    pub(crate) fn run(self, endpoint: &str) -> Row {
+        let scheme = endpoint.split(':').next().unwrap_or_default();
+        let name = format!("{} SDK over {scheme}", self.name());
+        let started = Instant::now();
+        let counts = match self {
+            Self::Python => python::run(&name, endpoint),
+            Self::JavaScript => javascript::run(&name, endpoint),
+            Self::Rust => rust::run(&name, endpoint),
+        };
+        match counts {
+            Ok(counts) => counts.into_row(&name, started.elapsed()),
+            Err(error) => Row::broken(&name, started.elapsed(), error.to_string()),
+        }
+    }
+}
+
+/// How many tests passed and failed, as the test tool itself reports it.
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// Whether the tool ended with success.
+    pub(crate) success: bool,
+}
+
+impl Counts {
+    /// A tool that fails without naming a failed test, or runs nothing, still counts as a failure.
+    pub(crate) fn into_row(self, name: &str, took: Duration) -> Row {
+        let silent = self.failed == 0 && (!self.success || self.passed == 0);
+        Row {
+            name: name.to_owned(),
+            passed: self.passed,
+            failed: if silent { 1 } else { self.failed },
+            took,
+            note: if silent {
+                "the test tool failed, see its output".into()
+            } else {
+                String::new()
+            },
+        }
+    }
+}
+
+/// Tells a test process which server to talk to.
+fn set_endpoint(command: &mut Command, endpoint: &str) {
+    command.env("ARMILLA_ENDPOINT", endpoint);
+    if std::env::var_os("ARMILLA_KEY").is_none() {
+        command.env("ARMILLA_KEY", WELL_KNOWN_KEY);
+    }
+}
+
+/// Whether `stamp` says that this very text was installed before.
+fn is_installed(stamp: &Path, text: &str) -> bool {
+    std::fs::read_to_string(stamp).is_ok_and(|before| before == text)
+}
+
+/// Remembers what was installed.
+fn mark_installed(stamp: &Path, text: &str) -> Outcome<()> {
+    std::fs::create_dir_all(stamp.parent().expect("a stamp lies in a folder"))?;
+    Ok(std::fs::write(stamp, text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_fails_silently_is_counted() {
+        let row = Counts { passed: 3, failed: 0, success: false }.into_row("x", Duration::ZERO);
+        assert_eq!((row.passed, row.failed), (3, 1));
+        let row = Counts { passed: 0, failed: 0, success: true }.into_row("x", Duration::ZERO);
+        assert_eq!(row.failed, 1);
+    }
+}

@@ -1,0 +1,102 @@
+//! The JavaScript SDK: packages beside the tests (Node looks nowhere else), and Node's own test runner.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Counts, RUN_WITHIN, is_installed, mark_installed, set_endpoint};
+use crate::Outcome;
+use crate::{processes, workspace};
+
+/// The oldest Node that the tests have been run with.
+const NODE_MAJOR_MIN: u32 = 20;
+
+/// Installs the packages named in the lock file.
+pub(super) fn prepare() -> Outcome<()> {
+    let node = find_node()?;
+    let wanted =
+        format!("{node}\n{}", std::fs::read_to_string(folder().join("package-lock.json"))?);
+    let stamp = workspace::work().join("js.stamp");
+    if folder().join("node_modules/@azure/cosmos").is_dir() && is_installed(&stamp, &wanted) {
+        return Ok(());
+    }
+    let mut install = Command::new("npm");
+    install.current_dir(folder()).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+    processes::run("js: install the SDK", &mut install)?;
+    mark_installed(&stamp, &wanted)
+}
+
+/// Runs the tests one file after the other and reads the counts from a TAP report.
+pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
+    let report = workspace::work().join("js-report.tap");
+    std::fs::create_dir_all(workspace::work())?;
+    std::fs::remove_file(&report).ok();
+    let mut command = Command::new("node");
+    command
+        .current_dir(folder())
+        .args(["--test", "--test-concurrency=1", "--test-timeout=60000"])
+        .args(["--test-reporter=spec", "--test-reporter-destination=stdout"])
+        .args(["--test-reporter=tap", "--test-reporter-destination"])
+        .arg(&report)
+        .args(test_files()?)
+        // The certificate of a test server is its own; Node offers no narrower switch to the SDK.
+        .env("NODE_TLS_REJECT_UNAUTHORIZED", "0")
+        .env("NODE_NO_WARNINGS", "1");
+    set_endpoint(&mut command, endpoint);
+    let (success, _) = processes::run_and_keep(name, &mut command, RUN_WITHIN)?;
+    let text = std::fs::read_to_string(&report)
+        .map_err(|_| "node wrote no report, see its output".to_owned())?;
+    let (passed, failed) = count_tap(&text);
+    Ok(Counts { passed, failed, success })
+}
+
+fn folder() -> PathBuf {
+    workspace::root().join("conformance/js")
+}
+
+fn test_files() -> Outcome<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder())? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(".test.mjs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn find_node() -> Outcome<String> {
+    const HOW: &str = "(nodejs.org, or your system's packages nodejs and npm), or say --without js";
+    let version = processes::probe("node", &["--version"])
+        .ok_or_else(|| format!("node is not on the PATH: install Node 22 with npm {HOW}"))?;
+    let major = version.trim_start_matches('v').split('.').next().and_then(|v| v.parse().ok());
+    if major.is_none_or(|major: u32| major < NODE_MAJOR_MIN) {
+        return Err(
+            format!("node {version} is too old: {NODE_MAJOR_MIN} is the least {HOW}").into()
+        );
+    }
+    processes::probe("npm", &["--version"])
+        .ok_or_else(|| format!("npm is not on the PATH: it comes with Node {HOW}"))?;
+    Ok(version)
+}
+
+/// The closing `# pass` and `# fail` lines of a TAP report.
+fn count_tap(report: &str) -> (u64, u64) {
+    let count = |name: &str| {
+        let line = report.lines().rev().find_map(|line| line.strip_prefix(name));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    (count("# pass "), count("# fail ") + count("# cancelled "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tap_counts_are_read() {
+        let report =
+            "ok 1 - a\n# tests 9\n# suites 0\n# pass 6\n# fail 2\n# cancelled 1\n# skipped 0\n";
+        assert_eq!(count_tap(report), (6, 3));
+    }
+}

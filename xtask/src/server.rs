@@ -1,0 +1,126 @@
+//! The server as a child process: started on a free port, waited for, killed.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::rest::Client;
+
+/// How long a server may take until it answers.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_POLL: Duration = Duration::from_millis(10);
+/// How long a server may take to stop when asked politely.
+const STOP_WITHIN: Duration = Duration::from_secs(20);
+
+/// A running server; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Starts `binary` on a free loopback port over the data folder, and waits until it is ready.
+    /// What the server prints goes to `log`.
+    pub(crate) fn start(binary: &Path, data: &Path, log: &Path) -> Outcome<Self> {
+        let mut server = Self::spawn(binary, data, log)?;
+        server.wait_until_ready(log)?;
+        Ok(server)
+    }
+
+    /// Starts `binary` without waiting for it.
+    pub(crate) fn spawn(binary: &Path, data: &Path, log: &Path) -> Outcome<Self> {
+        let port = free_port()?;
+        let output = std::fs::File::options().create(true).append(true).open(log)?;
+        let child = Command::new(binary)
+            .args(["serve", "--host", "127.0.0.1", "--port", &port.to_string(), "--data"])
+            .arg(data)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .map_err(|error| format!("{} does not start: {error}", binary.display()))?;
+        Ok(Self { child, port })
+    }
+
+    /// The address to give to a client. SDK tests prefer the name to the number, as users do.
+    pub(crate) fn endpoint(&self, scheme: &str) -> String {
+        format!("{scheme}://localhost:{}/", self.port)
+    }
+
+    /// A signing client for this server.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&format!("http://127.0.0.1:{}", self.port))
+    }
+
+    /// Whether the process has ended by itself, and how.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Ends the process at once, with SIGKILL, as a power failure would.
+    pub(crate) fn kill(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    /// Asks the process to stop (SIGTERM) and waits for a clean end.
+    pub(crate) fn stop(mut self) -> Outcome<()> {
+        let id = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &id]).status()?;
+        if !asked.success() {
+            return Err("the server could not be asked to stop".into());
+        }
+        let deadline = Instant::now() + STOP_WITHIN;
+        while Instant::now() < deadline {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("the server stopped with {status}").into()),
+                None => thread::sleep(READY_POLL),
+            }
+        }
+        Err(format!("the server did not stop within {} s of SIGTERM", STOP_WITHIN.as_secs()).into())
+    }
+
+    fn wait_until_ready(&mut self, log: &Path) -> Outcome<()> {
+        let client = self.client();
+        let deadline = Instant::now() + READY_WITHIN;
+        while Instant::now() < deadline {
+            if let Some(status) = self.ended() {
+                return Err(format!("the server ended with {status}:\n{}", tail(log)).into());
+            }
+            if client.is_ready() {
+                return Ok(());
+            }
+            thread::sleep(READY_POLL);
+        }
+        let seconds = READY_WITHIN.as_secs();
+        Err(format!("the server was not ready within {seconds} s:\n{}", tail(log)).into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when the process is gone already, which is what we want.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The last lines of a log, for an error message.
+pub(crate) fn tail(log: &Path) -> String {
+    const LINES: usize = 20;
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().collect();
+    let start = lines.len().saturating_sub(LINES);
+    lines.get(start..).unwrap_or_default().join("\n")
+}
+
+/// A port nobody listens on at this moment.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

@@ -1,0 +1,225 @@
+//! `cargo xtask test` and `cargo xtask ci`: everything that must hold, in one command.
+//!
+//! Order: first what needs no server, then the server is built once and every SDK's tests run
+//! against it over http and again over https (the same port takes both), last a short crash test.
+//! Nothing stops at the first failure, and nothing is left out unless it was named: a missing
+//! toolchain is a failure that says how to get it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::arguments::{Arguments, Choice};
+use crate::crash::{self, CrashPlan};
+use crate::sdk::{self, Counts, Sdk};
+use crate::server::{self, Server};
+use crate::summary::{Row, Summary};
+use crate::workspace::{self, Profile};
+use crate::{processes, workspace::build_server};
+
+/// Groups that are not an SDK.
+const CARGO: &str = "cargo";
+const CRASH: &str = "crash";
+/// The workspace's own tests, with the time it takes to compile them on a small machine.
+const CARGO_WITHIN: Duration = Duration::from_secs(40 * 60);
+const CRASH_ROUNDS_DEFAULT: u64 = 8;
+
+const ABOUT: &str = "\
+Runs every test: the Rust workspace, the Python, JavaScript and Rust SDKs against a fresh server over
+http and https, and a short crash test. Groups: cargo, python, js, rust, crash.";
+
+const CHOICES: &[Choice] = &[
+    Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
+    Choice { name: "without", value: "GROUP", meaning: "Leave this group out; may be repeated" },
+    Choice {
+        name: "endpoint",
+        value: "URL",
+        meaning: "Run the SDK groups against a server that runs already (key: ARMILLA_KEY)",
+    },
+    Choice { name: "release", value: "", meaning: "Build the server optimised" },
+    Choice { name: "crash-rounds", value: "N", meaning: "Rounds of the crash test (default 8)" },
+];
+
+/// Runs the tests; false when something failed.
+pub(crate) fn test(words: &[OsString]) -> Outcome<bool> {
+    let Some(arguments) = Arguments::parse("test", ABOUT, CHOICES, words)? else {
+        return Ok(true);
+    };
+    let mut summary = Summary::default();
+    run_groups(&arguments, &mut summary)?;
+    Ok(summary.close())
+}
+
+/// Checks formatting and lints, then runs the tests.
+pub(crate) fn ci(words: &[OsString]) -> Outcome<bool> {
+    let about = format!("Checks formatting and lints, then: {ABOUT}");
+    let Some(arguments) = Arguments::parse("ci", &about, CHOICES, words)? else {
+        return Ok(true);
+    };
+    let mut summary = Summary::default();
+    summary.add(cargo_check("formatting", &["fmt", "--all", "--check"]));
+    summary.add(cargo_check(
+        "lints",
+        &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
+    ));
+    run_groups(&arguments, &mut summary)?;
+    Ok(summary.close())
+}
+
+fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
+    let groups = Groups::chosen(arguments)?;
+    if groups.has(CARGO) && !arguments.has("endpoint") {
+        summary.add(cargo_tests());
+    }
+    let ready = prepare_sdks(&groups, summary);
+    if let Some(endpoint) = arguments.text("endpoint") {
+        for sdk in ready {
+            summary.add(sdk.run(endpoint));
+        }
+        return Ok(());
+    }
+    if ready.is_empty() && !groups.has(CRASH) {
+        return Ok(());
+    }
+    let profile = if arguments.has("release") { Profile::Release } else { Profile::Dev };
+    let started = Instant::now();
+    let binary = match build_server(profile) {
+        Ok(binary) => binary,
+        Err(error) => {
+            summary.add(Row::broken("server build", started.elapsed(), error.to_string()));
+            return Ok(());
+        }
+    };
+    run_sdks(&binary, &ready, summary);
+    if groups.has(CRASH) {
+        let rounds = arguments.number("crash-rounds", CRASH_ROUNDS_DEFAULT)?;
+        summary.add(crash::run(&CrashPlan::new(&binary, rounds)));
+    }
+    Ok(())
+}
+
+/// Starts one server and lets every prepared SDK loose on it, by both schemes.
+fn run_sdks(binary: &Path, ready: &[Sdk], summary: &mut Summary) {
+    if ready.is_empty() {
+        return;
+    }
+    let log = workspace::work().join("server.log");
+    let started = Instant::now();
+    let mut server = match start_server(binary, &log) {
+        Ok(started) => started,
+        Err(error) => {
+            summary.add(Row::broken("server start", started.elapsed(), error.to_string()));
+            return;
+        }
+    };
+    for sdk in ready {
+        for scheme in ["http", "https"] {
+            summary.add(sdk.run(&server.0.endpoint(scheme)));
+            if let Some(status) = server.0.ended() {
+                let note = format!("the server ended with {status}: {}", server::tail(&log));
+                summary.add(Row::broken("server survival", started.elapsed(), note));
+                return;
+            }
+        }
+    }
+    let stopping = Instant::now();
+    match server.0.stop() {
+        Ok(()) => summary.add(Row {
+            name: "server stops cleanly".into(),
+            passed: 1,
+            failed: 0,
+            took: stopping.elapsed(),
+            note: String::new(),
+        }),
+        Err(error) => {
+            summary.add(Row::broken("server stops cleanly", stopping.elapsed(), error.to_string()))
+        }
+    }
+}
+
+/// A fresh server; its data folder lives as long as the pair.
+fn start_server(binary: &Path, log: &Path) -> Outcome<(Server, tempfile::TempDir)> {
+    std::fs::create_dir_all(workspace::work())?;
+    std::fs::write(log, b"")?;
+    let data = tempfile::Builder::new().prefix("armilla-test-").tempdir()?;
+    Ok((Server::start(binary, data.path(), log)?, data))
+}
+
+/// Installs what each chosen SDK needs and returns those that can run.
+fn prepare_sdks(groups: &Groups, summary: &mut Summary) -> Vec<Sdk> {
+    let mut ready = Vec::new();
+    for sdk in Sdk::ALL {
+        if !groups.has(sdk.name()) {
+            summary.add(Row {
+                name: format!("{} SDK", sdk.name()),
+                passed: 0,
+                failed: 0,
+                took: Duration::ZERO,
+                note: "left out, as asked".into(),
+            });
+            continue;
+        }
+        let started = Instant::now();
+        match sdk.prepare() {
+            Ok(()) => ready.push(sdk),
+            Err(error) => {
+                let name = format!("{} SDK", sdk.name());
+                summary.add(Row::broken(&name, started.elapsed(), error.to_string()));
+            }
+        }
+    }
+    ready
+}
+
+fn cargo_tests() -> Row {
+    let started = Instant::now();
+    let mut command = workspace::cargo();
+    command.args(["test", "--workspace", "--no-fail-fast", "--quiet"]);
+    match processes::run_and_keep("cargo test", &mut command, CARGO_WITHIN) {
+        Ok((success, output)) => {
+            let (passed, failed) = sdk::count_cargo_results(&output);
+            Counts { passed, failed, success }.into_row("cargo test", started.elapsed())
+        }
+        Err(error) => Row::broken("cargo test", started.elapsed(), error.to_string()),
+    }
+}
+
+fn cargo_check(name: &str, arguments: &[&str]) -> Row {
+    let started = Instant::now();
+    match processes::run(name, workspace::cargo().args(arguments)) {
+        Ok(()) => Row {
+            name: name.to_owned(),
+            passed: 1,
+            failed: 0,
+            took: started.elapsed(),
+            note: String::new(),
+        },
+        Err(error) => Row::broken(name, started.elapsed(), error.to_string()),
+    }
+}
+
+/// Which groups run.
+struct Groups(Vec<&'static str>);
+
+impl Groups {
+    fn chosen(arguments: &Arguments) -> Outcome<Self> {
+        let mut all = vec![CARGO];
+        all.extend(Sdk::ALL.map(Sdk::name));
+        all.push(CRASH);
+        let (only, without) = (arguments.list("only"), arguments.list("without"));
+        for name in only.iter().chain(&without) {
+            if !all.contains(name) {
+                return Err(
+                    format!("there is no group `{name}`; there are {}", all.join(", ")).into()
+                );
+            }
+        }
+        all.retain(|name| (only.is_empty() || only.contains(name)) && !without.contains(name));
+        Ok(Self(all))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains(&name)
+    }
+}
