@@ -8,16 +8,19 @@
 //! `RRF` (which are legal only inside `ORDER BY RANK`), user functions, and `LIKE`.
 
 pub mod array;
+mod case;
 pub mod conditional;
 pub mod convert;
 pub mod date_time;
 pub mod full_text;
 pub mod integer;
 pub mod math;
+mod pattern;
 pub mod set;
 pub mod spatial;
 pub mod string;
 pub mod types;
+mod utf16;
 pub mod vector;
 
 #[cfg(test)]

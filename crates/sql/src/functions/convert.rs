@@ -1,17 +1,128 @@
-//! convert.
+//! Between strings and other types: strict JSON one way, compact JSON the other.
 
-use super::{Context, Function};
-use armilla_model::Value;
+use super::{Context, Function, STRING_RESULT_MAX, defined};
+use armilla_model::value::Type;
+use armilla_model::{Number, Value, json};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("STRINGTOARRAY", 1, later),
-    Function::exact("STRINGTOOBJECT", 1, later),
-    Function::exact("STRINGTOBOOLEAN", 1, later),
-    Function::exact("STRINGTONULL", 1, later),
-    Function::exact("STRINGTONUMBER", 1, later),
-    Function::exact("TOSTRING", 1, later),
+    Function::exact("STRINGTOARRAY", 1, |_, arguments| parsed(arguments, Type::Array)),
+    Function::exact("STRINGTOBOOLEAN", 1, |_, arguments| parsed(arguments, Type::Bool)),
+    Function::exact("STRINGTONULL", 1, |_, arguments| parsed(arguments, Type::Null)),
+    Function::exact("STRINGTONUMBER", 1, |_, arguments| parsed(arguments, Type::Number)),
+    Function::exact("STRINGTOOBJECT", 1, |_, arguments| parsed(arguments, Type::Object)),
+    Function::exact("TOSTRING", 1, to_string),
 ];
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+fn parsed(arguments: &[Value], kind: Type) -> Value {
+    let value = arguments[0].as_str().and_then(|text| json::parse(text.as_bytes()).ok());
+    defined(value.filter(|value| value.kind() == kind))
+}
+
+fn to_string(_: &mut Context<'_>, arguments: &[Value]) -> Value {
+    match &arguments[0] {
+        Value::Number(number) => number_text(*number).into(),
+        text @ (Value::String(_) | Value::Undefined) => text.clone(),
+        // Values share their parts, so a small query can build one whose text is endless.
+        value if !fits(value, &mut { STRING_RESULT_MAX }) => Value::Undefined,
+        value => value.to_json().into(),
+    }
+}
+
+// The service prints doubles too large for plain digits with an exponent of three digits.
+fn number_text(number: Number) -> String {
+    let text = match number {
+        Number::Float(float) if float.is_nan() => return "NaN".to_owned(),
+        Number::Float(f64::INFINITY) => return "Infinity".to_owned(),
+        Number::Float(f64::NEG_INFINITY) => return "-Infinity".to_owned(),
+        _ => number.to_string(),
+    };
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => {
+            format!("{digits}e+{exponent:0>3}")
+        }
+        _ => text,
+    }
+}
+
+// Counts the least number of bytes the value prints as, down to nothing left.
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let size = match value {
+        Value::String(text) => text.len() + 2,
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(size) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(elements) => elements.iter().all(|element| fits(element, left)),
+        Value::Object(object) => object.iter().all(|(name, member)| {
+            *left = left.saturating_sub(name.len());
+            fits(member, left)
+        }),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::{check, evaluate};
+    use armilla_model::Value;
+
+    #[test]
+    fn strings_are_read_as_strict_json() {
+        check(&[
+            ("STRINGTOARRAY", r#"["[]"]"#, "[]"),
+            ("STRINGTOARRAY", r#"["[ \"coats\", 1 ]"]"#, r#"["coats",1]"#),
+            ("STRINGTOARRAY", r#"["[ 'coats' ]"]"#, "undefined"),
+            ("STRINGTOARRAY", r#"["{}"]"#, "undefined"),
+            ("STRINGTOARRAY", "[null]", "undefined"),
+            ("STRINGTOARRAY", r#"["[1,]"]"#, "undefined"),
+            ("STRINGTOOBJECT", r#"["{\"a\":[1,{\"b\":null}]}"]"#, r#"{"a":[1,{"b":null}]}"#),
+            ("STRINGTOOBJECT", r#"["{'price': 27.55}"]"#, "undefined"),
+            ("STRINGTOOBJECT", r#"["{\"a\":1,\"a\":2}"]"#, "undefined"),
+            ("STRINGTOBOOLEAN", r#"["true  "]"#, "true"),
+            ("STRINGTOBOOLEAN", r#"["  false"]"#, "false"),
+            ("STRINGTOBOOLEAN", r#"["TRUE"]"#, "undefined"),
+            ("STRINGTOBOOLEAN", "[true]", "undefined"),
+            ("STRINGTONULL", r#"["  null  "]"#, "null"),
+            ("STRINGTONULL", r#"["NULL"]"#, "undefined"),
+            ("STRINGTONUMBER", r#"["   60   "]"#, "60"),
+            ("STRINGTONUMBER", r#"["-1.79769e+308"]"#, "-1.79769e308"),
+            ("STRINGTONUMBER", r#"["1e2"]"#, "100"),
+        ]);
+        for text in ["0x10", "1,000", "", "Hello", "NaN", "Infinity", "-Infinity", "01", "1e400"] {
+            let number = evaluate("STRINGTONUMBER", &[text.into()]);
+            assert!(number.is_undefined(), "{text} was read as {number}");
+        }
+    }
+
+    #[test]
+    fn values_are_written_as_compact_json() {
+        check(&[
+            ("TOSTRING", "[125]", r#""125""#),
+            ("TOSTRING", "[1.0000]", r#""1""#),
+            ("TOSTRING", "[0.1234]", r#""0.1234""#),
+            ("TOSTRING", "[false]", r#""false""#),
+            ("TOSTRING", "[null]", r#""null""#),
+            ("TOSTRING", r#"["Hello World"]"#, r#""Hello World""#),
+            ("TOSTRING", r#"[[1,"a",null,{"b":true}]]"#, r#""[1,\"a\",null,{\"b\":true}]""#),
+            ("TOSTRING", "[2.0495371758495027e18]", r#""2.0495371758495027e+018""#),
+            ("TOSTRING", "[-1e300]", r#""-1e+300""#),
+            ("TOSTRING", "[2049537175849502700]", r#""2049537175849502700""#),
+            ("TOSTRING", "[1e-7]", r#""1e-7""#),
+        ]);
+        for (number, text) in
+            [(f64::NAN, "NaN"), (f64::INFINITY, "Infinity"), (f64::NEG_INFINITY, "-Infinity")]
+        {
+            assert_eq!(evaluate("TOSTRING", &[number.into()]), Value::from(text));
+        }
+    }
+
+    #[test]
+    fn a_value_that_shares_itself_many_times_is_not_written() {
+        let mut value = Value::from(1);
+        for _ in 0..100 {
+            value = Value::array(vec![value.clone(), value]);
+        }
+        assert!(evaluate("TOSTRING", &[value]).is_undefined());
+    }
 }

@@ -1,22 +1,78 @@
-//! integer.
+//! The 64-bit integer family. Both arguments must be whole (`5.0` is), results wrap around.
 
-use super::{Context, Function};
+use super::{Function, defined};
 use armilla_model::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("INTADD", 2, later),
-    Function::exact("INTSUB", 2, later),
-    Function::exact("INTMUL", 2, later),
-    Function::exact("INTDIV", 2, later),
-    Function::exact("INTMOD", 2, later),
-    Function::exact("INTBITAND", 2, later),
-    Function::exact("INTBITOR", 2, later),
-    Function::exact("INTBITXOR", 2, later),
-    Function::exact("INTBITLEFTSHIFT", 2, later),
-    Function::exact("INTBITRIGHTSHIFT", 2, later),
-    Function::exact("INTBITNOT", 1, later),
+    Function::exact("INTADD", 2, |_, arguments| total(arguments, i64::wrapping_add)),
+    Function::exact("INTSUB", 2, |_, arguments| total(arguments, i64::wrapping_sub)),
+    Function::exact("INTMUL", 2, |_, arguments| total(arguments, i64::wrapping_mul)),
+    Function::exact("INTDIV", 2, |_, arguments| by_divisor(arguments, i64::wrapping_div)),
+    Function::exact("INTMOD", 2, |_, arguments| by_divisor(arguments, i64::wrapping_rem)),
+    Function::exact("INTBITAND", 2, |_, arguments| total(arguments, |left, right| left & right)),
+    Function::exact("INTBITOR", 2, |_, arguments| total(arguments, |left, right| left | right)),
+    Function::exact("INTBITXOR", 2, |_, arguments| total(arguments, |left, right| left ^ right)),
+    // A shift takes the low six bits of its count, as 64-bit machines do.
+    Function::exact("INTBITLEFTSHIFT", 2, |_, arguments| {
+        total(arguments, |left, right| left << (right & 63))
+    }),
+    Function::exact("INTBITRIGHTSHIFT", 2, |_, arguments| {
+        total(arguments, |left, right| left >> (right & 63))
+    }),
+    Function::exact("INTBITNOT", 1, |_, arguments| {
+        defined(arguments[0].as_i64().map(|number| !number))
+    }),
 ];
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+fn total(arguments: &[Value], function: fn(i64, i64) -> i64) -> Value {
+    defined(both(arguments).map(|(left, right)| function(left, right)))
+}
+
+fn by_divisor(arguments: &[Value], function: fn(i64, i64) -> i64) -> Value {
+    let both = both(arguments).filter(|&(_, divisor)| divisor != 0);
+    defined(both.map(|(left, right)| function(left, right)))
+}
+
+fn both(arguments: &[Value]) -> Option<(i64, i64)> {
+    arguments[0].as_i64().zip(arguments[1].as_i64())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::check;
+
+    #[test]
+    fn documented_examples() {
+        check(&[
+            ("INTADD", "[20,10]", "30"),
+            ("INTADD", "[20,0.10]", "undefined"),
+            ("INTADD", r#"[1,"2"]"#, "undefined"),
+            ("INTSUB", "[25,50]", "-25"),
+            ("INTMUL", "[5,-2]", "-10"),
+            ("INTMUL", "[5,2.0]", "10"),
+            ("INTDIV", "[-7,2]", "-3"),
+            ("INTDIV", "[10,0]", "undefined"),
+            ("INTMOD", "[12,-5]", "2"),
+            ("INTMOD", "[-12,-5]", "-2"),
+            ("INTMOD", "[12,0]", "undefined"),
+            ("INTBITAND", "[15,25]", "9"),
+            ("INTBITOR", "[56,100]", "124"),
+            ("INTBITXOR", "[56,100]", "92"),
+            ("INTBITLEFTSHIFT", "[1,40]", "1099511627776"),
+            ("INTBITRIGHTSHIFT", "[-8,1]", "-4"),
+            ("INTBITNOT", "[65]", "-66"),
+            ("INTBITNOT", "[0.1]", "undefined"),
+        ]);
+    }
+
+    #[test]
+    fn results_wrap_around() {
+        check(&[
+            ("INTADD", "[9223372036854775807,1]", "-9223372036854775808"),
+            ("INTDIV", "[-9223372036854775808,-1]", "-9223372036854775808"),
+            ("INTMOD", "[-9223372036854775808,-1]", "0"),
+            ("INTBITLEFTSHIFT", "[1,64]", "1"),
+            ("INTBITLEFTSHIFT", "[1,-1]", "-9223372036854775808"),
+        ]);
+    }
 }

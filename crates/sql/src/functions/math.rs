@@ -1,36 +1,215 @@
-//! math.
+//! Mathematical functions: doubles in, doubles out.
+//!
+//! An argument that is not a number gives undefined; a number outside a function's domain gives NaN,
+//! as IEEE 754 has it. Integers beyond 2^53 stay exact where the function can keep them.
 
-use super::{Context, Function};
-use armilla_model::Value;
+use super::{Context, Function, defined, optional};
+use armilla_model::{Number, Value};
+use std::f64::consts::PI;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("ABS", 1, later),
-    Function::exact("ACOS", 1, later),
-    Function::exact("ASIN", 1, later),
-    Function::exact("ATAN", 1, later),
-    Function::exact("ATN2", 2, later),
-    Function::exact("CEILING", 1, later),
-    Function::exact("COS", 1, later),
-    Function::exact("COT", 1, later),
-    Function::exact("DEGREES", 1, later),
-    Function::exact("EXP", 1, later),
-    Function::exact("FLOOR", 1, later),
-    Function::between("LOG", 1, 2, later),
-    Function::exact("LOG10", 1, later),
-    Function::between("NUMBERBIN", 1, 2, later),
-    Function::exact("PI", 0, later),
-    Function::exact("POWER", 2, later),
-    Function::exact("RADIANS", 1, later),
-    Function::exact("RAND", 0, later),
-    Function::exact("ROUND", 1, later),
-    Function::exact("SIGN", 1, later),
-    Function::exact("SIN", 1, later),
-    Function::exact("SQRT", 1, later),
-    Function::exact("SQUARE", 1, later),
-    Function::exact("TAN", 1, later),
-    Function::exact("TRUNC", 1, later),
+    Function::exact("ABS", 1, |_, arguments| defined(arguments[0].as_number().map(absolute))),
+    Function::exact("ACOS", 1, |_, arguments| real(arguments, f64::acos)),
+    Function::exact("ASIN", 1, |_, arguments| real(arguments, f64::asin)),
+    Function::exact("ATAN", 1, |_, arguments| real(arguments, f64::atan)),
+    Function::exact("ATN2", 2, |_, arguments| reals(arguments, f64::atan2)),
+    Function::exact("CEILING", 1, |_, arguments| whole(arguments, f64::ceil)),
+    Function::exact("COS", 1, |_, arguments| real(arguments, f64::cos)),
+    Function::exact("COT", 1, |_, arguments| real(arguments, |x| 1.0 / x.tan())),
+    Function::exact("DEGREES", 1, |_, arguments| real(arguments, |x| x * 180.0 / PI)),
+    Function::exact("EXP", 1, |_, arguments| real(arguments, f64::exp)),
+    Function::exact("FLOOR", 1, |_, arguments| whole(arguments, f64::floor)),
+    Function::between("LOG", 1, 2, |_, arguments| match arguments {
+        [_] => real(arguments, f64::ln),
+        _ => reals(arguments, logarithm),
+    }),
+    Function::exact("LOG10", 1, |_, arguments| real(arguments, f64::log10)),
+    Function::between("NUMBERBIN", 1, 2, |_, arguments| defined(number_bin(arguments))),
+    Function::exact("PI", 0, |_, _| PI.into()),
+    Function::exact("POWER", 2, |_, arguments| reals(arguments, f64::powf)),
+    Function::exact("RADIANS", 1, |_, arguments| real(arguments, |x| x * PI / 180.0)),
+    Function::exact("RAND", 0, random),
+    Function::exact("ROUND", 1, |_, arguments| whole(arguments, f64::round)),
+    Function::exact("SIGN", 1, |_, arguments| defined(arguments[0].as_f64().map(sign))),
+    Function::exact("SIN", 1, |_, arguments| real(arguments, f64::sin)),
+    Function::exact("SQRT", 1, |_, arguments| real(arguments, f64::sqrt)),
+    Function::exact("SQUARE", 1, |_, arguments| real(arguments, |x| x * x)),
+    Function::exact("TAN", 1, |_, arguments| real(arguments, f64::tan)),
+    Function::exact("TRUNC", 1, |_, arguments| whole(arguments, f64::trunc)),
 ];
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+fn real(arguments: &[Value], function: fn(f64) -> f64) -> Value {
+    defined(arguments[0].as_f64().map(function))
+}
+
+fn reals(arguments: &[Value], function: fn(f64, f64) -> f64) -> Value {
+    let both = arguments[0].as_f64().zip(arguments[1].as_f64());
+    defined(both.map(|(left, right)| function(left, right)))
+}
+
+// Rounding leaves an integer as it is, with all its digits.
+fn whole(arguments: &[Value], function: fn(f64) -> f64) -> Value {
+    match arguments[0].as_number() {
+        Some(Number::Int(int)) => int.into(),
+        Some(Number::Float(float)) => function(float).into(),
+        None => Value::Undefined,
+    }
+}
+
+fn absolute(number: Number) -> Value {
+    match number {
+        Number::Int(int) => match int.checked_abs() {
+            Some(int) => int.into(),
+            None => (int as f64).abs().into(),
+        },
+        Number::Float(float) => float.abs().into(),
+    }
+}
+
+fn sign(x: f64) -> Value {
+    match x {
+        _ if x > 0.0 => 1.into(),
+        _ if x < 0.0 => (-1).into(),
+        // Zero; and NaN, which has no sign and stays what it is.
+        _ => x.into(),
+    }
+}
+
+fn logarithm(x: f64, base: f64) -> f64 {
+    // The two common bases have functions of their own, which do not lose the last digit.
+    match base {
+        2.0 => x.log2(),
+        10.0 => x.log10(),
+        _ => x.ln() / base.ln(),
+    }
+}
+
+fn random(context: &mut Context<'_>, _: &[Value]) -> Value {
+    (context.random)().into()
+}
+
+fn number_bin(arguments: &[Value]) -> Option<f64> {
+    let x = arguments[0].as_f64()?;
+    let size = optional(arguments, 1, 1.0, Value::as_f64)?;
+    if size == 0.0 || !size.is_finite() || !x.is_finite() {
+        return None;
+    }
+    Some(bin_in_decimal(x, size).unwrap_or_else(|| (x / size).floor() * size))
+}
+
+// 37.752 in bins of 0.1 is 37.7, not 37.7000000000000028: both numbers are taken as the decimals
+// they print as. Nothing when 128 bits cannot hold them at one scale.
+fn bin_in_decimal(x: f64, size: f64) -> Option<f64> {
+    let (x, x_exponent) = decimal(x)?;
+    let (size, size_exponent) = decimal(size)?;
+    let exponent = x_exponent.min(size_exponent);
+    let x = scaled(x, x_exponent - exponent)?;
+    let size = scaled(size, size_exponent - exponent)?;
+    let bin = if size < 0 { (-x).div_euclid(-size) } else { x.div_euclid(size) };
+    format!("{}e{exponent}", bin.checked_mul(size)?).parse().ok()
+}
+
+// The shortest decimal that reads back as x, as digits and exponent of ten.
+fn decimal(x: f64) -> Option<(i128, i32)> {
+    let text = format!("{x:e}");
+    let (digits, exponent) = text.split_once('e')?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let places = i32::try_from(fraction.len()).ok()?;
+    Some((format!("{whole}{fraction}").parse().ok()?, exponent.parse::<i32>().ok()? - places))
+}
+
+fn scaled(digits: i128, places: i32) -> Option<i128> {
+    digits.checked_mul(10i128.checked_pow(u32::try_from(places).ok()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::{check, evaluate};
+    use armilla_model::Value;
+
+    #[test]
+    fn documented_examples() {
+        check(&[
+            ("ABS", "[-1]", "1"),
+            ("ABS", "[-2.5]", "2.5"),
+            ("ABS", r#"["1"]"#, "undefined"),
+            ("ABS", "[null]", "undefined"),
+            ("ACOS", "[-1]", "3.141592653589793"),
+            ("ASIN", "[-1]", "-1.5707963267948966"),
+            ("ATAN", "[-45.01]", "-1.5485826962062663"),
+            ("ATN2", "[35.175643,129.44]", "0.265344532064832"),
+            ("ATN2", "[0,-1]", "3.141592653589793"),
+            ("CEILING", "[123.45]", "124"),
+            ("CEILING", "[-45.72]", "-45"),
+            ("CEILING", "[-0.5]", "0"),
+            ("COS", "[14.78]", "-0.5994654261946543"),
+            ("COT", "[124.1332]", "-0.040311998371148884"),
+            ("DEGREES", "[1.5707963267948966]", "90"),
+            ("DEGREES", "[4.71238898038469]", "270"),
+            ("DEGREES", "[6.283185307179586]", "360"),
+            ("EXP", "[10]", "22026.465794806718"),
+            ("FLOOR", "[-145.12]", "-146"),
+            ("FLOOR", "[null]", "undefined"),
+            ("LOG", "[5]", "1.6094379124341003"),
+            ("LOG", "[2,10]", "0.3010299956639812"),
+            ("LOG", "[8,2]", "3"),
+            ("LOG", r#"[8,"2"]"#, "undefined"),
+            ("LOG10", "[0.001]", "-3"),
+            ("PI", "[]", "3.141592653589793"),
+            ("POWER", "[5,5]", "3125"),
+            ("POWER", "[9,0.5]", "3"),
+            ("POWER", "[null,3]", "undefined"),
+            ("RADIANS", "[-181.01]", "-3.1592204790349356"),
+            ("RADIANS", "[270]", "4.71238898038469"),
+            ("ROUND", "[2.5]", "3"),
+            ("ROUND", "[-6.5]", "-7"),
+            ("ROUND", "[-0.5]", "-1"),
+            ("ROUND", "[0.49]", "0"),
+            ("SIGN", "[-0.001]", "-1"),
+            ("SIGN", "[0]", "0"),
+            ("SIN", "[45.175643]", "0.929607286611012"),
+            ("SQRT", "[17]", "4.123105625617661"),
+            ("SQUARE", "[-4]", "16"),
+            ("TAN", "[124.1332]", "-24.80651023035602"),
+            ("TAN", "[1.5707963267948966]", "16331239353195370"),
+            ("TRUNC", "[-2.78]", "-2"),
+            ("RAND", "[]", "0.25"),
+        ]);
+    }
+
+    #[test]
+    fn bins_are_decimal() {
+        check(&[
+            ("NUMBERBIN", "[37.752,-100]", "100"),
+            ("NUMBERBIN", "[37.752,10]", "30"),
+            ("NUMBERBIN", "[37.752]", "37"),
+            ("NUMBERBIN", "[37.752,0]", "undefined"),
+            ("NUMBERBIN", "[37.752,0.1]", "37.7"),
+            ("NUMBERBIN", "[37.752,0.01]", "37.75"),
+            ("NUMBERBIN", "[0.3,0.1]", "0.3"),
+            ("NUMBERBIN", "[-7,5]", "-10"),
+            ("NUMBERBIN", "[1e300,3]", "1e300"),
+            ("NUMBERBIN", r#"["x",5]"#, "undefined"),
+        ]);
+    }
+
+    #[test]
+    fn outside_the_domain_is_not_a_number() {
+        for (name, argument) in [("ACOS", 2.0), ("SQRT", -1.0), ("LOG", -1.0), ("SIGN", f64::NAN)] {
+            let result = evaluate(name, &[Value::from(argument)]);
+            assert!(result.as_f64().is_some_and(f64::is_nan), "{name}({argument}) is {result}");
+        }
+        assert_eq!(evaluate("LOG", &[Value::from(0.0)]).as_f64(), Some(f64::NEG_INFINITY));
+        assert_eq!(evaluate("FLOOR", &[f64::INFINITY.into()]).as_f64(), Some(f64::INFINITY));
+        assert!(evaluate("NUMBERBIN", &[f64::INFINITY.into()]).is_undefined());
+    }
+
+    #[test]
+    fn large_integers_keep_their_digits() {
+        check(&[
+            ("ABS", "[-9007199254740993]", "9007199254740993"),
+            ("ABS", "[-9223372036854775808]", "9.223372036854776e18"),
+            ("ROUND", "[9007199254740993]", "9007199254740993"),
+        ]);
+    }
 }

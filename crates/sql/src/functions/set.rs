@@ -1,15 +1,96 @@
-//! set.
+//! Arrays as sets: deep equality decides what is the same element.
 
-use super::{Context, Function};
+use super::{ARRAY_RESULT_MAX, Function, defined, elements};
 use armilla_model::Value;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("SETUNION", 2, later),
-    Function::exact("SETINTERSECT", 2, later),
-    Function::exact("SETDIFFERENCE", 2, later),
-    Function::exact("SETEQUAL", 2, later),
+    Function::exact("SETUNION", 2, |_, arguments| defined(union(arguments))),
+    Function::exact("SETINTERSECT", 2, |_, arguments| {
+        // In the order of the second array, as the reference prints it.
+        defined(both(arguments).map(|(left, right)| selected(right, left, true)))
+    }),
+    Function::exact("SETDIFFERENCE", 2, |_, arguments| {
+        defined(both(arguments).map(|(left, right)| selected(left, right, false)))
+    }),
+    Function::exact("SETEQUAL", 2, |_, arguments| {
+        defined(both(arguments).map(|(left, right)| set_of(left) == set_of(right)))
+    }),
 ];
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+// Sorting by the order of values finds equal ones in n log n steps.
+#[derive(Clone, Copy)]
+struct Element<'a>(&'a Value);
+
+impl Ord for Element<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.order(other.0)
+    }
+}
+
+impl PartialOrd for Element<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Element<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Element<'_> {}
+
+fn both(arguments: &[Value]) -> Option<(&[Value], &[Value])> {
+    elements(arguments, 0).zip(elements(arguments, 1))
+}
+
+fn set_of(array: &[Value]) -> BTreeSet<Element<'_>> {
+    array.iter().map(Element).collect()
+}
+
+fn union(arguments: &[Value]) -> Option<Value> {
+    let (left, right) = both(arguments)?;
+    let mut seen = BTreeSet::new();
+    let distinct = left.iter().chain(right).filter(|value| seen.insert(Element(value)));
+    let result: Vec<Value> = distinct.cloned().collect();
+    (result.len() <= ARRAY_RESULT_MAX).then(|| Value::array(result))
+}
+
+// The distinct elements of one array that are, or are not, in the other.
+fn selected(array: &[Value], other: &[Value], present: bool) -> Value {
+    let other = set_of(other);
+    let mut seen = BTreeSet::new();
+    let kept = array
+        .iter()
+        .filter(|value| other.contains(&Element(value)) == present && seen.insert(Element(value)));
+    Value::array(kept.cloned().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::functions::tests::check;
+
+    #[test]
+    fn documented_examples() {
+        check(&[
+            ("SETUNION", "[[1,2,3,4],[3,4,5,6]]", "[1,2,3,4,5,6]"),
+            ("SETUNION", "[[1,1],[2,2.0]]", "[1,2]"),
+            ("SETUNION", r#"[[1,2,"A","B"],["A",1]]"#, r#"[1,2,"A","B"]"#),
+            ("SETUNION", "[[1],2]", "undefined"),
+            ("SETINTERSECT", "[[1,2,3,4],[3,4,5,6]]", "[3,4]"),
+            ("SETINTERSECT", "[[1,2,3,4],[1,1,1,1]]", "[1]"),
+            ("SETINTERSECT", r#"[[1,2,"A","B"],["A",1]]"#, r#"["A",1]"#),
+            ("SETINTERSECT", r#"[[{"a":1,"b":2}],[{"b":2,"a":1}]]"#, r#"[{"b":2,"a":1}]"#),
+            ("SETDIFFERENCE", "[[1,2,6,7],[1,2,3]]", "[6,7]"),
+            ("SETDIFFERENCE", "[[1,1,1,1],[2,3,4]]", "[1]"),
+            ("SETDIFFERENCE", r#"[[1,"1",null],[1]]"#, r#"["1",null]"#),
+            ("SETEQUAL", "[[1,2,3,3],[1,2,2,3,1,2]]", "true"),
+            ("SETEQUAL", "[[],[1,2,3]]", "false"),
+            ("SETEQUAL", "[[],[]]", "true"),
+            ("SETEQUAL", r#"[[1],["1"]]"#, "false"),
+        ]);
+    }
 }

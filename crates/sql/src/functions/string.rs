@@ -1,37 +1,233 @@
-//! string.
+//! String functions. Positions and lengths count UTF-16 code units; comparison is by code unit, or
+//! by folded characters where case is to be ignored.
 
-use super::{Context, Function};
+use super::{
+    ARRAY_RESULT_MAX, Function, STRING_RESULT_MAX, all_of, any_of, case, defined, elements,
+    optional, pattern, text, utf16,
+};
 use armilla_model::Value;
 
+/// Longest result of `REPLICATE`, in code units. It is the service's.
+pub const REPLICATE_LENGTH_MAX: usize = 10_000;
+
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::variadic("CONCAT", 2, later),
-    Function::between("CONTAINS", 2, 3, later),
-    Function::between("STARTSWITH", 2, 3, later),
-    Function::between("ENDSWITH", 2, 3, later),
-    Function::between("STRINGEQUALS", 2, 3, later),
-    Function::variadic("CONTAINS_ANY_CS", 2, later).seeing_undefined(),
-    Function::variadic("CONTAINS_ANY_CI", 2, later).seeing_undefined(),
-    Function::variadic("CONTAINS_ALL_CS", 2, later).seeing_undefined(),
-    Function::variadic("CONTAINS_ALL_CI", 2, later).seeing_undefined(),
-    Function::between("INDEX_OF", 2, 3, later),
-    Function::between("LASTINDEXOF", 2, 3, later),
-    Function::exact("LEFT", 2, later),
-    Function::exact("RIGHT", 2, later),
-    Function::exact("LENGTH", 1, later),
-    Function::exact("LOWER", 1, later),
-    Function::exact("UPPER", 1, later),
-    Function::between("TRIM", 1, 2, later),
-    Function::between("LTRIM", 1, 2, later),
-    Function::between("RTRIM", 1, 2, later),
-    Function::between("REGEXMATCH", 2, 3, later),
-    Function::exact("REPLACE", 3, later),
-    Function::exact("REPLICATE", 2, later),
-    Function::exact("REVERSE", 1, later),
-    Function::exact("SUBSTRING", 3, later),
-    Function::exact("STRINGJOIN", 2, later),
-    Function::exact("STRINGSPLIT", 2, later),
+    Function::variadic("CONCAT", 2, |_, arguments| defined(concat(arguments))),
+    Function::between("CONTAINS", 2, 3, |_, arguments| compare(arguments, contains)),
+    Function::between("STARTSWITH", 2, 3, |_, arguments| compare(arguments, starts_with)),
+    Function::between("ENDSWITH", 2, 3, |_, arguments| compare(arguments, ends_with)),
+    Function::between("STRINGEQUALS", 2, 3, |_, arguments| compare(arguments, equals)),
+    Function::variadic("CONTAINS_ANY_CS", 2, |_, arguments| {
+        defined(any_of(contains_each(arguments, Case::Sensitive)))
+    })
+    .seeing_undefined(),
+    Function::variadic("CONTAINS_ANY_CI", 2, |_, arguments| {
+        defined(any_of(contains_each(arguments, Case::Ignored)))
+    })
+    .seeing_undefined(),
+    Function::variadic("CONTAINS_ALL_CS", 2, |_, arguments| {
+        defined(all_of(contains_each(arguments, Case::Sensitive)))
+    })
+    .seeing_undefined(),
+    Function::variadic("CONTAINS_ALL_CI", 2, |_, arguments| {
+        defined(all_of(contains_each(arguments, Case::Ignored)))
+    })
+    .seeing_undefined(),
+    Function::between("INDEX_OF", 2, 3, |_, arguments| defined(index_of(arguments))),
+    Function::between("LASTINDEXOF", 2, 3, |_, arguments| defined(last_index_of(arguments))),
+    Function::exact("LEFT", 2, |_, arguments| defined(left(arguments))),
+    Function::exact("RIGHT", 2, |_, arguments| defined(right(arguments))),
+    Function::exact("LENGTH", 1, |_, arguments| defined(text(arguments, 0).map(length))),
+    Function::exact("LOWER", 1, |_, arguments| defined(text(arguments, 0).map(case::lower))),
+    Function::exact("UPPER", 1, |_, arguments| defined(text(arguments, 0).map(case::upper))),
+    Function::between("TRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::End)),
+    Function::between("LTRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::Start)),
+    Function::between("RTRIM", 1, 2, |_, arguments| trim(arguments, Side::End, Side::End)),
+    Function::between("REGEXMATCH", 2, 3, |_, arguments| defined(regex_match(arguments))),
+    Function::exact("REPLACE", 3, |_, arguments| defined(replace(arguments))),
+    Function::exact("REPLICATE", 2, |_, arguments| defined(replicate(arguments))),
+    Function::exact("REVERSE", 1, |_, arguments| defined(text(arguments, 0).map(reverse))),
+    Function::exact("SUBSTRING", 3, |_, arguments| defined(substring(arguments))),
+    Function::exact("STRINGJOIN", 2, |_, arguments| defined(join(arguments))),
+    Function::exact("STRINGSPLIT", 2, |_, arguments| defined(split(arguments))),
 ];
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Case {
+    Sensitive,
+    Ignored,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Start,
+    End,
+}
+
+fn compare(arguments: &[Value], test: fn(&str, &str) -> bool) -> Value {
+    defined(compare_texts(arguments, test))
+}
+
+fn compare_texts(arguments: &[Value], test: fn(&str, &str) -> bool) -> Option<bool> {
+    let (whole, part) = (text(arguments, 0)?, text(arguments, 1)?);
+    Some(match optional(arguments, 2, false, Value::as_bool)? {
+        false => test(whole, part),
+        true => test(&case::fold(whole), &case::fold(part)),
+    })
+}
+
+fn contains(whole: &str, part: &str) -> bool {
+    whole.contains(part)
+}
+
+fn starts_with(whole: &str, part: &str) -> bool {
+    whole.starts_with(part)
+}
+
+fn ends_with(whole: &str, part: &str) -> bool {
+    whole.ends_with(part)
+}
+
+fn equals(whole: &str, part: &str) -> bool {
+    whole == part
+}
+
+// One answer per text to look for; what is not a text is unknown.
+fn contains_each(arguments: &[Value], case: Case) -> impl Iterator<Item = Option<bool>> {
+    let whole = text(arguments, 0).map(|whole| match case {
+        Case::Sensitive => whole.into(),
+        Case::Ignored => case::fold(whole),
+    });
+    arguments[1..].iter().map(move |part| {
+        let (whole, part) = (whole.as_ref()?, part.as_str()?);
+        Some(match case {
+            Case::Sensitive => whole.contains(part),
+            Case::Ignored => whole.contains(&*case::fold(part)),
+        })
+    })
+}
+
+fn concat(arguments: &[Value]) -> Option<String> {
+    let texts: Option<Vec<_>> = arguments.iter().map(Value::as_str).collect();
+    joined(&texts?, "")
+}
+
+fn join(arguments: &[Value]) -> Option<String> {
+    let texts: Option<Vec<_>> = elements(arguments, 0)?.iter().map(Value::as_str).collect();
+    joined(&texts?, text(arguments, 1)?)
+}
+
+fn joined(texts: &[&str], separator: &str) -> Option<String> {
+    let separators = texts.len().saturating_sub(1).checked_mul(separator.len())?;
+    let length = texts.iter().try_fold(separators, |sum, text| sum.checked_add(text.len()))?;
+    (length <= STRING_RESULT_MAX).then(|| texts.join(separator))
+}
+
+fn split(arguments: &[Value]) -> Option<Value> {
+    let (whole, separator) = (text(arguments, 0)?, text(arguments, 1)?);
+    if separator.is_empty() {
+        return Some(Value::array(vec![whole.into()]));
+    }
+    let pieces: Vec<Value> =
+        whole.split(separator).take(ARRAY_RESULT_MAX + 1).map(Value::from).collect();
+    (pieces.len() <= ARRAY_RESULT_MAX).then(|| Value::array(pieces))
+}
+
+fn length(text: &str) -> i64 {
+    signed(utf16::length(text))
+}
+
+fn index_of(arguments: &[Value]) -> Option<i64> {
+    let (whole, part) = (text(arguments, 0)?, text(arguments, 1)?);
+    let start = usize::try_from(optional(arguments, 2, 0, Value::as_i64)?).ok()?;
+    let found = utf16::byte_at(whole, start)
+        .and_then(|start| whole[start..].find(part).map(|found| start + found));
+    Some(found.map_or(-1, |found| length(&whole[..found])))
+}
+
+// The occurrence must end at the position given or before it.
+fn last_index_of(arguments: &[Value]) -> Option<i64> {
+    let (whole, part) = (text(arguments, 0)?, text(arguments, 1)?);
+    let last = usize::try_from(optional(arguments, 2, i64::MAX, Value::as_i64)?).ok()?;
+    let end = utf16::byte_at(whole, last.saturating_add(1)).unwrap_or(whole.len());
+    Some(whole[..end].rfind(part).map_or(-1, |found| length(&whole[..found])))
+}
+
+fn left(arguments: &[Value]) -> Option<Value> {
+    let count = arguments[1].as_i64()?.max(0);
+    Some(utf16::slice(text(arguments, 0)?, 0, unsigned(count)).as_ref().into())
+}
+
+fn right(arguments: &[Value]) -> Option<Value> {
+    let (text, count) = (text(arguments, 0)?, arguments[1].as_i64()?.max(0));
+    let start = utf16::length(text).saturating_sub(unsigned(count));
+    Some(utf16::slice(text, start, usize::MAX).as_ref().into())
+}
+
+fn substring(arguments: &[Value]) -> Option<Value> {
+    let text = text(arguments, 0)?;
+    let (start, count) = (arguments[1].as_i64()?, arguments[2].as_i64()?);
+    // A start before the text is no error; the SDK's interpreter answers with the empty string.
+    if start < 0 || count <= 0 {
+        return Some("".into());
+    }
+    Some(utf16::slice(text, unsigned(start), unsigned(count)).as_ref().into())
+}
+
+fn trim(arguments: &[Value], first: Side, last: Side) -> Value {
+    let Some(text) = text(arguments, 0) else { return Value::Undefined };
+    let trimmed = match arguments.get(1) {
+        None => trimmed(text, first, last, char::is_whitespace),
+        Some(Value::String(characters)) => {
+            // Sorted, so that a long set does not cost its length per character.
+            let mut set: Vec<char> = characters.chars().collect();
+            set.sort_unstable();
+            trimmed(text, first, last, |char| set.binary_search(&char).is_ok())
+        }
+        Some(_) => return Value::Undefined,
+    };
+    trimmed.into()
+}
+
+fn trimmed(text: &str, first: Side, last: Side, drop: impl Fn(char) -> bool) -> &str {
+    let text = if first == Side::Start { text.trim_start_matches(&drop) } else { text };
+    if last == Side::End { text.trim_end_matches(&drop) } else { text }
+}
+
+fn regex_match(arguments: &[Value]) -> Option<bool> {
+    let modifiers = optional(arguments, 2, "", Value::as_str)?;
+    pattern::matches(text(arguments, 0)?, text(arguments, 1)?, modifiers)
+}
+
+fn replace(arguments: &[Value]) -> Option<String> {
+    let (whole, old, new) = (text(arguments, 0)?, text(arguments, 1)?, text(arguments, 2)?);
+    if old.is_empty() {
+        return None;
+    }
+    let count = whole.matches(old).count();
+    let length = (whole.len() - count * old.len()).checked_add(count.checked_mul(new.len())?)?;
+    (length <= STRING_RESULT_MAX).then(|| whole.replace(old, new))
+}
+
+fn replicate(arguments: &[Value]) -> Option<String> {
+    let text = text(arguments, 0)?;
+    let count = usize::try_from(arguments[1].as_i64()?).ok()?;
+    let length = utf16::length(text).checked_mul(count)?;
+    (length <= REPLICATE_LENGTH_MAX).then(|| text.repeat(count))
+}
+
+// Characters are reversed, not code units: a pair stays a pair.
+fn reverse(text: &str) -> String {
+    text.chars().rev().collect()
+}
+
+fn signed(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+// For numbers known not to be negative; what does not fit is beyond the end of every text.
+fn unsigned(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,21 @@
-//! vector.
+//! Similarity of vectors.
+//!
+//! A function sees values, not paths, so the container's policy is matched by the number of
+//! dimensions when the call has no options of its own. A planner that knows the path should ask
+//! [`setting_of`] and pass the distance function as an option, which is exact.
 
-use super::{Context, Function};
+use super::{Context, Function, defined, optional};
 use armilla_model::Value;
+
+pub(super) const FUNCTIONS: &[Function] =
+    &[Function::between("VECTORDISTANCE", 2, 4, |context, arguments| {
+        defined(vector_distance(context, arguments))
+    })];
 
 /// How two vectors are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DistanceFunction {
-    /// Cosine of the angle between the vectors: 1 is closest.
+    /// Cosine of the angle between the vectors: 1 is closest, 0 for a vector of zeros.
     #[default]
     Cosine,
     /// Dot product: largest is closest.
@@ -26,10 +35,114 @@ pub struct VectorSetting {
     pub dimensions: usize,
 }
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::between("VECTORDISTANCE", 2, 4, later),
-];
+impl DistanceFunction {
+    /// Reads the name policies and options use, in any letter case.
+    pub fn parse(name: &str) -> Option<Self> {
+        let names = [
+            ("cosine", Self::Cosine),
+            ("dotproduct", Self::DotProduct),
+            ("euclidean", Self::Euclidean),
+        ];
+        names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, it)| it)
+    }
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+    /// True when larger results are closer, so that `ORDER BY` lists the largest first.
+    pub fn closest_is_largest(self) -> bool {
+        self != Self::Euclidean
+    }
+}
+
+/// The setting for a path as policies write it.
+pub fn setting_of<'a>(settings: &'a [VectorSetting], path: &str) -> Option<&'a VectorSetting> {
+    settings.iter().find(|setting| setting.path == path)
+}
+
+/// The distance function a `VECTORDISTANCE` call uses: from its options, from the policy, or cosine.
+/// Nothing when the options name one that does not exist.
+pub fn distance_function(
+    settings: &[VectorSetting],
+    dimensions: usize,
+    options: Option<&Value>,
+) -> Option<DistanceFunction> {
+    if let Some(name) = options.and_then(|options| options.get("distanceFunction")) {
+        return DistanceFunction::parse(name.as_str()?);
+    }
+    let setting = settings.iter().find(|setting| setting.dimensions == dimensions);
+    Some(setting.map(|setting| setting.distance_function).unwrap_or_default())
+}
+
+/// Compares two vectors; nothing unless both are arrays of as many numbers, at least one.
+pub fn distance(left: &[Value], right: &[Value], function: DistanceFunction) -> Option<f64> {
+    if left.len() != right.len() || left.is_empty() {
+        return None;
+    }
+    // One pass collects what all three functions need.
+    let (mut dot, mut left_square, mut right_square, mut difference) = (0.0, 0.0, 0.0, 0.0);
+    for (left, right) in left.iter().zip(right) {
+        let (left, right) = (left.as_f64()?, right.as_f64()?);
+        dot += left * right;
+        left_square += left * left;
+        right_square += right * right;
+        difference += (left - right) * (left - right);
+    }
+    Some(match function {
+        DistanceFunction::DotProduct => dot,
+        DistanceFunction::Euclidean => f64::sqrt(difference),
+        DistanceFunction::Cosine if left_square == 0.0 || right_square == 0.0 => 0.0,
+        DistanceFunction::Cosine => dot / (f64::sqrt(left_square) * f64::sqrt(right_square)),
+    })
+}
+
+fn vector_distance(context: &Context<'_>, arguments: &[Value]) -> Option<f64> {
+    let (left, right) = (arguments[0].as_array()?, arguments[1].as_array()?);
+    // Whether to search without an index is for the planner; here it only has to be a boolean.
+    optional(arguments, 2, false, Value::as_bool)?;
+    let options = arguments.get(3);
+    options.is_none_or(|options| options.as_object().is_some()).then_some(())?;
+    let function = distance_function(context.vectors, left.len(), options)?;
+    distance(left, right, function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::tests::check;
+
+    #[test]
+    fn the_three_functions() {
+        check(&[
+            ("VECTORDISTANCE", "[[1,0],[1,0]]", "1"),
+            ("VECTORDISTANCE", "[[1,0,0],[-1,0,0]]", "-1"),
+            ("VECTORDISTANCE", "[[0,0],[1,0]]", "0"),
+            ("VECTORDISTANCE", r#"[[1,2],[3,4],true,{"distanceFunction":"DotProduct"}]"#, "11"),
+            ("VECTORDISTANCE", r#"[[0,0],[3,4],false,{"distanceFunction":"euclidean"}]"#, "5"),
+            ("VECTORDISTANCE", r#"[[1,0],[1,0],false,{"dataType":"float32"}]"#, "1"),
+        ]);
+    }
+
+    #[test]
+    fn what_is_not_two_vectors_is_undefined() {
+        check(&[
+            ("VECTORDISTANCE", "[[[1]],[1]]", "undefined"),
+            ("VECTORDISTANCE", "[[1,2],[1]]", "undefined"),
+            ("VECTORDISTANCE", "[[],[]]", "undefined"),
+            ("VECTORDISTANCE", r#"[["1"],[1]]"#, "undefined"),
+            ("VECTORDISTANCE", r#"[[1],[1],"x"]"#, "undefined"),
+            ("VECTORDISTANCE", r#"[[1],[1],true,1]"#, "undefined"),
+            ("VECTORDISTANCE", r#"[[1],[1],true,{"distanceFunction":"hamming"}]"#, "undefined"),
+        ]);
+    }
+
+    #[test]
+    fn the_policy_decides_when_the_call_does_not() {
+        let settings = [VectorSetting {
+            path: "/e".to_owned(),
+            distance_function: DistanceFunction::Euclidean,
+            dimensions: 3,
+        }];
+        assert_eq!(distance_function(&settings, 3, None), Some(DistanceFunction::Euclidean));
+        assert_eq!(distance_function(&settings, 2, None), Some(DistanceFunction::Cosine));
+        assert!(setting_of(&settings, "/e").is_some());
+        assert!(!DistanceFunction::Euclidean.closest_is_largest());
+    }
 }
