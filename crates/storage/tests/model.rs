@@ -3,6 +3,8 @@
 //! Random batches, flushes and reopenings run against both; after each step point reads and scans
 //! in both directions must agree, also through a snapshot taken earlier.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
