@@ -1,1 +1,43 @@
 //! JavaScript in a box with time and memory limits.
+//!
+//! Stored procedures, triggers and user-defined functions run here. The crate knows nothing of
+//! engine, storage, HTTP or SQL: what a script may do to items goes through one trait,
+//! [`host::Host`], which a transaction implements.
+//!
+//! ```text
+//!   ScriptEngine ── a pool of workshops, each one JavaScript runtime with warmed contexts
+//!       │
+//!       │ run_procedure / run_trigger / udf_session
+//!       ▼
+//!   one fresh context ──► library.js (getContext, __, console, Error)
+//!       │                     │ wishes: "create this item, then call me"
+//!       ▼                     ▼
+//!   driver loop ─────────► Host (one transaction of one logical partition)
+//! ```
+//!
+//! A collection method never reaches the database by itself. It checks its arguments, queues a
+//! wish and returns `true`; when the user's function has ended, the driver loop takes the wishes
+//! one at a time, asks the host, and runs the callback with the answer. So a host is only ever
+//! called from plain Rust code on the caller's thread, and needs no locks or shared ownership.
+//!
+//! What a script cannot do: outlive its call (every call gets a context that nobody used before
+//! and that nobody uses again), run longer than its time limit (the engine's interrupt cannot be
+//! caught), use more memory or stack than allowed, or reach anything but its host.
+
+mod bytecode;
+mod compile;
+mod drive;
+mod engine;
+mod error;
+pub mod host;
+mod limits;
+mod meter;
+mod offenders;
+mod procedure;
+mod workshop;
+
+pub use compile::{Compiled, ScriptKind};
+pub use engine::ScriptEngine;
+pub use error::{CompileError, ScriptError, ScriptErrorKind};
+pub use limits::Limits;
+pub use procedure::{CallOptions, ScriptOutcome};

@@ -1,0 +1,238 @@
+//! From a script body to something that can be run.
+//!
+//! A body is one function: a declaration, an anonymous expression or an arrow, with comments
+//! around it and perhaps a semicolon behind it. It is compiled as `(` + body + newline + `)`, so
+//! that lines count from the body's own first line. If that does not parse, what follows the last
+//! semicolon may be the reason, so the part before it is tried; if that fails too, the body is
+//! compiled as a script and its first top-level function is used.
+
+use std::sync::Arc;
+
+use rquickjs::Ctx;
+
+use crate::bytecode::{self, Bytecode, fnv1a};
+use crate::error::{CompileError, first_place};
+
+/// Semicolons, counted from the end, that are tried as the end of the function.
+const SEMICOLONS_TRIED_MAX: usize = 16;
+
+/// What a script is for. Its meaning is the caller's; all kinds compile alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScriptKind {
+    /// A stored procedure.
+    Procedure,
+    /// A pre- or post-trigger.
+    Trigger,
+    /// A user-defined function.
+    Function,
+}
+
+/// A script body with its bytecode. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    source: Arc<str>,
+    kind: ScriptKind,
+    body_hash: u64,
+    pub(crate) form: Form,
+    pub(crate) code: Bytecode,
+}
+
+/// How the function is found in the compiled script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The script's value is the function.
+    Expression,
+    /// The first new global function is it.
+    FirstGlobal,
+}
+
+impl Compiled {
+    /// The body as it was registered.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// What the script is for.
+    pub fn kind(&self) -> ScriptKind {
+        self.kind
+    }
+
+    /// Identifies the body among those that had to be stopped.
+    pub(crate) fn body_hash(&self) -> u64 {
+        self.body_hash
+    }
+
+    /// Bytes to keep beside the script. They hold no source.
+    pub fn to_stored(&self) -> Vec<u8> {
+        let mut out = vec![match self.form {
+            Form::Expression => 0,
+            Form::FirstGlobal => 1,
+        }];
+        out.extend_from_slice(&self.body_hash.to_le_bytes());
+        out.extend_from_slice(&self.code.to_stored());
+        out
+    }
+
+    /// Takes kept bytes back. Nothing when they belong to another body, another engine version or
+    /// another kind of machine; the caller then compiles the source again.
+    ///
+    /// The bytes must come from this server's own files: the engine trusts its bytecode.
+    pub fn from_stored(kind: ScriptKind, source: &str, stored: &[u8]) -> Option<Self> {
+        let (form, rest) = stored.split_first()?;
+        let form = match form {
+            0 => Form::Expression,
+            1 => Form::FirstGlobal,
+            _ => return None,
+        };
+        let (hash, code) = rest.split_first_chunk::<8>()?;
+        let body_hash = u64::from_le_bytes(*hash);
+        if body_hash != fnv1a(source.as_bytes()) {
+            return None;
+        }
+        let code = Bytecode::from_stored(code)?;
+        Some(Self { source: source.into(), kind, body_hash, form, code })
+    }
+}
+
+/// Compiles a body in any context; nothing of it is run.
+pub(crate) fn compile(
+    ctx: &Ctx<'_>,
+    kind: ScriptKind,
+    body: &str,
+    body_bytes_max: usize,
+) -> Result<Compiled, CompileError> {
+    if body.len() > body_bytes_max {
+        let message = format!("The script body is larger than {body_bytes_max} bytes.");
+        return Err(CompileError { message, line: None, column: None });
+    }
+    let (form, code) = first_that_parses(ctx, body)?;
+    let body_hash = fnv1a(body.as_bytes());
+    Ok(Compiled { source: body.into(), kind, body_hash, form, code })
+}
+
+fn first_that_parses(ctx: &Ctx<'_>, body: &str) -> Result<(Form, Bytecode), CompileError> {
+    let wrapped = |text: &str| parse(ctx, &format!("({text}\n)"));
+    let mut error = match wrapped(body) {
+        Ok(code) => return Ok((Form::Expression, code)),
+        Err(error) => error,
+    };
+    for text in before_trailing_semicolons(body) {
+        if let Ok(code) = wrapped(text) {
+            return Ok((Form::Expression, code));
+        }
+    }
+    match parse(ctx, body) {
+        Ok(code) if body.contains("function") => return Ok((Form::FirstGlobal, code)),
+        // The reading that got furthest is the one that was meant.
+        Err(other) if (other.line, other.column) > (error.line, error.column) => error = other,
+        _ => {}
+    }
+    Err(error)
+}
+
+fn parse(ctx: &Ctx<'_>, text: &str) -> Result<Bytecode, CompileError> {
+    bytecode::compile(ctx, text, c"script.js").map_err(|_| {
+        let thrown = ctx.catch();
+        let exception = thrown.as_exception();
+        let message = exception.and_then(rquickjs::Exception::message);
+        let place = exception.and_then(rquickjs::Exception::stack).as_deref().and_then(first_place);
+        CompileError {
+            message: message.unwrap_or_else(|| "The script body cannot be compiled.".to_owned()),
+            line: place.map(|(line, _)| line),
+            column: place.map(|(_, column)| column),
+        }
+    })
+}
+
+/// The body up to each of its last semicolons that has only blanks, comments and semicolons
+/// behind it.
+fn before_trailing_semicolons(body: &str) -> impl Iterator<Item = &str> {
+    body.rmatch_indices(';')
+        .take(SEMICOLONS_TRIED_MAX)
+        .filter(|(at, _)| is_trivia(&body[*at..]))
+        .map(|(at, _)| &body[..at])
+}
+
+/// Whether the text consists of blanks, comments and semicolons.
+fn is_trivia(mut text: &str) -> bool {
+    loop {
+        text = text.trim_start_matches(|letter: char| {
+            letter.is_whitespace() || letter == ';' || letter == '\u{feff}'
+        });
+        if text.is_empty() {
+            return true;
+        }
+        text = if let Some(comment) = text.strip_prefix("//") {
+            comment.split_once(['\n', '\r', '\u{2028}', '\u{2029}']).map_or("", |(_, rest)| rest)
+        } else if let Some(comment) = text.strip_prefix("/*") {
+            match comment.split_once("*/") {
+                Some((_, rest)) => rest,
+                None => return false,
+            }
+        } else {
+            return false;
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rquickjs::{Context, Runtime};
+
+    fn check(body: &str) -> Result<Form, CompileError> {
+        let runtime = Runtime::new().unwrap();
+        let context = Context::full(&runtime).unwrap();
+        context.with(|ctx| compile(&ctx, ScriptKind::Procedure, body, 1 << 20).map(|c| c.form))
+    }
+
+    #[test]
+    fn all_usual_forms_compile() {
+        for body in [
+            "function f() { }",
+            "function () { }",
+            "() => 1",
+            "async function () { }",
+            "\u{feff}// note\n/* more */ function () { }",
+            "function () { };",
+            "function () { };;\n // end; of it\n/* ; */ ;",
+            "(a, b) => { return a; }; // a;b",
+            "function () { } // no newline",
+        ] {
+            assert_eq!(check(body), Ok(Form::Expression), "{body}");
+        }
+        assert_eq!(check("function a() { b(); }\nfunction b() { }"), Ok(Form::FirstGlobal));
+        assert_eq!(check("var x = 1; function a() { }"), Ok(Form::FirstGlobal));
+    }
+
+    #[test]
+    fn parse_errors_name_the_line_of_the_body() {
+        let error = check("function () {\n  var a = 1;\n  This is not JavaScript!\n}").unwrap_err();
+        assert_eq!(error.line, Some(3), "{error}");
+        assert!(check("").is_err());
+        assert!(check("function () {").is_err());
+        assert!(check("function () { /* }").is_err());
+        assert!(check("\0").is_err());
+    }
+
+    #[test]
+    fn long_bodies_are_refused() {
+        assert!(check(&format!("function () {{ }}{}", " ".repeat(1 << 20))).is_err());
+    }
+
+    #[test]
+    fn stored_bytecode_belongs_to_its_source() {
+        let runtime = Runtime::new().unwrap();
+        let context = Context::full(&runtime).unwrap();
+        context.with(|ctx| {
+            let body = "function () { return 1; }";
+            let compiled = compile(&ctx, ScriptKind::Function, body, 1 << 20).unwrap();
+            let stored = compiled.to_stored();
+            let back = Compiled::from_stored(ScriptKind::Function, body, &stored).unwrap();
+            assert_eq!((back.form, back.code.clone()), (compiled.form, compiled.code));
+            assert!(Compiled::from_stored(ScriptKind::Function, "other", &stored).is_none());
+            assert!(Compiled::from_stored(ScriptKind::Function, body, &stored[1..]).is_none());
+            assert!(Compiled::from_stored(ScriptKind::Function, body, &[]).is_none());
+        });
+    }
+}

@@ -1,0 +1,282 @@
+//! The handle the rest of the server holds: a pool of workshops and the memory of offenders.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rquickjs::{Ctx, Object};
+
+use crate::compile::{self, Compiled, ScriptKind};
+use crate::drive::{Driver, Failure};
+use crate::error::{CompileError, ScriptError, ScriptErrorKind};
+use crate::host::Host;
+use crate::limits::Limits;
+use crate::meter::{Meter, Stop};
+use crate::offenders::Offenders;
+use crate::procedure::CallOptions;
+use crate::workshop::{Library, Workshop};
+
+/// A script that had to be waited for this long after its time was up is blocked at once: it
+/// spends its time where the engine cannot interrupt it.
+const OVERRUN_BEFORE_BLOCK: Duration = Duration::from_secs(1);
+
+/// Compiles and runs scripts. Share it between threads; every call takes a runtime of its own
+/// from the pool, so calls never wait for one another. Calls block their thread for as long as the
+/// script runs: make them on threads set aside for it.
+pub struct ScriptEngine {
+    pub(crate) limits: Limits,
+    pub(crate) library: Library,
+    offenders: Offenders,
+    idle: Mutex<Vec<Workshop>>,
+}
+
+/// What is run, and as what.
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'a Compiled,
+    pub(crate) role: Role<'a>,
+    pub(crate) options: CallOptions<'a>,
+}
+
+pub(crate) enum Role<'a> {
+    Procedure { arguments: &'a str },
+}
+
+/// What a call left behind.
+pub(crate) struct Ran {
+    pub(crate) result: Result<Bodies, ScriptError>,
+    pub(crate) log: Option<String>,
+    pub(crate) ticks: u64,
+    pub(crate) operations: u64,
+    pub(crate) swallowed_rejection: Option<String>,
+}
+
+/// The bodies a script set, as JSON text.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies {
+    pub(crate) request: Option<String>,
+    pub(crate) response: Option<String>,
+}
+
+impl ScriptEngine {
+    /// An engine with its limits. Fails only when the JavaScript engine cannot be started.
+    pub fn new(limits: Limits) -> Result<Self, ScriptError> {
+        let library = Library::compile().map_err(|error| internal(&error.to_string()))?;
+        let (offenders, idle) = (Offenders::default(), Mutex::default());
+        Ok(Self { limits, library, offenders, idle })
+    }
+
+    /// The limits the engine was made with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Checks a body and prepares it to be run. Nothing of it is executed.
+    pub fn compile(&self, kind: ScriptKind, body: &str) -> Result<Compiled, CompileError> {
+        let failed = |message: String| CompileError { message, line: None, column: None };
+        let mut workshop = self.take_workshop().map_err(|error| failed(error.detail))?;
+        let context =
+            workshop.take_context(&self.library).map_err(|error| failed(error.to_string()))?;
+        let compiled =
+            context.with(|ctx| compile::compile(&ctx, kind, body, self.limits.body_bytes_max));
+        drop(context);
+        self.put_back(workshop);
+        compiled
+    }
+
+    /// Refills one pooled runtime. Worker threads call this after they have answered, so that the
+    /// next call finds a context ready; without it everything works, a little slower.
+    pub fn tend(&self) {
+        let needy = {
+            let mut idle = self.idle();
+            let at = idle
+                .iter()
+                .position(|workshop| workshop.ready_contexts() < self.limits.warm_contexts);
+            at.map(|at| idle.swap_remove(at))
+        };
+        if let Some(mut workshop) = needy
+            && workshop.tend(&self.library, self.limits.warm_contexts).is_ok()
+        {
+            self.put_back(workshop);
+        }
+    }
+
+    /// Gives a blocked script another chance; for the moment when it is registered anew.
+    pub fn forgive(&self, script: &Compiled) {
+        self.offenders.forgive(script.body_hash());
+    }
+
+    /// Refuses scripts that had to be stopped too often.
+    pub(crate) fn check_blocked(&self, script: &Compiled) -> Result<(), ScriptError> {
+        if self.offenders.stops(script.body_hash()) < self.limits.stops_before_block {
+            return Ok(());
+        }
+        Err(ScriptError::new(
+            ScriptErrorKind::Blocked,
+            "The script has exceeded its time or memory limit too often and is blocked until it \
+             is replaced.",
+        ))
+    }
+
+    /// Runs a script in a fresh context.
+    pub(crate) fn run(&self, call: Call<'_>, host: &mut dyn Host) -> Ran {
+        match self.prepare(&call) {
+            Ok((workshop, context)) => self.run_in(workshop, context, call, host),
+            Err(error) => Ran {
+                result: Err(error),
+                log: call.options.logging.then(String::new),
+                ticks: 0,
+                operations: 0,
+                swallowed_rejection: None,
+            },
+        }
+    }
+
+    fn prepare(&self, call: &Call<'_>) -> Result<(Workshop, rquickjs::Context), ScriptError> {
+        self.check_blocked(call.script)?;
+        let mut workshop = self.take_workshop()?;
+        let context =
+            workshop.take_context(&self.library).map_err(|error| internal(&error.to_string()))?;
+        Ok((workshop, context))
+    }
+
+    fn run_in(
+        &self,
+        workshop: Workshop,
+        context: rquickjs::Context,
+        call: Call<'_>,
+        host: &mut dyn Host,
+    ) -> Ran {
+        let meter = std::sync::Arc::clone(&workshop.meter);
+        let started = call.options.started.unwrap_or_else(Instant::now);
+        meter.begin(&self.limits, started);
+        let ended = context.with(|ctx| execute(&ctx, &meter, &self.limits, &call, host));
+        let ran = Ran {
+            log: call.options.logging.then(|| meter.take_log()),
+            ticks: meter.ticks(),
+            operations: meter.operations(),
+            swallowed_rejection: meter.take_swallowed(),
+            result: ended
+                .map_err(|failure| self.judge(call.script, &call.options, started, failure)),
+        };
+        meter.end();
+        drop(context);
+        let sound = match &ran.result {
+            Ok(_) => true,
+            Err(error) => matches!(error.kind, ScriptErrorKind::Threw { .. }),
+        };
+        if sound {
+            self.put_back(workshop);
+        }
+        ran
+    }
+
+    /// The error for the client; stops are remembered.
+    pub(crate) fn judge(
+        &self,
+        script: &Compiled,
+        options: &CallOptions<'_>,
+        started: Instant,
+        failure: Failure,
+    ) -> ScriptError {
+        match failure {
+            Failure::Threw(thrown) | Failure::Stopped(Stop::Abort(thrown)) => {
+                thrown.into_error(options.script_id)
+            }
+            Failure::Stopped(Stop::Time) => {
+                let overrun = started.elapsed().saturating_sub(self.limits.time);
+                let late = overrun >= OVERRUN_BEFORE_BLOCK;
+                let stops = if late { self.limits.stops_before_block } else { 1 };
+                self.offenders.record(script.body_hash(), stops);
+                ScriptError::new(
+                    ScriptErrorKind::Timeout,
+                    format!(
+                        "The script ran longer than {} ms and was stopped.",
+                        self.limits.time.as_millis()
+                    ),
+                )
+            }
+            Failure::Stopped(Stop::Memory) => {
+                self.offenders.record(script.body_hash(), 1);
+                ScriptError::new(
+                    ScriptErrorKind::OutOfMemory,
+                    format!(
+                        "The script ran out of memory: more than {} bytes.",
+                        self.limits.memory_bytes_max
+                    ),
+                )
+            }
+            Failure::Engine(what) => internal(&what),
+        }
+    }
+
+    pub(crate) fn take_workshop(&self) -> Result<Workshop, ScriptError> {
+        // The last one put back has its memory in the caches.
+        let idle = self.idle().pop();
+        match idle {
+            Some(workshop) => Ok(workshop),
+            None => Workshop::new(&self.limits).map_err(|error| internal(&error.to_string())),
+        }
+    }
+
+    pub(crate) fn put_back(&self, workshop: Workshop) {
+        if workshop.has_leftover_jobs() {
+            return;
+        }
+        let mut idle = self.idle();
+        if idle.len() < self.limits.idle_runtimes_max {
+            idle.push(workshop);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Workshop>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn execute(
+    ctx: &Ctx<'_>,
+    meter: &Meter,
+    limits: &Limits,
+    call: &Call<'_>,
+    host: &mut dyn Host,
+) -> Result<Bodies, Failure> {
+    let driver = Driver::take(ctx)?;
+    let about =
+        about_call(ctx, limits, call, host).map_err(|error| Failure::Engine(error.to_string()))?;
+    driver.call::<()>(meter, "begin", (about,))?;
+    let function = driver.load(meter, call.script)?;
+    driver.run(meter, function, host)?;
+    let bodies = Bodies {
+        request: driver.call(meter, "requestBody", ())?,
+        response: driver.call(meter, "responseBody", ())?,
+    };
+    Ok(bodies)
+}
+
+/// The data `begin` wants to know.
+fn about_call<'js>(
+    ctx: &Ctx<'js>,
+    limits: &Limits,
+    call: &Call<'_>,
+    host: &dyn Host,
+) -> Result<Object<'js>, rquickjs::Error> {
+    let about = Object::new(ctx.clone())?;
+    let links = host.collection();
+    let size = host.collection_size();
+    about.set("selfLink", links.self_link)?;
+    about.set("altLink", links.alt_link)?;
+    about.set("sizeInMegabytes", size.megabytes.to_string())?;
+    about.set("sizeInMegabytesMax", size.megabytes_max.to_string())?;
+    about.set("responseLengthMax", limits.response_bytes_max)?;
+    about.set("logging", call.options.logging)?;
+    match call.role {
+        Role::Procedure { arguments } => {
+            about.set("kind", "procedure")?;
+            about.set("arguments", arguments)?;
+        }
+    }
+    Ok(about)
+}
+
+fn internal(what: &str) -> ScriptError {
+    ScriptError::new(ScriptErrorKind::Internal, format!("The script engine failed: {what}"))
+}

@@ -1,0 +1,51 @@
+//! Every bound of the crate, by name.
+
+use std::time::Duration;
+
+/// What a script may use. [`Limits::default`] is what the contract promises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall clock of one call; the script is stopped when it has passed.
+    pub time: Duration,
+    /// After this long the collection methods refuse further operations.
+    pub accept_time: Duration,
+    /// Memory of one call, in bytes.
+    pub memory_bytes_max: usize,
+    /// Stack of one call, in bytes.
+    pub stack_bytes_max: usize,
+    /// Largest response body, in bytes of JSON text.
+    pub response_bytes_max: usize,
+    /// Largest log of one call, in bytes.
+    pub log_bytes_max: usize,
+    /// Largest source text of a script, in bytes.
+    pub body_bytes_max: usize,
+    /// Operations accepted per call; a dial for tests, `None` in real life.
+    pub accept_operations_max: Option<u64>,
+    /// Stops (for time or memory) of one script body before it is blocked.
+    pub stops_before_block: u32,
+    /// Contexts kept ready in each runtime.
+    pub warm_contexts: usize,
+    /// Runtimes kept when no call uses them.
+    pub idle_runtimes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(5),
+            accept_time: Duration::from_secs(4),
+            memory_bytes_max: 64 << 20,
+            stack_bytes_max: 512 << 10,
+            response_bytes_max: 4 << 20,
+            log_bytes_max: 64 << 10,
+            body_bytes_max: 2 << 20,
+            accept_operations_max: None,
+            stops_before_block: 5,
+            warm_contexts: 8,
+            idle_runtimes_max: 8,
+        }
+    }
+}
+
+/// Items a script gets in one page, whatever page size it asks for.
+pub(crate) const PAGE_ITEMS_MAX: usize = 1000;

@@ -1,0 +1,180 @@
+//! What one call has used and how it is stopped.
+//!
+//! The meter is shared by the interrupt handler, the native functions of the library and the
+//! driver loop. A runtime serves one call at a time, so the atomics are never contended; they are
+//! there because runtimes move between threads.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::error::Thrown;
+use crate::limits::Limits;
+
+/// Longest text kept of a swallowed rejection.
+const SWALLOWED_BYTES_MAX: usize = 512;
+
+/// Why a call was ended from outside.
+#[derive(Debug, Clone)]
+pub(crate) enum Stop {
+    Time,
+    Memory,
+    Abort(Thrown),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    /// Interrupt checks of this call that reached the handler.
+    ticks: AtomicU64,
+    /// Operations accepted in this call.
+    operations: AtomicU64,
+    /// The host's last word on the throughput budget.
+    budget_open: AtomicBool,
+    /// Set once the call is to end; the handler then interrupts at every check.
+    stopping: AtomicBool,
+    call: Mutex<CallState>,
+}
+
+#[derive(Debug, Default)]
+struct CallState {
+    deadline: Option<Instant>,
+    accept_until: Option<Instant>,
+    accept_operations_max: u64,
+    log_bytes_max: usize,
+    log: String,
+    stop: Option<Stop>,
+    rejections_open: u64,
+    first_rejection: Option<String>,
+}
+
+impl Meter {
+    /// Starts a call whose clock began at `started`.
+    pub(crate) fn begin(&self, limits: &Limits, started: Instant) {
+        self.ticks.store(0, Relaxed);
+        self.operations.store(0, Relaxed);
+        self.budget_open.store(true, Relaxed);
+        self.stopping.store(false, Relaxed);
+        *self.state() = CallState {
+            deadline: Some(started + limits.time),
+            accept_until: Some(started + limits.accept_time.min(limits.time)),
+            accept_operations_max: limits.accept_operations_max.unwrap_or(u64::MAX),
+            log_bytes_max: limits.log_bytes_max,
+            ..CallState::default()
+        };
+    }
+
+    /// Ends the call: from here on the handler neither counts nor interrupts.
+    pub(crate) fn end(&self) {
+        self.stopping.store(false, Relaxed);
+        *self.state() = CallState::default();
+    }
+
+    /// The interrupt handler. True ends the script where it is.
+    pub(crate) fn tick(&self) -> bool {
+        self.ticks.fetch_add(1, Relaxed);
+        self.is_stopping() || self.is_past_deadline()
+    }
+
+    /// Whether the time is up; if so, the call is stopping from now on.
+    pub(crate) fn is_past_deadline(&self) -> bool {
+        let mut state = self.state();
+        let past = state.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if past {
+            self.stop_locked(&mut state, Stop::Time);
+        }
+        past
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// Ends the call at the next interrupt check. The first reason stays.
+    pub(crate) fn stop(&self, reason: Stop) {
+        self.stop_locked(&mut self.state(), reason);
+    }
+
+    fn stop_locked(&self, state: &mut CallState, reason: Stop) {
+        state.stop.get_or_insert(reason);
+        self.stopping.store(true, Relaxed);
+    }
+
+    /// Why the call is stopping, if it is.
+    pub(crate) fn stop_reason(&self) -> Option<Stop> {
+        self.state().stop.clone()
+    }
+
+    /// Whether another operation would be accepted.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = self.state();
+        self.budget_open.load(Relaxed)
+            && self.operations.load(Relaxed) < state.accept_operations_max
+            && state.accept_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Accepts and counts an operation, or refuses it.
+    pub(crate) fn accept(&self) -> bool {
+        let open = self.is_open();
+        if open {
+            self.operations.fetch_add(1, Relaxed);
+        }
+        open
+    }
+
+    pub(crate) fn set_budget_open(&self, open: bool) {
+        self.budget_open.store(open, Relaxed);
+    }
+
+    /// Appends to the log; false, and nothing appended, when it would not fit.
+    pub(crate) fn log(&self, text: &str) -> bool {
+        let mut state = self.state();
+        let fits = state.log.len() + text.len() <= state.log_bytes_max;
+        if fits {
+            state.log.push_str(text);
+        }
+        fits
+    }
+
+    pub(crate) fn take_log(&self) -> String {
+        std::mem::take(&mut self.state().log)
+    }
+
+    /// Notes a promise rejected without a handler; the first text is kept for the server's log.
+    pub(crate) fn rejected(&self, mut text: String) {
+        let mut end = text.len().min(SWALLOWED_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        let mut state = self.state();
+        state.rejections_open += 1;
+        state.first_rejection.get_or_insert(text);
+    }
+
+    /// A rejection got its handler after all.
+    pub(crate) fn handled(&self) {
+        let mut state = self.state();
+        state.rejections_open = state.rejections_open.saturating_sub(1);
+    }
+
+    /// Text of a rejection, if any was left without a handler.
+    pub(crate) fn take_swallowed(&self) -> Option<String> {
+        let mut state = self.state();
+        let text = state.first_rejection.take();
+        text.filter(|_| state.rejections_open > 0)
+    }
+
+    /// Ticks to charge. The first one is free: it is due to work before the call.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks.load(Relaxed).saturating_sub(1)
+    }
+
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, CallState> {
+        // The state is plain data, whole after every statement: a panic elsewhere does not spoil it.
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

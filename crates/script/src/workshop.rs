@@ -1,0 +1,183 @@
+//! A JavaScript runtime with contexts that are ready to be used once.
+//!
+//! Making a context and loading the library takes a fraction of a millisecond; doing it ahead of
+//! time leaves a few microseconds on the way of a request, and still every call starts from fresh
+//! globals. All contexts of a workshop share one runtime, and with it one memory limit, one job
+//! queue and one interrupt handler; so a workshop serves one call at a time, and one whose runtime
+//! came out of a call in doubt is thrown away whole.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use rquickjs::context::intrinsic;
+use rquickjs::{Context, Ctx, Error, Function, Object, Runtime, Value};
+
+use crate::bytecode::{self, Bytecode};
+use crate::error::Thrown;
+use crate::limits::Limits;
+use crate::meter::{Meter, Stop};
+
+/// The built-ins a script finds. Left out on purpose: `WeakRef` and `FinalizationRegistry`, whose
+/// callbacks could run after the call they belong to, `performance` and `DOMException`.
+type Builtins = (
+    intrinsic::Date,
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+);
+
+/// Where a context keeps its driver until its one call takes it.
+const DRIVER: &str = "armilla driver";
+/// Memory of the runtime that is not charged to the call: its ready and its used-up contexts.
+const POOL_BYTES: usize = 8 << 20;
+/// The engine collects cycles once this much is allocated. Low enough that used-up contexts stay
+/// well inside `POOL_BYTES`.
+const GARBAGE_BYTES: usize = 6 << 20;
+/// Calls after which cycles are collected between calls.
+const CALLS_BEFORE_COLLECTION: usize = 16;
+
+/// Our own JavaScript, compiled once per engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Library {
+    library: Bytecode,
+}
+
+impl Library {
+    pub(crate) fn compile() -> Result<Self, Error> {
+        let runtime = Runtime::new()?;
+        let context = Context::full(&runtime)?;
+        context.with(|ctx| {
+            let part = |source: &str, file: &CStr| bytecode::compile(&ctx, source, file);
+            Ok(Self { library: part(include_str!("library/library.js"), c"armilla:library")? })
+        })
+    }
+}
+
+pub(crate) struct Workshop {
+    // Contexts come first, so that they are dropped before their runtime.
+    ready: Vec<Context>,
+    runtime: Runtime,
+    pub(crate) meter: Arc<Meter>,
+    calls: usize,
+}
+
+impl Workshop {
+    pub(crate) fn new(limits: &Limits) -> Result<Self, Error> {
+        let runtime = Runtime::new()?;
+        let meter = Arc::new(Meter::default());
+        runtime.set_memory_limit(limits.memory_bytes_max + POOL_BYTES);
+        runtime.set_max_stack_size(limits.stack_bytes_max);
+        runtime.set_gc_threshold(GARBAGE_BYTES);
+        let handler = Arc::clone(&meter);
+        runtime.set_interrupt_handler(Some(Box::new(move || handler.tick())));
+        let tracker = Arc::clone(&meter);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(
+            move |_ctx, _promise, reason, is_handled| note_rejection(&tracker, &reason, is_handled),
+        )));
+        Ok(Self { ready: Vec::new(), runtime, meter, calls: 0 })
+    }
+
+    /// A context nobody has used, made now if none is ready.
+    pub(crate) fn take_context(&mut self, library: &Library) -> Result<Context, Error> {
+        self.calls += 1;
+        match self.ready.pop() {
+            Some(context) => Ok(context),
+            None => fresh_context(&self.runtime, &self.meter, library),
+        }
+    }
+
+    /// Collects garbage and refills the ready contexts. For moments when nobody waits.
+    pub(crate) fn tend(&mut self, library: &Library, warm_contexts: usize) -> Result<(), Error> {
+        if self.calls >= CALLS_BEFORE_COLLECTION {
+            self.runtime.run_gc();
+            self.calls = 0;
+        }
+        while self.ready.len() < warm_contexts {
+            self.ready.push(fresh_context(&self.runtime, &self.meter, library)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ready_contexts(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether promise jobs of the last call are still waiting. They must never run.
+    pub(crate) fn has_leftover_jobs(&self) -> bool {
+        self.runtime.is_job_pending()
+    }
+}
+
+fn note_rejection(meter: &Meter, reason: &Value<'_>, is_handled: bool) {
+    if is_handled {
+        meter.handled();
+        return;
+    }
+    let message = reason.as_exception().and_then(rquickjs::Exception::message);
+    let text = message.or_else(|| reason.as_string().and_then(|text| text.to_string().ok()));
+    meter.rejected(text.unwrap_or_else(|| reason.type_name().to_owned()));
+}
+
+fn fresh_context(
+    runtime: &Runtime,
+    meter: &Arc<Meter>,
+    library: &Library,
+) -> Result<Context, Error> {
+    let context = Context::custom::<Builtins>(runtime)?;
+    context.with(|ctx| {
+        let load: Function<'_> = bytecode::evaluate(&ctx, &library.library)?.get()?;
+        let driver: Object<'_> = load.call((native_functions(&ctx, meter)?,))?;
+        ctx.globals().set(DRIVER, driver)
+    })?;
+    Ok(context)
+}
+
+/// Takes the driver out of the context; user code loaded afterwards cannot find it.
+pub(crate) fn take_driver<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>, Error> {
+    let globals = ctx.globals();
+    let driver = globals.get(DRIVER)?;
+    globals.remove(DRIVER)?;
+    Ok(driver)
+}
+
+fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'js>, Error> {
+    let native = Object::new(ctx.clone())?;
+    let shared = Arc::clone(meter);
+    native.set("accept", Function::new(ctx.clone(), move || shared.accept())?)?;
+    let shared = Arc::clone(meter);
+    native.set("open", Function::new(ctx.clone(), move || shared.is_open())?)?;
+    let shared = Arc::clone(meter);
+    let log = move |text: rquickjs::String<'js>| shared.log(&lossless(&text));
+    native.set("log", Function::new(ctx.clone(), log)?)?;
+    let shared = Arc::clone(meter);
+    let abort = move |number: Option<f64>,
+                      text: rquickjs::String<'js>,
+                      stack: rquickjs::String<'js>| {
+        let thrown =
+            Thrown { number: as_number(number), text: lossless(&text), stack: lossless(&stack) };
+        shared.stop(Stop::Abort(thrown));
+    };
+    native.set("abort", Function::new(ctx.clone(), abort)?)?;
+    Ok(native)
+}
+
+/// Text of a JavaScript string; half a surrogate pair, which UTF-8 cannot hold, makes it empty.
+pub(crate) fn lossless(text: &rquickjs::String<'_>) -> String {
+    text.to_string().unwrap_or_default()
+}
+
+/// An error number as substatus: a whole number that fits.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range was checked in the line above"
+)]
+pub(crate) fn as_number(number: Option<f64>) -> Option<u32> {
+    let number = number?;
+    (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then(|| number as u32)
+}
