@@ -45,6 +45,7 @@ const CALLS_BEFORE_COLLECTION: usize = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Library {
     library: Bytecode,
+    query: Bytecode,
 }
 
 impl Library {
@@ -53,7 +54,10 @@ impl Library {
         let context = Context::full(&runtime)?;
         context.with(|ctx| {
             let part = |source: &str, file: &CStr| bytecode::compile(&ctx, source, file);
-            Ok(Self { library: part(include_str!("library/library.js"), c"armilla:library")? })
+            Ok(Self {
+                library: part(include_str!("library/library.js"), c"armilla:library")?,
+                query: part(include_str!("library/query.js"), c"armilla:query")?,
+            })
         })
     }
 }
@@ -132,6 +136,8 @@ fn fresh_context(
     context.with(|ctx| {
         let load: Function<'_> = bytecode::evaluate(&ctx, &library.library)?.get()?;
         let driver: Object<'_> = load.call((native_functions(&ctx, meter)?,))?;
+        let add_query: Function<'_> = bytecode::evaluate(&ctx, &library.query)?.get()?;
+        add_query.call::<_, ()>((driver.get::<_, Object<'_>>("parts")?,))?;
         ctx.globals().set(DRIVER, driver)
     })?;
     Ok(context)
