@@ -1,0 +1,66 @@
+//! Everything in the index has a maximum, and the maxima have names.
+
+/// The longest encoded value the index keeps; longer ones are shortened and marked as cut.
+pub const VALUE_LENGTH_MAX: usize = 2048;
+
+/// A group of tail chunks with this many documents is sealed into a segment.
+pub const TAIL_DOCUMENTS_MAX: u32 = 1024;
+
+/// A group of tail chunks with this many bytes of terms is sealed into a segment.
+pub const TAIL_BYTES_MAX: usize = 1 << 20;
+
+/// This many neighbours of one tier are merged into one segment of the next.
+pub const TIER_FAN_IN: usize = 8;
+
+/// Chunks inside the tail are gathered in fours, so a full tail has about fifteen of them.
+pub const TAIL_FAN_IN: usize = 4;
+
+/// One job never takes more parts than this.
+pub const JOB_INPUTS_MAX: usize = 64;
+
+/// One job never makes a segment with more documents than this, and one with half as many is not
+/// merged any further.
+pub const SEGMENT_DOCUMENTS_MAX: u32 = 8 << 20;
+
+/// One job never takes parts with more bytes than this together: offsets have four bytes.
+pub const SEGMENT_BYTES_MAX: u64 = 2 << 30;
+
+/// Segments with at least this many documents become files; smaller ones live in memory.
+pub const FILE_DOCUMENTS_MIN: u32 = 32 << 10;
+
+/// After this many changes the manifest is written again even if no file changed, so that the
+/// replay after a crash stays short.
+pub const MANIFEST_CHANGES_MAX: u64 = 64 << 10;
+
+/// The limits one index works with. Tests make them small to see many seals and merges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// See [`TAIL_DOCUMENTS_MAX`].
+    pub tail_documents_max: u32,
+    /// See [`TAIL_BYTES_MAX`].
+    pub tail_bytes_max: usize,
+    /// See [`TIER_FAN_IN`].
+    pub tier_fan_in: usize,
+    /// See [`TAIL_FAN_IN`].
+    pub tail_fan_in: usize,
+    /// See [`SEGMENT_DOCUMENTS_MAX`].
+    pub segment_documents_max: u32,
+    /// See [`FILE_DOCUMENTS_MIN`].
+    pub file_documents_min: u32,
+    /// See [`MANIFEST_CHANGES_MAX`].
+    pub manifest_changes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tail_documents_max: TAIL_DOCUMENTS_MAX,
+            tail_bytes_max: TAIL_BYTES_MAX,
+            tier_fan_in: TIER_FAN_IN,
+            tail_fan_in: TAIL_FAN_IN,
+            segment_documents_max: SEGMENT_DOCUMENTS_MAX,
+            file_documents_min: FILE_DOCUMENTS_MIN,
+            manifest_changes_max: MANIFEST_CHANGES_MAX,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A segment: one immutable block of bytes, the same in memory and on disk.
+//!
+//! ```text
+//! head       16 bytes: magic, format version
+//! sections   each at a multiple of eight: the document table, then one per path
+//! directory  32 bytes per section: kind, path, position, length, checksum
+//! foot       32 bytes: position, length and checksum of the directory, version, magic
+//! ```
+//!
+//! Sections are written one behind the other and the directory last, so a segment of any size
+//! streams to disk. A reader skips kinds of sections it does not know.
+
+use std::{io, ops::Range};
+
+use bytes::Bytes;
+
+use crate::{
+    documents::Documents,
+    error::{Error, Result},
+    layout::{Block, Cursor, padding},
+    path_index::PathIndex,
+};
+
+/// The version of the format this code writes, and the only one it reads.
+pub const SEGMENT_FORMAT: u32 = 1;
+
+const HEAD_MAGIC: &[u8; 8] = b"ARMILLAs";
+const FOOT_MAGIC: &[u8; 8] = b"sALLIMRA";
+const HEAD_LENGTH: usize = 16;
+const FOOT_LENGTH: usize = 32;
+const ENTRY_LENGTH: usize = 32;
+
+const KIND_DOCUMENTS: u32 = 1;
+const KIND_PATH: u32 = 2;
+
+/// An opened segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    bytes: Bytes,
+    documents: Documents,
+    /// Position of each path's block, by path.
+    paths: Vec<(u32, Range<usize>)>,
+    check: u32,
+}
+
+/// Whether the bytes of a segment are checked when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// They were written by this process just now.
+    Written,
+    /// They come from a disk: checksums and all inner references are checked.
+    Nothing,
+}
+
+impl Segment {
+    /// Opens a segment. Bytes that are not a whole, unchanged segment give an error.
+    pub(crate) fn open(bytes: Bytes, trust: Trust) -> Result<Self> {
+        let foot = Foot::read(&bytes).ok_or_else(|| Error::damaged("foot of a segment"))?;
+        let mut documents = None;
+        let mut paths = vec![];
+        for entry in foot.entries(&bytes).ok_or_else(|| Error::damaged("segment directory"))? {
+            let section = entry.section(&bytes, trust)?;
+            match entry.kind {
+                KIND_DOCUMENTS => documents = Some(Documents::open(bytes.slice(section))?),
+                KIND_PATH => paths.push((entry.path, section)),
+                _ => {}
+            }
+        }
+        let documents = documents.ok_or_else(|| Error::damaged("segment without documents"))?;
+        let segment = Self { bytes, documents, paths, check: foot.check };
+        segment.check_paths(trust)?;
+        Ok(segment)
+    }
+
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    /// The checksum over the directory, which holds the checksums of all sections: it names the
+    /// content.
+    pub(crate) fn check(&self) -> u32 {
+        self.check
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = u32> + '_ {
+        self.paths.iter().map(|(path, _)| *path)
+    }
+
+    pub(crate) fn path(&self, path: u32) -> Option<PathIndex<'_>> {
+        let position = self.paths.binary_search_by_key(&path, |(path, _)| *path).ok()?;
+        PathIndex::read(&self.bytes[self.paths[position].1.clone()])
+    }
+
+    fn check_paths(&self, trust: Trust) -> Result<()> {
+        if !self.paths.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(Error::damaged("order of paths"));
+        }
+        for (path, section) in &self.paths {
+            let index = PathIndex::read(&self.bytes[section.clone()]);
+            let holds = |index: PathIndex<'_>| {
+                trust == Trust::Written || index.is_consistent(self.documents.len())
+            };
+            if !index.is_some_and(holds) {
+                return Err(Error::damaged(format!("block of path {path}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Foot {
+    directory: Range<usize>,
+    check: u32,
+}
+
+struct Entry {
+    kind: u32,
+    path: u32,
+    position: usize,
+    length: usize,
+    check: u32,
+}
+
+impl Foot {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut head = Cursor::new(bytes);
+        let magic = head.take(HEAD_MAGIC.len())?;
+        let version = head.u32()?;
+        let start = bytes.len().checked_sub(FOOT_LENGTH)?;
+        let mut foot = Cursor::new(bytes.get(start..)?);
+        let position = foot.length()?;
+        let length = foot.length()?;
+        let check = foot.u32()?;
+        let same_version = foot.u32()? == version && version == SEGMENT_FORMAT;
+        let magics = magic == HEAD_MAGIC && foot.take(FOOT_MAGIC.len())? == FOOT_MAGIC;
+        let directory = position..position.checked_add(length)?;
+        (same_version && magics && directory.end == start).then_some(Self { directory, check })
+    }
+
+    fn entries(&self, bytes: &[u8]) -> Option<Vec<Entry>> {
+        let directory = bytes.get(self.directory.clone())?;
+        let whole = directory.len().is_multiple_of(ENTRY_LENGTH);
+        if !whole || crc32c::crc32c(directory) != self.check {
+            return None;
+        }
+        directory.chunks_exact(ENTRY_LENGTH).map(Entry::read).collect()
+    }
+}
+
+impl Entry {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes);
+        Some(Self {
+            kind: cursor.u32()?,
+            path: cursor.u32()?,
+            position: cursor.length()?,
+            length: cursor.length()?,
+            check: cursor.u32()?,
+        })
+    }
+
+    fn section(&self, bytes: &[u8], trust: Trust) -> Result<Range<usize>> {
+        let damaged = || Error::damaged(format!("section {} of path {}", self.kind, self.path));
+        let end = self.position.checked_add(self.length).ok_or_else(damaged)?;
+        let section = bytes.get(self.position..end).ok_or_else(damaged)?;
+        if trust == Trust::Nothing && crc32c::crc32c(section) != self.check {
+            return Err(damaged());
+        }
+        Ok(self.position..end)
+    }
+}
+
+/// Writes a segment section by section.
+pub(crate) struct SegmentWriter<W: io::Write> {
+    out: W,
+    position: usize,
+    directory: Block,
+}
+
+impl<W: io::Write> SegmentWriter<W> {
+    pub(crate) fn new(mut out: W) -> io::Result<Self> {
+        let mut head = Block::with_capacity(HEAD_LENGTH);
+        head.raw(HEAD_MAGIC);
+        head.u32(SEGMENT_FORMAT);
+        head.u32(0);
+        out.write_all(&head.finish())?;
+        Ok(Self { out, position: HEAD_LENGTH, directory: Block::default() })
+    }
+
+    pub(crate) fn documents(&mut self, documents: &Documents) -> io::Result<()> {
+        self.section(KIND_DOCUMENTS, 0, documents.bytes())
+    }
+
+    /// Adds the block of a path; paths come in ascending order.
+    pub(crate) fn path(&mut self, path: u32, block: &[u8]) -> io::Result<()> {
+        self.section(KIND_PATH, path, block)
+    }
+
+    /// Writes directory and foot.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        let directory = self.directory.finish();
+        let mut foot = Block::with_capacity(FOOT_LENGTH);
+        foot.length(self.position);
+        foot.length(directory.len());
+        foot.u32(crc32c::crc32c(&directory));
+        foot.u32(SEGMENT_FORMAT);
+        foot.raw(FOOT_MAGIC);
+        self.out.write_all(&directory)?;
+        self.out.write_all(&foot.finish())?;
+        Ok(self.out)
+    }
+
+    fn section(&mut self, kind: u32, path: u32, bytes: &[u8]) -> io::Result<()> {
+        self.directory.u32(kind);
+        self.directory.u32(path);
+        self.directory.length(self.position);
+        self.directory.length(bytes.len());
+        self.directory.u32(crc32c::crc32c(bytes));
+        self.directory.u32(0);
+        self.out.write_all(bytes)?;
+        let zeros = [0; crate::layout::ALIGNMENT];
+        self.out.write_all(&zeros[..padding(bytes.len())])?;
+        self.position += bytes.len() + padding(bytes.len());
+        Ok(())
+    }
+}
