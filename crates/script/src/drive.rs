@@ -1,6 +1,7 @@
 //! The loop that runs a script: its function, its wishes one by one, its callbacks, its promises.
 
-use rquickjs::{Array, Ctx, Error, FromJs, Function, Object, Value, function::IntoArgs};
+use rquickjs::function::IntoArgs;
+use rquickjs::{Array, Ctx, Error, FromJs, Function, Object, Persistent, Value};
 
 use crate::bytecode;
 use crate::compile::{Compiled, Form};
@@ -29,26 +30,47 @@ pub(crate) struct Driver<'js> {
 }
 
 impl<'js> Driver<'js> {
+    /// Takes the driver out of a context that has not been used yet.
     pub(crate) fn take(ctx: &Ctx<'js>) -> Result<Self, Failure> {
-        let engine = |error: Error| Failure::Engine(error.to_string());
-        let functions = take_driver(ctx).map_err(engine)?;
+        take_driver(ctx).and_then(|functions| Self::new(ctx, functions)).map_err(engine_failure)
+    }
+
+    /// Puts the driver aside, outside of the context's reach, for the next call.
+    pub(crate) fn keep(self) -> Persistent<Object<'static>> {
+        Persistent::save(&self.ctx, self.functions)
+    }
+
+    /// Takes up a driver that was kept.
+    pub(crate) fn restore(
+        ctx: &Ctx<'js>,
+        kept: Persistent<Object<'static>>,
+    ) -> Result<Self, Failure> {
+        kept.restore(ctx).and_then(|functions| Self::new(ctx, functions)).map_err(engine_failure)
+    }
+
+    fn new(ctx: &Ctx<'js>, functions: Object<'js>) -> Result<Self, Error> {
         Ok(Self {
             ctx: ctx.clone(),
-            describe: functions.get("describe").map_err(engine)?,
-            next: functions.get("next").map_err(engine)?,
-            settle: functions.get("settle").map_err(engine)?,
+            describe: functions.get("describe")?,
+            next: functions.get("next")?,
+            settle: functions.get("settle")?,
             functions,
         })
     }
 
-    /// Calls one of the driver's functions by name.
+    /// One of the driver's functions.
+    pub(crate) fn function(&self, meter: &Meter, name: &str) -> Result<Function<'js>, Failure> {
+        self.watch(meter, self.functions.get(name))
+    }
+
+    /// Calls one of the driver's functions.
     pub(crate) fn call<R: FromJs<'js>>(
         &self,
         meter: &Meter,
         name: &str,
         arguments: impl IntoArgs<'js>,
     ) -> Result<R, Failure> {
-        let function: Function<'js> = self.watch(meter, self.functions.get(name))?;
+        let function = self.function(meter, name)?;
         self.watch(meter, function.call(arguments))
     }
 
@@ -91,7 +113,8 @@ impl<'js> Driver<'js> {
         self.watch(meter, called)
     }
 
-    fn drain_jobs(&self, meter: &Meter) -> Result<(), Failure> {
+    /// Runs promise jobs until none is left.
+    pub(crate) fn drain_jobs(&self, meter: &Meter) -> Result<(), Failure> {
         while self.ctx.execute_pending_job() {
             if let Some(stop) = meter.stop_reason() {
                 return Err(Failure::Stopped(stop));
@@ -141,6 +164,10 @@ impl<'js> Driver<'js> {
             }
         }
     }
+}
+
+fn engine_failure(error: Error) -> Failure {
+    Failure::Engine(error.to_string())
 }
 
 fn is_out_of_memory(thrown: &Value<'_>) -> bool {

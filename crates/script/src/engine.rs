@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rquickjs::{Ctx, Object};
+use rquickjs::{Context, Ctx, Object};
 
 use crate::compile::{self, Compiled, ScriptKind};
 use crate::drive::{Driver, Failure};
@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::meter::{Meter, Stop};
 use crate::offenders::Offenders;
 use crate::procedure::CallOptions;
+use crate::trigger::TriggerRequest;
 use crate::workshop::{Library, Workshop};
 
 /// A script that had to be waited for this long after its time was up is blocked at once: it
@@ -38,6 +39,8 @@ pub(crate) struct Call<'a> {
 
 pub(crate) enum Role<'a> {
     Procedure { arguments: &'a str },
+    PreTrigger { request: TriggerRequest<'a> },
+    PostTrigger { request: TriggerRequest<'a>, response_body: &'a str },
 }
 
 /// What a call left behind.
@@ -59,7 +62,8 @@ pub(crate) struct Bodies {
 impl ScriptEngine {
     /// An engine with its limits. Fails only when the JavaScript engine cannot be started.
     pub fn new(limits: Limits) -> Result<Self, ScriptError> {
-        let library = Library::compile().map_err(|error| internal(&error.to_string()))?;
+        let library =
+            Library::compile().map_err(|error| ScriptError::internal(&error.to_string()))?;
         let (offenders, idle) = (Offenders::default(), Mutex::default());
         Ok(Self { limits, library, offenders, idle })
     }
@@ -71,10 +75,9 @@ impl ScriptEngine {
 
     /// Checks a body and prepares it to be run. Nothing of it is executed.
     pub fn compile(&self, kind: ScriptKind, body: &str) -> Result<Compiled, CompileError> {
-        let failed = |message: String| CompileError { message, line: None, column: None };
-        let mut workshop = self.take_workshop().map_err(|error| failed(error.detail))?;
-        let context =
-            workshop.take_context(&self.library).map_err(|error| failed(error.to_string()))?;
+        let failed =
+            |error: ScriptError| CompileError { message: error.detail, line: None, column: None };
+        let (workshop, context) = self.take_context().map_err(failed)?;
         let compiled =
             context.with(|ctx| compile::compile(&ctx, kind, body, self.limits.body_bytes_max));
         drop(context);
@@ -118,7 +121,8 @@ impl ScriptEngine {
 
     /// Runs a script in a fresh context.
     pub(crate) fn run(&self, call: Call<'_>, host: &mut dyn Host) -> Ran {
-        match self.prepare(&call) {
+        let taken = self.check_blocked(call.script).and_then(|()| self.take_context());
+        match taken {
             Ok((workshop, context)) => self.run_in(workshop, context, call, host),
             Err(error) => Ran {
                 result: Err(error),
@@ -130,18 +134,19 @@ impl ScriptEngine {
         }
     }
 
-    fn prepare(&self, call: &Call<'_>) -> Result<(Workshop, rquickjs::Context), ScriptError> {
-        self.check_blocked(call.script)?;
+    /// A runtime for one call, and a context in it that nobody has used.
+    pub(crate) fn take_context(&self) -> Result<(Workshop, Context), ScriptError> {
         let mut workshop = self.take_workshop()?;
-        let context =
-            workshop.take_context(&self.library).map_err(|error| internal(&error.to_string()))?;
+        let context = workshop
+            .take_context(&self.library)
+            .map_err(|error| ScriptError::internal(&error.to_string()))?;
         Ok((workshop, context))
     }
 
     fn run_in(
         &self,
         workshop: Workshop,
-        context: rquickjs::Context,
+        context: Context,
         call: Call<'_>,
         host: &mut dyn Host,
     ) -> Ran {
@@ -154,16 +159,13 @@ impl ScriptEngine {
             ticks: meter.ticks(),
             operations: meter.operations(),
             swallowed_rejection: meter.take_swallowed(),
-            result: ended
-                .map_err(|failure| self.judge(call.script, &call.options, started, failure)),
+            result: ended.map_err(|failure| {
+                self.judge(call.script, call.options.script_id, started, failure)
+            }),
         };
         meter.end();
         drop(context);
-        let sound = match &ran.result {
-            Ok(_) => true,
-            Err(error) => matches!(error.kind, ScriptErrorKind::Threw { .. }),
-        };
-        if sound {
+        if ran.result.as_ref().err().is_none_or(ScriptError::is_throw) {
             self.put_back(workshop);
         }
         ran
@@ -173,13 +175,13 @@ impl ScriptEngine {
     pub(crate) fn judge(
         &self,
         script: &Compiled,
-        options: &CallOptions<'_>,
+        script_id: &str,
         started: Instant,
         failure: Failure,
     ) -> ScriptError {
         match failure {
             Failure::Threw(thrown) | Failure::Stopped(Stop::Abort(thrown)) => {
-                thrown.into_error(options.script_id)
+                thrown.into_error(script_id)
             }
             Failure::Stopped(Stop::Time) => {
                 let overrun = started.elapsed().saturating_sub(self.limits.time);
@@ -204,16 +206,17 @@ impl ScriptEngine {
                     ),
                 )
             }
-            Failure::Engine(what) => internal(&what),
+            Failure::Engine(what) => ScriptError::internal(&what),
         }
     }
 
-    pub(crate) fn take_workshop(&self) -> Result<Workshop, ScriptError> {
+    fn take_workshop(&self) -> Result<Workshop, ScriptError> {
         // The last one put back has its memory in the caches.
         let idle = self.idle().pop();
         match idle {
             Some(workshop) => Ok(workshop),
-            None => Workshop::new(&self.limits).map_err(|error| internal(&error.to_string())),
+            None => Workshop::new(&self.limits)
+                .map_err(|error| ScriptError::internal(&error.to_string())),
         }
     }
 
@@ -273,10 +276,27 @@ fn about_call<'js>(
             about.set("kind", "procedure")?;
             about.set("arguments", arguments)?;
         }
+        Role::PreTrigger { request } => {
+            about.set("kind", "pre")?;
+            set_request(&about, request)?;
+        }
+        Role::PostTrigger { request, response_body } => {
+            about.set("kind", "post")?;
+            set_request(&about, request)?;
+            about.set("responseBody", response_body)?;
+            about.set("quotaUsage", quota_text(size.megabytes))?;
+            about.set("quotaMax", quota_text(size.megabytes_max))?;
+        }
     }
     Ok(about)
 }
 
-fn internal(what: &str) -> ScriptError {
-    ScriptError::new(ScriptErrorKind::Internal, format!("The script engine failed: {what}"))
+fn set_request(about: &Object<'_>, request: TriggerRequest<'_>) -> Result<(), rquickjs::Error> {
+    about.set("requestBody", request.body)?;
+    about.set("operationType", request.operation.name())
+}
+
+/// Quotas as the service writes them: in kilobytes.
+fn quota_text(megabytes: u64) -> String {
+    format!("collectionSize={};", megabytes * 1024)
 }

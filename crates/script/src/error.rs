@@ -43,6 +43,15 @@ impl ScriptError {
         Self { kind, detail: detail.into() }
     }
 
+    pub(crate) fn internal(what: &str) -> Self {
+        Self::new(ScriptErrorKind::Internal, format!("The script engine failed: {what}"))
+    }
+
+    /// Whether the script failed by itself, rather than being stopped.
+    pub(crate) fn is_throw(&self) -> bool {
+        matches!(self.kind, ScriptErrorKind::Threw { .. })
+    }
+
     /// Substatus of the answer: the error's number, else 0.
     pub fn substatus(&self) -> u32 {
         match self.kind {

@@ -7,7 +7,7 @@
 //! ```text
 //!   ScriptEngine ── a pool of workshops, each one JavaScript runtime with warmed contexts
 //!       │
-//!       │ run_procedure / run_trigger / udf_session
+//!       │ run_procedure / run_pre_trigger / run_post_trigger / udf_session
 //!       ▼
 //!   one fresh context ──► library.js (getContext, __, console, Error)
 //!       │                     │ wishes: "create this item, then call me"
@@ -34,6 +34,8 @@ mod limits;
 mod meter;
 mod offenders;
 mod procedure;
+mod trigger;
+mod udf;
 mod workshop;
 
 pub use compile::{Compiled, ScriptKind};
@@ -41,3 +43,5 @@ pub use engine::ScriptEngine;
 pub use error::{CompileError, ScriptError, ScriptErrorKind};
 pub use limits::Limits;
 pub use procedure::{CallOptions, ScriptOutcome};
+pub use trigger::{TriggerOperation, TriggerOutcome, TriggerRequest};
+pub use udf::UdfSession;

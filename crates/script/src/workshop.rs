@@ -184,6 +184,6 @@ pub(crate) fn lossless(text: &rquickjs::String<'_>) -> String {
     reason = "the range was checked in the line above"
 )]
 pub(crate) fn as_number(number: Option<f64>) -> Option<u32> {
-    let number = number?;
-    (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then(|| number as u32)
+    let number = number.filter(|number| number.fract() == 0.0)?;
+    (0.0..=f64::from(u32::MAX)).contains(&number).then_some(number as u32)
 }

@@ -1,5 +1,7 @@
 //! Runs the shared cases of the server-side JavaScript contract against a model host.
 
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+
 #[path = "support/model.rs"]
 mod model;
 #[path = "support/query.rs"]
@@ -7,7 +9,11 @@ mod query;
 
 use std::time::Duration;
 
-use armilla_script::{CallOptions, Limits, ScriptEngine, ScriptError, ScriptErrorKind, ScriptKind};
+use armilla_script::host::{Host, ItemLink, ReadOutcome, Upserted};
+use armilla_script::{
+    CallOptions, Compiled, Limits, ScriptEngine, ScriptError, ScriptErrorKind, ScriptKind,
+    TriggerOperation, TriggerRequest,
+};
 use model::{Container, Transaction};
 use serde_json::{Value, json};
 
@@ -100,6 +106,161 @@ fn run_procedure(case: &Value) -> Answer {
     Answer { log: outcome.log, ..answer }
 }
 
+/// A write with the triggers it names, as the server does it.
+fn run_trigger(case: &Value) -> Answer {
+    let engine = ScriptEngine::new(limits(case)).unwrap();
+    let container = filled(case);
+    let mut transaction = Transaction::begin(&container, Some(case["partitionKey"].clone()));
+    match write(&engine, case, &mut transaction) {
+        Ok((status, body)) => Answer {
+            status,
+            substatus: 0,
+            body: body.map(|body| serde_json::from_str(&body).unwrap()),
+            message: String::new(),
+            log: None,
+            container: transaction.container,
+        },
+        Err(WriteError::Script(error)) => Answer::failed(&error, container),
+        Err(WriteError::Refused(message)) => Answer::refused(0, &message, container),
+    }
+}
+
+enum WriteError {
+    Script(ScriptError),
+    Refused(String),
+}
+
+fn write(
+    engine: &ScriptEngine,
+    case: &Value,
+    transaction: &mut Transaction,
+) -> Result<(u64, Option<String>), WriteError> {
+    let operation = &case["operation"];
+    let kind = match operation["type"].as_str().unwrap() {
+        "create" => TriggerOperation::Create,
+        "replace" => TriggerOperation::Replace,
+        "upsert" => TriggerOperation::Upsert,
+        _ => TriggerOperation::Delete,
+    };
+    let pre = named_trigger(engine, case, "pre", "Pre", kind)?;
+    let post = named_trigger(engine, case, "post", "Post", kind)?;
+    let refused = |error: armilla_script::host::HostError| WriteError::Refused(error.message);
+    let id = operation["item"]["id"].as_str().or(operation["id"].as_str()).unwrap();
+    let link = ItemLink::ByName(id.to_owned());
+    let mut body = operation["item"].to_string();
+    if kind == TriggerOperation::Delete {
+        if let ReadOutcome::Found(old) = transaction.read_item(&link, None).map_err(refused)? {
+            body = old;
+        }
+    }
+    if let Some(pre) = pre {
+        let request = TriggerRequest { operation: kind, body: &body };
+        let ran = engine.run_pre_trigger(&pre, request, transaction, CallOptions::default());
+        if let Some(changed) = ran.result.map_err(WriteError::Script)? {
+            body = changed;
+        }
+    }
+    let (status, mut stored) = match kind {
+        TriggerOperation::Create => {
+            (201, Some(transaction.create_item(&body, None).map_err(refused)?))
+        }
+        TriggerOperation::Replace => {
+            (200, Some(transaction.replace_item(&link, &body, None, None).map_err(refused)?))
+        }
+        TriggerOperation::Upsert => {
+            match transaction.upsert_item(&body, None, None).map_err(refused)? {
+                Upserted::Created(item) => (201, Some(item)),
+                Upserted::Replaced(item) => (200, Some(item)),
+            }
+        }
+        TriggerOperation::Delete => {
+            transaction.delete_item(&link, None).map_err(refused)?;
+            (204, None)
+        }
+    };
+    if let Some(post) = post {
+        let request = TriggerRequest { operation: kind, body: &body };
+        let response = stored.clone().unwrap_or_default();
+        let options = CallOptions::default();
+        let ran = engine.run_post_trigger(&post, request, &response, transaction, options);
+        if let Some(changed) = ran.result.map_err(WriteError::Script)? {
+            stored = Some(changed);
+        }
+    }
+    Ok((status, stored))
+}
+
+/// The trigger named in a header, after the checks the server makes.
+fn named_trigger(
+    engine: &ScriptEngine,
+    case: &Value,
+    header: &str,
+    wanted: &str,
+    kind: TriggerOperation,
+) -> Result<Option<Compiled>, WriteError> {
+    let refused = |message: &str| WriteError::Refused(message.to_owned());
+    let empty = Vec::new();
+    let names = case["operation"][header].as_array().unwrap_or(&empty);
+    let [name] = names.as_slice() else {
+        return if names.is_empty() { Ok(None) } else { Err(refused("one trigger at most")) };
+    };
+    let mut triggers = case["triggers"].as_array().unwrap().iter();
+    let trigger = triggers
+        .find(|trigger| trigger["id"] == *name && trigger["triggerType"] == json!(wanted))
+        .ok_or_else(|| refused("no such trigger"))?;
+    let covered = match trigger["triggerOperation"].as_str().unwrap() {
+        "All" => true,
+        "Update" => kind == TriggerOperation::Replace,
+        operation => operation == kind.name(),
+    };
+    if !covered {
+        return Err(refused("the trigger is for another operation"));
+    }
+    let body = trigger["body"].as_str().unwrap();
+    engine
+        .compile(ScriptKind::Trigger, body)
+        .map(Some)
+        .map_err(|error| WriteError::Refused(error.to_string()))
+}
+
+fn run_udf(case: &Value) -> Answer {
+    let engine = ScriptEngine::new(limits(case)).unwrap();
+    let container = filled(case);
+    let compiled: Vec<(&str, Compiled)> = case["udfs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|udf| {
+            let body = udf["body"].as_str().unwrap();
+            (udf["id"].as_str().unwrap(), engine.compile(ScriptKind::Function, body).unwrap())
+        })
+        .collect();
+    let functions: Vec<(&str, &Compiled)> =
+        compiled.iter().map(|(name, script)| (*name, script)).collect();
+    let session = engine.udf_session(&functions, CallOptions::default()).unwrap();
+    let mut call = |name: &str, arguments: &[Option<Value>]| {
+        let texts: Vec<_> =
+            arguments.iter().map(|value| value.as_ref().map(Value::to_string)).collect();
+        let texts: Vec<_> = texts.iter().map(Option::as_deref).collect();
+        match session.call(name, &texts) {
+            Ok(json) => Ok(json.map(|json| serde_json::from_str(&json).unwrap())),
+            Err(error) => Err(error.detail),
+        }
+    };
+    let query = json!({ "query": case["query"] }).to_string();
+    match query::run(&query, container.items.clone(), &mut call) {
+        Ok(rows) => Answer {
+            status: 200,
+            substatus: 0,
+            body: Some(json!(rows)),
+            message: String::new(),
+            log: None,
+            container,
+        },
+        Err(message) => Answer::refused(0, &message, container),
+    }
+}
+
 /// Objects: every listed property matches; everything else matches exactly.
 fn matches(wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
@@ -183,4 +344,14 @@ fn check_all(kind: &str, run: fn(&Value) -> Answer, count: usize) {
 #[test]
 fn all_procedure_cases_hold() {
     check_all("procedure", run_procedure, 84);
+}
+
+#[test]
+fn all_trigger_cases_hold() {
+    check_all("trigger", run_trigger, 19);
+}
+
+#[test]
+fn all_udf_cases_hold() {
+    check_all("udf", run_udf, 7);
 }

@@ -468,6 +468,7 @@
 
   let procedureArguments = [];
   let globalsBefore = 0;
+  const functions = create(null);
   const { getOwnPropertyNames } = Object;
 
   return {
@@ -532,6 +533,22 @@
     start(body) {
       if (typeof body !== 'function') refuse('The script body is not a function.');
       apply(body, undefined, procedureArguments);
+    },
+
+    // User-defined functions: no context, only values. `undefined` in and out stays undefined.
+    hideContext() {
+      delete globalThis.getContext;
+      delete globalThis.__;
+    },
+    addFunction(name, body) {
+      if (typeof body !== 'function') refuse('The script body is not a function.');
+      functions[name] = body;
+    },
+    invoke(name, ...values) {
+      for (let at = 0; at < values.length; at++) {
+        if (values[at] !== undefined) values[at] = parse(values[at]);
+      }
+      return stringify(apply(functions[name], undefined, values));
     },
 
     // The next wish as a list, or undefined when there is none.

@@ -82,7 +82,7 @@ impl Transaction {
         let Ok(Value::Object(item)) = serde_json::from_str::<Value>(body) else {
             return Err(HostError::new(400, "The body is not an object."));
         };
-        if !item.get("id").is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty())) {
+        if item.get("id").and_then(Value::as_str).is_none_or(str::is_empty) {
             return Err(HostError::new(400, "The item has no id."));
         }
         if item.get(&self.container.key_path) != self.key.as_ref() {
