@@ -13,12 +13,15 @@
 //!
 //! * [`keycode`] makes keys whose bytes sort as their values sort.
 //! * [`Committer`] turns many small commits into few synced ones.
+//! * [`backup`] copies one snapshot into checksummed files and reads it back.
+//! * [`verify`] walks every key, so that damage is found before it is needed.
 //! * [`disk`] is the one door to files; only the engine's own files are opened elsewhere.
 //!
 //! This crate knows no items, containers or JSON: what the bytes mean is the engine's business.
 //! There is no transaction object: preconditions travel inside the batch, so that a remote
 //! store can answer a write in one round trip.
 
+pub mod backup;
 mod batch;
 mod commit;
 pub mod disk;
@@ -29,6 +32,7 @@ mod keyspace;
 mod memory;
 mod range;
 mod store;
+pub mod verify;
 
 pub use batch::{Batch, Condition, KEY_LENGTH_MAX, Operation, VALUE_LENGTH_MAX};
 pub use commit::{Committer, CommitterStats, Completion, Fatal, FatalHandler, Publish, Submission};

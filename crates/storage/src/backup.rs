@@ -1,0 +1,200 @@
+//! Copies of one snapshot in plain, checksummed files.
+//!
+//! A backup is a folder:
+//!
+//! ```text
+//!   manifest            text: versions, and each file with its entries, bytes and checksum
+//!   meta-0000.records   the entries of a keyspace in key order, cut into files
+//!   items-0000.records
+//!   items-0001.records …
+//! ```
+//!
+//! It is taken from a snapshot while the server goes on, written to a folder beside its place and
+//! renamed when complete, so a folder with the wanted name is a whole backup. It holds only what
+//! cannot be rebuilt: no index segments.
+//!
+//! [`restore`] reads the whole backup and checks every checksum before it writes the first entry,
+//! and only into an empty store. What a restore means for LSNs is the engine's business.
+
+mod manifest;
+mod records;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::disk::{Disk, FolderDisk};
+use crate::{
+    Batch, Direction, Durability, FORMAT_VERSION, KeyRange, Keyspace, Snapshot, Store, StoreError,
+};
+
+pub use manifest::{BackupFile, Manifest};
+use records::RecordWriter;
+
+/// A restore commits when it has gathered this many bytes.
+const RESTORE_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+const MANIFEST_FILE: &str = "manifest";
+
+/// Copies the snapshot into a new folder.
+///
+/// # Errors
+///
+/// When the folder is there already, or something cannot be read or written; then no folder with
+/// that name appears, but its unfinished neighbour `<name>.partial` may stay behind.
+pub fn backup(snapshot: &dyn Snapshot, folder: &Path) -> Result<Manifest, StoreError> {
+    let (disk, name) = disk_above(folder)?;
+    backup_on(&disk, snapshot, &name)
+}
+
+/// As [`backup`], on any disk.
+///
+/// # Errors
+///
+/// As [`backup`].
+pub fn backup_on(
+    disk: &dyn Disk,
+    snapshot: &dyn Snapshot,
+    folder: &Path,
+) -> Result<Manifest, StoreError> {
+    if !disk.list(folder)?.is_empty() {
+        return Err(refusal("back up", folder, "the folder is not empty"));
+    }
+    let mut partial = folder.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    disk.remove_folder(&partial)?;
+
+    let mut manifest = Manifest { format_version: FORMAT_VERSION, files: Vec::new() };
+    for keyspace in Keyspace::ALL {
+        manifest.files.extend(write_keyspace(disk, snapshot, &partial, keyspace)?);
+    }
+    let mut file = disk.create(&partial.join(MANIFEST_FILE))?;
+    file.write(manifest.to_text().as_bytes())?;
+    file.sync()?;
+    disk.sync_folder(&partial)?;
+    disk.rename(&partial, folder)?;
+    disk.sync_folder(folder.parent().unwrap_or_else(|| Path::new("")))?;
+    Ok(manifest)
+}
+
+/// Reads a whole backup and checks everything that can be checked.
+///
+/// # Errors
+///
+/// [`StoreError::Corruption`] names the first file that is not as it was written.
+pub fn check(folder: &Path) -> Result<Manifest, StoreError> {
+    let (disk, name) = disk_above(folder)?;
+    check_on(&disk, &name)
+}
+
+/// As [`check`], on any disk.
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<Manifest, StoreError> {
+    let path = folder.join(MANIFEST_FILE);
+    let Some(text) = disk.read(&path)? else {
+        return Err(refusal("read", &path, "this is not a backup"));
+    };
+    let manifest = Manifest::parse(&text)
+        .map_err(|reason| StoreError::corruption(path.display().to_string(), reason))?;
+    if manifest.format_version != FORMAT_VERSION {
+        let found = manifest.format_version;
+        return Err(StoreError::FormatVersion { found, expected: FORMAT_VERSION });
+    }
+    for file in &manifest.files {
+        records::check(disk, folder, file)?;
+    }
+    Ok(manifest)
+}
+
+/// Writes a backup's entries into an empty store.
+///
+/// # Errors
+///
+/// When the store is not empty or the backup is damaged, before anything is written. When the
+/// store fails on the way it holds a part of the backup and must be thrown away.
+pub fn restore(folder: &Path, store: &dyn Store) -> Result<Manifest, StoreError> {
+    let (disk, name) = disk_above(folder)?;
+    restore_on(&disk, &name, store)
+}
+
+/// As [`restore`], from any disk.
+///
+/// # Errors
+///
+/// As [`restore`].
+pub fn restore_on(
+    disk: &dyn Disk,
+    folder: &Path,
+    store: &dyn Store,
+) -> Result<Manifest, StoreError> {
+    require_empty(&*store.snapshot(), folder)?;
+    let manifest = check_on(disk, folder)?;
+    let mut batch = Batch::new();
+    for file in &manifest.files {
+        records::read(disk, folder, file, &mut |key, value| {
+            batch.put(file.keyspace, key.to_vec(), Bytes::copy_from_slice(value));
+            if batch.bytes() < RESTORE_BATCH_BYTES {
+                return Ok(());
+            }
+            store.commit(std::mem::take(&mut batch), Durability::Synced)
+        })?;
+    }
+    store.commit(batch, Durability::Synced)?;
+    Ok(manifest)
+}
+
+fn require_empty(snapshot: &dyn Snapshot, folder: &Path) -> Result<(), StoreError> {
+    for keyspace in Keyspace::ALL {
+        if snapshot.first(keyspace, &KeyRange::all(), Direction::Forward)?.is_some() {
+            return Err(refusal("restore", folder, "the store is not empty"));
+        }
+    }
+    Ok(())
+}
+
+fn write_keyspace(
+    disk: &dyn Disk,
+    snapshot: &dyn Snapshot,
+    folder: &Path,
+    keyspace: Keyspace,
+) -> Result<Vec<BackupFile>, StoreError> {
+    let mut writer = RecordWriter::new(disk, folder, keyspace);
+    let mut failure = None;
+    snapshot.scan(
+        keyspace,
+        &KeyRange::all(),
+        Direction::Forward,
+        &mut |key, value| match writer.write(key, &value) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    match failure {
+        Some(error) => Err(error),
+        None => writer.finish(),
+    }
+}
+
+/// The disk of the folder that contains `folder`, and the name of `folder` on it.
+fn disk_above(folder: &Path) -> Result<(FolderDisk, PathBuf), StoreError> {
+    let Some(name) = folder.file_name() else {
+        return Err(refusal("use", folder, "this is not the name of a folder"));
+    };
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+    Ok((FolderDisk::new(above.unwrap_or_else(|| Path::new(".")))?, name.into()))
+}
+
+fn refusal(action: &str, path: &Path, reason: &'static str) -> StoreError {
+    StoreError::file(action, path, std::io::Error::other(reason))
+}
+
+#[cfg(test)]
+mod tests;
