@@ -1,0 +1,177 @@
+//! Spatial examples of the reference, and shapes in odd places.
+
+use super::*;
+use crate::functions::tests::{NOW, evaluate};
+use armilla_model::json;
+
+fn shape(kind: &str, coordinates: &str) -> Value {
+    let text = format!(r#"{{"type":"{kind}","coordinates":{coordinates}}}"#);
+    json::parse(text.as_bytes()).unwrap()
+}
+
+fn square(west: f64, south: f64, size: f64) -> Value {
+    let (east, north) = (west + size, south + size);
+    let ring = format!(
+        "[[[{west},{south}],[{east},{south}],[{east},{north}],[{west},{north}],[{west},{south}]]]"
+    );
+    shape("Polygon", &ring)
+}
+
+fn point(x: f64, y: f64) -> Value {
+    shape("Point", &format!("[{x},{y}]"))
+}
+
+fn metres(left: &Value, right: &Value) -> f64 {
+    evaluate("ST_DISTANCE", &[left.clone(), right.clone()]).as_f64().unwrap()
+}
+
+fn is(name: &str, left: &Value, right: &Value) -> bool {
+    evaluate(name, &[left.clone(), right.clone()]).as_bool().unwrap()
+}
+
+fn close(actual: f64, expected: f64, tolerance: f64) {
+    assert!((actual - expected).abs() <= expected.abs() * tolerance, "{actual} for {expected}");
+}
+
+#[test]
+fn documented_distances_and_areas() {
+    let office = point(-122.11758113953535, 47.66901087006131);
+    let headquarters = point(-122.12826822304672, 47.63980239335718);
+    close(metres(&headquarters, &office), 3345.269817267368, 1e-4);
+    let research = point(-96.84368664765994, 46.81297794314663);
+    close(metres(&research, &office), 1_907_438.421299902, 1e-4);
+    assert_eq!(metres(&office, &office), 0.0);
+    let area = |value| evaluate("ST_AREA", &[value]).as_f64().unwrap();
+    let box_ = "[[[31.8,-5],[32,-5],[32,-4.7],[31.8,-4.7],[31.8,-5]]]";
+    close(area(shape("Polygon", box_)), 735_970_283.0522614, 1e-4);
+    let clockwise = "[[[31.8,-5],[31.8,-4.7],[32,-4.7],[32,-5],[31.8,-5]]]";
+    close(area(shape("Polygon", clockwise)), 510_065_621_724_078.9 - 735_970_283.05, 1e-9);
+    assert_eq!(area(office), 0.0);
+}
+
+#[test]
+fn documented_relations() {
+    let left = "[[[-122.13693695285855,47.64996065621003],[-122.1351662656516,47.64627863318731],\
+                [-122.13488295569863,47.646326350048696],[-122.1366182291613,47.650016321952904],\
+                [-122.13693695285855,47.64996065621003]]]";
+    let right = "[[[-122.14034847687708,47.6494835188378],[-122.14014779899375,47.64625477474044],\
+                 [-122.13256925774829,47.646207057813655],[-122.13254564858545,47.64941990019193],\
+                 [-122.14034847687708,47.6494835188378]]]";
+    assert!(is("ST_INTERSECTS", &shape("Polygon", left), &shape("Polygon", right)));
+    let campus = "[[[-122.13236581015025,47.64606476313813],[-122.13221982500913,47.633757091363975],\
+                  [-122.11840598103835,47.641749416109235],[-122.12061400629656,47.64589264786028],\
+                  [-122.13236581015025,47.64606476313813]]]";
+    let inside = point(-122.12824857332558, 47.6395516675712);
+    assert!(is("ST_WITHIN", &inside, &shape("Polygon", campus)));
+    assert!(!is("ST_WITHIN", &point(-122.0, 47.6), &shape("Polygon", campus)));
+}
+
+#[test]
+fn relations_of_lines_and_areas() {
+    let large = square(0.0, 0.0, 10.0);
+    let small = square(2.0, 2.0, 1.0);
+    let apart = square(20.0, 0.0, 1.0);
+    let across = shape("LineString", "[[-1,5],[11,5]]");
+    let within = shape("LineString", "[[1,1],[3,3],[1,3],[3,1]]");
+    assert!(is("ST_WITHIN", &small, &large) && !is("ST_WITHIN", &large, &small));
+    assert!(is("ST_WITHIN", &large, &large) && !is("ST_WITHIN", &apart, &large));
+    assert!(is("ST_WITHIN", &within, &large) && !is("ST_WITHIN", &across, &large));
+    assert!(is("ST_INTERSECTS", &across, &large) && !is("ST_INTERSECTS", &apart, &large));
+    assert!(is("ST_INTERSECTS", &small, &large) && is("ST_INTERSECTS", &point(10.0, 5.0), &large));
+    let holed =
+        shape("Polygon", "[[[0,0],[10,0],[10,10],[0,10],[0,0]],[[1,1],[1,4],[4,4],[4,1],[1,1]]]");
+    assert!(!is("ST_WITHIN", &small, &holed) && !is("ST_INTERSECTS", &small, &holed));
+    let both = shape(
+        "MultiPolygon",
+        "[[[[0,0],[1,0],[1,1],[0,1],[0,0]]],[[[5,5],[6,5],[6,6],[5,6],[5,5]]]]",
+    );
+    assert!(is("ST_WITHIN", &both, &large) && is("ST_WITHIN", &point(5.5, 5.5), &both));
+    assert!(!is("ST_INTERSECTS", &both, &small));
+}
+
+#[test]
+fn a_clockwise_polygon_is_its_outside() {
+    let outside = shape("Polygon", "[[[0,0],[0,10],[10,10],[10,0],[0,0]]]");
+    let (inner, outer) = (point(5.0, 5.0), point(50.0, 5.0));
+    assert!(!is("ST_WITHIN", &inner, &outside) && is("ST_WITHIN", &outer, &outside));
+    assert!(!is("ST_INTERSECTS", &inner, &outside) && is("ST_INTERSECTS", &outer, &outside));
+    assert!(metres(&inner, &outside) > 500_000.0);
+    assert_eq!(metres(&outer, &outside), 0.0);
+    assert!(is("ST_WITHIN", &outside, &outside));
+}
+
+#[test]
+fn distances_to_lines_and_areas() {
+    let line = shape("LineString", "[[-10,0],[10,0]]");
+    // One degree of latitude at the equator.
+    close(metres(&point(0.0, 1.0), &line), 110_574.4, 1e-5);
+    close(metres(&point(11.0, 0.0), &line), 111_319.5, 1e-5);
+    close(metres(&square(0.0, 1.0, 1.0), &line), 110_574.4, 1e-5);
+    assert_eq!(metres(&point(0.5, 1.5), &square(0.0, 1.0, 1.0)), 0.0);
+}
+
+#[test]
+fn the_antimeridian_is_not_a_border() {
+    let strait = shape("Polygon", "[[[179,-1],[-179,-1],[-179,1],[179,1],[179,-1]]]");
+    assert!(is("ST_WITHIN", &point(179.5, 0.0), &strait));
+    assert!(is("ST_WITHIN", &point(-179.5, 0.0), &strait));
+    assert!(!is("ST_WITHIN", &point(0.0, 0.0), &strait));
+    close(metres(&point(179.5, 0.0), &point(-179.5, 0.0)), 111_319.5, 1e-5);
+    close(metres(&point(-178.0, 0.0), &strait), 111_319.5, 1e-4);
+}
+
+#[test]
+fn what_is_valid() {
+    let reason = |value: &Value| {
+        let answer = evaluate("ST_ISVALIDDETAILED", std::slice::from_ref(value));
+        let valid = evaluate("ST_ISVALID", std::slice::from_ref(value));
+        assert_eq!(answer.get("valid"), Some(&valid));
+        answer.get("reason").map(|reason| reason.as_str().unwrap().to_owned())
+    };
+    assert_eq!(reason(&point(-84.38876194345323, 33.75682784306348)), None);
+    assert_eq!(
+        reason(&point(133.75682784306348, -184.38876194345323)).as_deref(),
+        Some("Latitude values must be between -90 and 90 degrees.")
+    );
+    for (kind, coordinates) in [
+        ("Point", "[181,0]"),
+        ("Point", "[1]"),
+        ("Point", r#"["1",2]"#),
+        ("Circle", "[1,2]"),
+        ("LineString", "[[1,2]]"),
+        ("LineString", "[1,2]"),
+        ("Polygon", "[]"),
+        ("Polygon", "[[[0,0],[1,0],[0,0]]]"),
+        ("Polygon", "[[[0,0],[1,0],[1,1],[0,1]]]"),
+        ("Polygon", "[[[0,0],[1,1],[1,0],[0,1],[0,0]]]"),
+        ("Polygon", "[[[0,0],[0,0],[0,0],[0,0]]]"),
+        ("MultiPolygon", "[]"),
+    ] {
+        let value = shape(kind, coordinates);
+        assert!(reason(&value).is_some(), "{value}");
+        assert!(evaluate("ST_DISTANCE", &[value, point(0.0, 0.0)]).is_undefined());
+    }
+    assert!(reason(&Value::Null).is_some());
+    let many = format!("[{}]", vec!["[0,0]"; SHAPE_POSITIONS_MAX + 1].join(","));
+    assert!(reason(&shape("LineString", &many)).is_some());
+}
+
+#[test]
+fn geometry_containers_are_planar() {
+    let run = |name: &str, arguments: &[Value]| {
+        let mut context = Context {
+            now_ticks: &|| NOW,
+            now_static_ticks: NOW,
+            random: &mut || 0.5,
+            geometry: true,
+            vectors: &[],
+        };
+        let function = crate::functions::lookup(name).unwrap();
+        function.run(&mut context, arguments)
+    };
+    assert_eq!(run("ST_DISTANCE", &[point(0.0, 0.0), point(300.0, 400.0)]), 500.0.into());
+    assert_eq!(run("ST_AREA", &[square(0.0, 0.0, 1000.0)]), 1_000_000.0.into());
+    let clockwise = shape("Polygon", "[[[0,0],[0,10],[10,10],[10,0],[0,0]]]");
+    assert_eq!(run("ST_WITHIN", &[point(5.0, 5.0), clockwise]), true.into());
+    assert_eq!(run("ST_ISVALID", &[point(1e13, 0.0)]), false.into());
+}
