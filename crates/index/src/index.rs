@@ -4,26 +4,29 @@
 //! out jobs and installs their results. Nothing here takes long: whatever sorts, merges or waits
 //! for a disk is a [`Job`].
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
+
+mod pending;
+mod persist;
+mod plan;
+
+use pending::Pending;
+use persist::Durable;
 
 use crate::{
     dead::DeadSet,
     document::{Document, Version},
     error::Result,
     files::Files,
-    job::{Combine, Combined, Input, Job, JobKind, JobResult, Outcome, Work},
-    limits::{JOB_INPUTS_MAX, Limits, SEGMENT_BYTES_MAX},
+    job::{Combined, Input, Job, JobKind, JobResult, Outcome},
+    limits::Limits,
     merge::DROPPED,
     part::{Part, PartData},
     range::EpkRange,
     tail::Chunk,
     terms::Terms,
-    tiers::{run_to_merge, tier_of},
     view::View,
 };
-
-/// A segment is rewritten alone when one in so many of its documents is dead.
-const REWRITE_DEAD_SHARE: u32 = 4;
 
 /// A change of the documents. Changes come in the order of their LSNs.
 #[derive(Debug, Clone)]
@@ -63,6 +66,7 @@ pub struct Index {
     pub(crate) next_id: u64,
     pub(crate) files: Option<Arc<dyn Files>>,
     pending: Pending,
+    durable: Durable,
 }
 
 /// A part in the list of the writer.
@@ -71,7 +75,8 @@ pub(crate) struct Slot {
     pub(crate) data: Arc<PartData>,
     pub(crate) dead: DeadSet,
     pub(crate) state: State,
-    pub(crate) file: Option<String>,
+    /// The file's number, where the part is a file.
+    pub(crate) file: Option<u64>,
 }
 
 /// What may happen to a part.
@@ -87,23 +92,25 @@ pub(crate) enum State {
     Busy,
 }
 
-/// Documents that are applied but not yet published.
-#[derive(Default)]
-struct Pending {
-    rows: Vec<Option<(Document, Terms)>>,
-    by_docno: HashMap<u64, usize>,
-}
-
 impl Index {
     /// An empty index that lives in memory only.
     #[must_use]
     pub fn in_memory(limits: Limits) -> Self {
-        Self { limits, lsn: 0, slots: vec![], next_id: 1, files: None, pending: Pending::default() }
+        Self {
+            limits,
+            lsn: 0,
+            slots: vec![],
+            next_id: 1,
+            files: None,
+            pending: Pending::default(),
+            durable: Durable::default(),
+        }
     }
 
     /// Takes in a change; it is seen by the next published view. Returns whether the version
     /// that was named as replaced or deleted was found.
     pub fn apply(&mut self, change: Change) -> bool {
+        self.durable.changes += 1;
         match change {
             Change::Upsert { document, terms, replaces } => {
                 self.advance(document.lsn);
@@ -141,12 +148,15 @@ impl Index {
 
     /// The next job, small ones first; nothing when there is none. Several may be out at once.
     pub fn take_job(&mut self) -> Option<Job> {
-        let (kind, range) = self
+        let work = self
             .run_to_seal()
             .map(|range| (JobKind::Seal, range))
             .or_else(|| self.segment_to_rewrite().map(|range| (JobKind::Rewrite, range)))
-            .or_else(|| self.run_of_tier().map(|range| (JobKind::Merge, range)))?;
-        Some(self.combine(kind, range))
+            .or_else(|| self.run_of_tier().map(|range| (JobKind::Merge, range)));
+        match work {
+            Some((kind, range)) => Some(self.combine(kind, range)),
+            None => self.manifest_job(),
+        }
     }
 
     /// Puts the result of a job in place of its inputs. Publish afterwards, so that readers let go
@@ -157,6 +167,14 @@ impl Index {
             Outcome::Combined(combined) => {
                 self.install_combined(combined);
                 Ok(())
+            }
+            Outcome::Persisted(persisted) => {
+                self.install_persisted(persisted);
+                Ok(())
+            }
+            Outcome::NotPersisted { work, error } => {
+                self.take_back(work);
+                Err(error)
             }
             Outcome::Failed { ids, error } => {
                 self.release(&ids);
@@ -206,101 +224,8 @@ impl Index {
     }
 
     pub(crate) fn slot(&mut self, data: PartData, dead: DeadSet, state: State) -> Slot {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.new_id();
         Slot { id, data: Arc::new(data), dead, state, file: None }
-    }
-
-    /// Gathers small chunks of the tail, and freezes the tail when it is full.
-    fn gather_tail(&mut self) {
-        let open = self.open_tail();
-        let slots = &self.slots[open.clone()];
-        let documents: u32 = slots.iter().map(|slot| slot.data.documents().len()).sum();
-        let bytes: usize = slots.iter().map(|slot| slot.data.size()).sum();
-        if documents >= self.limits.tail_documents_max || bytes >= self.limits.tail_bytes_max {
-            for slot in &mut self.slots[open] {
-                slot.state = State::Frozen;
-            }
-            return;
-        }
-        let fan_in = self.limits.tail_fan_in;
-        let tier = |slot: &Slot| Some(tier_of(slot.data.documents().len(), 1, fan_in));
-        let tiers: Vec<_> = slots.iter().map(tier).collect();
-        if let Some(run) = run_to_merge(&tiers, fan_in, JOB_INPUTS_MAX) {
-            self.gather(open.start + run.start..open.start + run.end);
-        }
-    }
-
-    fn open_tail(&self) -> Range<usize> {
-        let open = self.slots.iter().rev().take_while(|slot| slot.state == State::Open).count();
-        self.slots.len() - open..self.slots.len()
-    }
-
-    fn gather(&mut self, range: Range<usize>) {
-        let slots = &self.slots[range.clone()];
-        let chunks: Vec<_> =
-            slots.iter().filter_map(|slot| Some((slot.data.as_chunk()?, &slot.dead))).collect();
-        let (chunk, _) = Chunk::combine(&chunks);
-        let slot = (chunk.documents().len() > 0)
-            .then(|| self.slot(PartData::Chunk(chunk), DeadSet::new(), State::Open));
-        self.slots.splice(range, slot);
-    }
-
-    fn run_to_seal(&self) -> Option<Range<usize>> {
-        let start = self.slots.iter().position(|slot| slot.state == State::Frozen)?;
-        let frozen = self.slots[start..].iter().take_while(|slot| slot.state == State::Frozen);
-        Some(start..start + frozen.take(JOB_INPUTS_MAX).count())
-    }
-
-    fn segment_to_rewrite(&self) -> Option<Range<usize>> {
-        let mostly_dead = |slot: &Slot| {
-            let documents = slot.data.documents().len();
-            slot.state == State::Settled
-                && slot.dead.len() >= documents.div_ceil(REWRITE_DEAD_SHARE)
-        };
-        let position = self.slots.iter().position(mostly_dead)?;
-        Some(position..position + 1)
-    }
-
-    fn run_of_tier(&self) -> Option<Range<usize>> {
-        let Limits { tail_documents_max, tier_fan_in, segment_documents_max, .. } = self.limits;
-        let tier = |slot: &Slot| {
-            let free = slot.state == State::Settled && slot.live() < segment_documents_max / 2;
-            free.then(|| tier_of(slot.live(), tail_documents_max, tier_fan_in))
-        };
-        let tiers: Vec<_> = self.slots.iter().map(tier).collect();
-        let run = run_to_merge(&tiers, tier_fan_in, JOB_INPUTS_MAX)?;
-        let (mut documents, mut bytes) = (0u64, 0u64);
-        let fits = |slot: &&Slot| {
-            documents += u64::from(slot.live());
-            bytes += slot.data.size() as u64;
-            documents <= u64::from(segment_documents_max) && bytes <= SEGMENT_BYTES_MAX
-        };
-        let length = self.slots[run.clone()].iter().take_while(fits).count();
-        (length > 1).then(|| run.start..run.start + length)
-    }
-
-    fn combine(&mut self, kind: JobKind, range: Range<usize>) -> Job {
-        let mut inputs = vec![];
-        for slot in &mut self.slots[range] {
-            slot.state = State::Busy;
-            inputs.push(Input { id: slot.id, data: slot.data.clone(), dead: slot.dead.clone() });
-        }
-        let live = |input: &Input| u64::from(input.data.documents().len() - input.dead.len());
-        let documents = inputs.iter().map(live).sum();
-        let target = self.target(documents);
-        Job { kind, documents, work: Work::Combine(Combine { inputs, target }) }
-    }
-
-    /// Where a new segment goes: large ones into a file, where there are files.
-    fn target(&mut self, documents: u64) -> Option<(Arc<dyn Files>, String)> {
-        let files = self.files.clone()?;
-        if documents < u64::from(self.limits.file_documents_min) {
-            return None;
-        }
-        let name = crate::manifest::file_name(self.next_id);
-        self.next_id += 1;
-        Some((files, name))
     }
 
     fn install_combined(&mut self, combined: Combined) {
@@ -319,10 +244,16 @@ impl Index {
                 dead.insert(new);
             }
         }
-        let id = self.next_id;
-        self.next_id += 1;
+        self.files_changed(&range, file.is_some());
+        let id = self.new_id();
         let slot = part.map(|data| Slot { id, data, dead, state: State::Settled, file });
         self.slots.splice(range, slot);
+    }
+
+    pub(crate) fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
     }
 
     fn range_of(&self, inputs: &[Input]) -> Option<Range<usize>> {
@@ -357,40 +288,5 @@ impl Slot {
     fn kill(&mut self, version: &Version) -> bool {
         let mut found = self.data.documents().find(&version.epk, version.docno);
         found.any(|local| self.dead.insert(local))
-    }
-}
-
-impl Pending {
-    fn push(&mut self, document: Document, terms: Terms) {
-        self.by_docno.insert(document.docno, self.rows.len());
-        self.rows.push(Some((document, terms)));
-    }
-
-    fn remove(&mut self, version: &Version) -> bool {
-        let Some(position) = self.by_docno.get(&version.docno).copied() else { return false };
-        let row = &mut self.rows[position];
-        if row.as_ref().is_none_or(|(document, _)| document.epk != version.epk) {
-            return false;
-        }
-        self.by_docno.remove(&version.docno);
-        *row = None;
-        true
-    }
-
-    fn remove_range(&mut self, range: &EpkRange) -> bool {
-        let mut found = false;
-        for row in &mut self.rows {
-            if let Some((document, _)) = row.take_if(|(document, _)| range.contains(&document.epk))
-            {
-                self.by_docno.remove(&document.docno);
-                found = true;
-            }
-        }
-        found
-    }
-
-    fn take(&mut self) -> Vec<(Document, Terms)> {
-        self.by_docno.clear();
-        self.rows.drain(..).flatten().collect()
     }
 }

@@ -3,7 +3,10 @@
 //! A job is cut off from the index: it holds immutable inputs and may run on any thread for as
 //! long as it takes, while the index goes on. Its result is handed back to the index's owner.
 
-use std::{io::Write, sync::Arc};
+use std::{
+    io::{BufWriter, Write},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -11,11 +14,15 @@ use crate::{
     dead::DeadSet,
     error::{Error, Result},
     files::Files,
+    manifest::{Manifest, file_name},
     merge::merge,
     part::PartData,
     segment::{Segment, SegmentWriter, Trust},
     tail::Chunk,
 };
+
+/// Small pieces of a file are gathered up to this many bytes.
+const FILE_BUFFER: usize = 256 << 10;
 
 /// What a job does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +51,16 @@ pub struct JobResult {
 
 pub(crate) enum Work {
     Combine(Combine),
+    Persist(Persist),
 }
 
 pub(crate) enum Outcome {
     Combined(Combined),
+    Persisted(Persist),
+    NotPersisted {
+        work: Persist,
+        error: Error,
+    },
     /// The inputs are as they were and free again.
     Failed {
         ids: Vec<u64>,
@@ -58,7 +71,7 @@ pub(crate) enum Outcome {
 /// Makes one segment of neighbouring parts.
 pub(crate) struct Combine {
     pub(crate) inputs: Vec<Input>,
-    pub(crate) target: Option<(Arc<dyn Files>, String)>,
+    pub(crate) target: Option<(Arc<dyn Files>, u64)>,
 }
 
 pub(crate) struct Input {
@@ -74,7 +87,26 @@ pub(crate) struct Combined {
     pub(crate) maps: Vec<Vec<u32>>,
     /// Nothing when every document was dead.
     pub(crate) part: Option<Arc<PartData>>,
-    pub(crate) file: Option<String>,
+    pub(crate) file: Option<u64>,
+}
+
+/// Writes segments that are not files yet, then the manifest, and removes old files.
+pub(crate) struct Persist {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) manifest: Manifest,
+    /// Parts that become files now; they are replaced by their mapped selves.
+    pub(crate) inputs: Vec<Unwritten>,
+    /// Files that were listed before and are no more.
+    pub(crate) obsolete: Vec<u64>,
+    /// How many changes were applied when the job was taken.
+    pub(crate) changes: u64,
+}
+
+/// A part that becomes a file without changing.
+pub(crate) struct Unwritten {
+    pub(crate) id: u64,
+    pub(crate) file: u64,
+    pub(crate) data: Arc<PartData>,
 }
 
 impl Job {
@@ -96,6 +128,7 @@ impl Job {
     pub fn run(self) -> JobResult {
         let outcome = match self.work {
             Work::Combine(combine) => combine.run(),
+            Work::Persist(persist) => persist.run(),
         };
         JobResult { outcome }
     }
@@ -106,8 +139,8 @@ impl JobResult {
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         match &self.outcome {
-            Outcome::Failed { error, .. } => Some(error),
-            Outcome::Combined(_) => None,
+            Outcome::Failed { error, .. } | Outcome::NotPersisted { error, .. } => Some(error),
+            Outcome::Combined(_) | Outcome::Persisted(_) => None,
         }
     }
 }
@@ -117,7 +150,7 @@ impl Combine {
         match self.combine() {
             Ok((maps, segment)) => {
                 let lives = segment.documents().len() > 0;
-                let file = self.target.filter(|_| lives).map(|(_, name)| name);
+                let file = self.target.filter(|_| lives).map(|(_, id)| id);
                 let part = lives.then(|| Arc::new(PartData::Segment(segment)));
                 Outcome::Combined(Combined { inputs: self.inputs, maps, part, file })
             }
@@ -135,9 +168,10 @@ impl Combine {
                 let maps = self.write(&mut bytes).map_err(Error::io("memory"))?;
                 Ok((maps, Segment::open(Bytes::from(bytes), Trust::Written)?))
             }
-            Some((files, name)) => {
-                let maps = write_file(files.as_ref(), name, |out| self.write(out))?;
-                let bytes = files.map(name).map_err(Error::io(name))?;
+            Some((files, id)) => {
+                let name = file_name(*id);
+                let maps = write_file(files.as_ref(), &name, |out| self.write(out))?;
+                let bytes = files.map(&name).map_err(Error::io(&name))?;
                 Ok((maps, Segment::open(bytes, Trust::Written)?))
             }
         }
@@ -151,6 +185,32 @@ impl Combine {
         }
         let parts: Vec<_> = self.inputs.iter().map(|input| (&*input.data, &input.dead)).collect();
         merge(&parts, out).map(|(_, maps)| maps)
+    }
+}
+
+impl Persist {
+    fn run(mut self) -> Outcome {
+        match self.persist() {
+            Ok(()) => Outcome::Persisted(self),
+            Err(error) => Outcome::NotPersisted { work: self, error },
+        }
+    }
+
+    fn persist(&mut self) -> Result<()> {
+        let files = self.files.as_ref();
+        for input in &mut self.inputs {
+            let PartData::Segment(segment) = &*input.data else { continue };
+            let name = file_name(input.file);
+            write_file(files, &name, |out| out.write_all(segment.bytes()))?;
+            let bytes = files.map(&name).map_err(Error::io(&name))?;
+            input.data = Arc::new(PartData::Segment(Segment::open(bytes, Trust::Written)?));
+        }
+        self.manifest.store(files)?;
+        for id in &self.obsolete {
+            // Readers may still hold the map; a file that cannot go now goes at the next open.
+            files.remove(&file_name(*id)).ok();
+        }
+        Ok(())
     }
 }
 
@@ -172,10 +232,10 @@ pub(crate) fn write_file<T>(
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>,
 ) -> Result<T> {
     let attempt = || {
-        let mut out = files.create(name)?;
+        let mut out = BufWriter::with_capacity(FILE_BUFFER, files.create(name)?);
         let result = write(&mut out)?;
         out.flush()?;
-        out.sync()?;
+        out.get_mut().sync()?;
         Ok(result)
     };
     attempt().map_err(|source| {

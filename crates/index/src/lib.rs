@@ -156,6 +156,7 @@ pub use index::{Change, Index};
 pub use job::{Job, JobKind, JobResult};
 pub use limits::Limits;
 pub use locals::{Local, LocalSet, intersect, within};
+pub use manifest::MANIFEST_FORMAT;
 pub use part::Part;
 pub use path_index::{Direction, PathIndex, Step};
 pub use range::{ByteRange, EpkRange, ValueRange};

@@ -28,9 +28,9 @@ pub const SEGMENT_BYTES_MAX: u64 = 2 << 30;
 /// Segments with at least this many documents become files; smaller ones live in memory.
 pub const FILE_DOCUMENTS_MIN: u32 = 32 << 10;
 
-/// After this many changes the manifest is written again even if no file changed, so that the
-/// replay after a crash stays short.
-pub const MANIFEST_CHANGES_MAX: u64 = 64 << 10;
+/// After this many changes without a new file every segment becomes one, however small, and the
+/// manifest is written again: the replay after a crash stays short, and `gone` can be trimmed.
+pub const MANIFEST_CHANGES_MAX: u64 = 256 << 10;
 
 /// The limits one index works with. Tests make them small to see many seals and merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,19 @@
 
 mod plain;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
-use armilla_index::{Change, EpkRange, Index, Job, Limits, Version, View};
+use armilla_index::{
+    Change, EpkRange, Files, Index, Job, Limits, MemoryFiles, Output, Version, View,
+};
+use bytes::Bytes;
 use plain::{Plain, Row, check, row};
 use proptest::prelude::*;
 
@@ -21,6 +31,11 @@ enum Step {
     TakeJob,
     FinishJob(prop::sample::Index),
     RunJobs,
+    /// Stops without warning: jobs in flight are lost, and what was not synced.
+    Crash,
+    Stop,
+    /// The disk refuses everything after so many operations, until the next restart or job run.
+    Fail(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,6 +48,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::TakeJob),
         4 => any::<prop::sample::Index>().prop_map(Step::FinishJob),
         1 => Just(Step::RunJobs),
+        1 => Just(Step::Crash),
+        1 => Just(Step::Stop),
+        1 => (0u8..20).prop_map(Step::Fail),
     ]
 }
 
@@ -44,12 +62,24 @@ struct History {
     jobs: VecDeque<Job>,
     /// Views that readers still hold, and what they must go on showing.
     held: VecDeque<(Arc<View>, Plain)>,
+    disk: Arc<Disk>,
+    /// Deletions that the index does not cover yet, by LSN; what the engine keeps as `gone`.
+    gone: BTreeMap<u64, Gone>,
+}
+
+#[derive(Clone)]
+enum Gone {
+    Version(Version),
+    Partition(Vec<u8>),
 }
 
 impl History {
     fn new() -> Self {
+        let disk = Arc::new(Disk { files: MemoryFiles::new(), left: AtomicI64::new(i64::MAX) });
         Self {
-            index: Index::in_memory(limits()),
+            index: Index::open(limits(), disk.clone()).unwrap(),
+            disk,
+            gone: BTreeMap::new(),
             plain: Plain::default(),
             lsn: 0,
             docno: 0,
@@ -75,12 +105,14 @@ impl History {
                 let Some((old, _)) = self.plain.choose(which) else { return };
                 self.lsn += 1;
                 self.plain.remove(&old);
+                self.gone.insert(self.lsn, Gone::Version(version(&old, true)));
                 let version = version(&old, lsn_known);
                 assert!(self.index.apply(Change::Delete { lsn: self.lsn, version }));
             }
             Step::DeletePartition(epk) => {
                 self.lsn += 1;
                 self.plain.remove_partition(&epk);
+                self.gone.insert(self.lsn, Gone::Partition(epk.clone()));
                 let range = EpkRange::exact(epk);
                 self.index.apply(Change::DeleteRange { lsn: self.lsn, range });
             }
@@ -89,13 +121,34 @@ impl History {
             Step::FinishJob(which) => {
                 if !self.jobs.is_empty() {
                     let job = self.jobs.remove(which.index(self.jobs.len())).unwrap();
-                    self.index.install(job.run()).unwrap();
+                    let result = job.run();
+                    let failed = result.error().is_some();
+                    assert_eq!(self.index.install(result).is_err(), failed);
+                    self.trim();
                     self.publish();
                 }
             }
             Step::RunJobs => {
+                self.disk.left.store(i64::MAX, Ordering::Relaxed);
                 self.index.run_jobs().unwrap();
+                self.trim();
                 self.publish();
+            }
+            Step::Crash => {
+                self.disk.files.crash();
+                self.reopen();
+            }
+            Step::Stop => {
+                self.disk.left.store(i64::MAX, Ordering::Relaxed);
+                while let Some(job) = self.jobs.pop_front() {
+                    self.index.install(job.run()).unwrap();
+                }
+                self.index.checkpoint().unwrap();
+                assert_eq!(self.index.covered_lsn(), self.lsn);
+                self.reopen();
+            }
+            Step::Fail(operations) => {
+                self.disk.left.store(operations.into(), Ordering::Relaxed);
             }
         }
     }
@@ -118,7 +171,49 @@ impl History {
         }
     }
 
+    /// Forgets deletions that the index has made durable, as the engine does.
+    fn trim(&mut self) {
+        let covered = self.index.covered_lsn();
+        assert!(covered <= self.lsn);
+        self.gone.retain(|lsn, _| *lsn > covered);
+    }
+
+    fn reopen(&mut self) {
+        self.jobs.clear();
+        self.disk.left.store(i64::MAX, Ordering::Relaxed);
+        let covered = self.index.covered_lsn();
+        self.index = Index::open(limits(), self.disk.clone()).unwrap();
+        // A manifest whose result was never installed may be newer, but never older.
+        assert!(self.index.covered_lsn() >= covered);
+        self.replay();
+        self.trim();
+        self.publish();
+    }
+
+    fn replay(&mut self) {
+        let covered = self.index.covered_lsn();
+        let mut changes: BTreeMap<u64, Change> = BTreeMap::new();
+        for (document, terms) in self.plain.rows().filter(|(d, _)| d.lsn > covered) {
+            let replaces = Some(version(document, false));
+            let (document, terms) = (document.clone(), plain::terms(terms));
+            changes.insert(document.lsn, Change::Upsert { document, terms, replaces });
+        }
+        for (lsn, gone) in self.gone.range(covered + 1..) {
+            let lsn = *lsn;
+            let change = match gone.clone() {
+                Gone::Version(version) => Change::Delete { lsn, version },
+                Gone::Partition(epk) => Change::DeleteRange { lsn, range: EpkRange::exact(epk) },
+            };
+            changes.insert(lsn, change);
+        }
+        for (_, change) in changes {
+            self.index.apply(change);
+        }
+        self.index.advance(self.lsn);
+    }
+
     fn finish(mut self) {
+        self.disk.left.store(i64::MAX, Ordering::Relaxed);
         while let Some(job) = self.jobs.pop_front() {
             self.index.install(job.run()).unwrap();
         }
@@ -143,6 +238,48 @@ fn limits() -> Limits {
         segment_documents_max: 120,
         file_documents_min: 12,
         ..Limits::default()
+    }
+}
+
+/// Files in memory that stop working when told so.
+struct Disk {
+    files: MemoryFiles,
+    left: AtomicI64,
+}
+
+impl Disk {
+    fn use_one(&self) -> io::Result<()> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            return Err(io::Error::other("the disk is told to fail"));
+        }
+        Ok(())
+    }
+}
+
+impl Files for Disk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn Output>> {
+        self.use_one()?;
+        self.files.create(name)
+    }
+
+    fn map(&self, name: &str) -> io::Result<Bytes> {
+        self.use_one()?;
+        self.files.map(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.use_one()?;
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.use_one()?;
+        self.files.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.use_one()?;
+        self.files.list()
     }
 }
 

@@ -9,7 +9,7 @@ use armilla_index::{Direction, Document, EpkRange, Part, Terms, Value, ValueRang
 use proptest::prelude::*;
 
 pub(crate) const PATHS: u32 = 4;
-type Term = (u32, Vec<u8>, bool);
+pub(crate) type Term = (u32, Vec<u8>, bool);
 
 /// A document in the making: all but docno and LSN.
 #[derive(Debug, Clone)]
@@ -36,6 +36,14 @@ pub(crate) fn row() -> impl Strategy<Value = Row> {
         terms,
         ttl,
     })
+}
+
+pub(crate) fn terms<'a>(list: impl IntoIterator<Item = &'a Term>) -> Terms {
+    let mut terms = Terms::new();
+    for (path, value, cut) in list {
+        if *cut { terms.push_cut(*path, value) } else { terms.push(*path, value) }
+    }
+    terms
 }
 
 /// All live documents with their terms.
@@ -72,7 +80,6 @@ impl Plain {
         self.rows.retain(|(found, _), _| found != epk);
     }
 
-    #[allow(dead_code, reason = "not every test file replays")]
     pub(crate) fn rows(&self) -> impl Iterator<Item = &(Document, BTreeSet<Term>)> {
         self.rows.values()
     }

@@ -1,0 +1,56 @@
+//! Documents that are applied but not yet published.
+
+use std::collections::HashMap;
+
+use crate::{
+    document::{Document, Version},
+    range::EpkRange,
+    terms::Terms,
+};
+
+/// Documents that are applied but not yet published.
+#[derive(Default)]
+pub(super) struct Pending {
+    rows: Vec<Option<(Document, Terms)>>,
+    by_docno: HashMap<u64, usize>,
+}
+
+impl Pending {
+    pub(super) fn push(&mut self, document: Document, terms: Terms) {
+        self.by_docno.insert(document.docno, self.rows.len());
+        self.rows.push(Some((document, terms)));
+    }
+
+    pub(super) fn remove(&mut self, version: &Version) -> bool {
+        let Some(position) = self.by_docno.get(&version.docno).copied() else { return false };
+        let row = &mut self.rows[position];
+        if row.as_ref().is_none_or(|(document, _)| document.epk != version.epk) {
+            return false;
+        }
+        self.by_docno.remove(&version.docno);
+        *row = None;
+        true
+    }
+
+    pub(super) fn remove_range(&mut self, range: &EpkRange) -> bool {
+        let mut found = false;
+        for row in &mut self.rows {
+            if let Some((document, _)) = row.take_if(|(document, _)| range.contains(&document.epk))
+            {
+                self.by_docno.remove(&document.docno);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// The lowest LSN that waits.
+    pub(super) fn lsn_low(&self) -> Option<u64> {
+        self.rows.iter().flatten().map(|(document, _)| document.lsn).min()
+    }
+
+    pub(super) fn take(&mut self) -> Vec<(Document, Terms)> {
+        self.by_docno.clear();
+        self.rows.drain(..).flatten().collect()
+    }
+}
