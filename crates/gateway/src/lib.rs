@@ -1,1 +1,31 @@
 //! What Cosmos DB says: the HTTP protocol that the official SDKs speak.
+//!
+//! A request walks straight through: [`serve`] owns sockets and connections, [`handle`] takes one
+//! HTTP request apart, [`auth`] decides who is asking, [`routes`] turns path and method into an
+//! [`Operation`](routes::Operation), [`headers`] turns header text into typed values, a
+//! [`Service`](service::Service) does the work, and [`reply`] writes the answer with the headers
+//! the SDKs rely on. [`error`] holds the one table that gives each error its status and substatus.
+//!
+//! This crate is the only one that knows HTTP, header names and `colls/docs/sprocs` paths. It asks
+//! neither the system clock nor a source of randomness: both are handed in through [`Gateway`].
+
+pub mod account_document;
+pub mod activity;
+pub mod auth;
+pub mod cors;
+pub mod error;
+pub mod handle;
+pub mod headers;
+pub mod limits;
+pub mod reply;
+pub mod routes;
+pub mod serve;
+pub mod service;
+pub mod tls;
+
+pub use handle::{Gateway, Settings};
+pub use headers::RequestContext;
+pub use reply::Reply;
+pub use routes::Operation;
+pub use serve::Server;
+pub use service::{Call, Service};

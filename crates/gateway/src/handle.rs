@@ -1,0 +1,228 @@
+//! One HTTP request, from its parts to its response.
+//!
+//! The order is fixed: route (404), credentials (401, 403), headers (400), method (405), permission
+//! (403), body (413, 408), then the service. A panic anywhere in it is a defect of this server; it
+//! is caught here, logged with the activity id, and answered with 500.
+
+mod body;
+
+use crate::account_document::{self, AccountSettings, Arrival};
+use crate::activity::ActivityIds;
+use crate::auth::{Authenticator, Denied, Presented, Principal};
+use crate::cors::CorsPolicy;
+use crate::headers::RequestContext;
+use crate::limits::Limits;
+use crate::reply::Reply;
+use crate::routes::{Operation, Route, Segments};
+use crate::service::{Call, Service};
+use armilla_model::clock::Clock;
+use armilla_model::{Error, Result};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the gateway is told by configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The account document.
+    pub account: AccountSettings,
+    /// Browsers.
+    pub cors: CorsPolicy,
+    /// The certificate that `/_explorer/emulator.pem` hands out.
+    pub certificate_pem: Option<String>,
+    /// Sizes and times.
+    pub limits: Limits,
+}
+
+/// Everything that requests share.
+pub struct Gateway<S> {
+    /// Who does the work.
+    pub service: S,
+    /// Configuration.
+    pub settings: Settings,
+    /// Who may ask.
+    pub authenticator: Authenticator,
+    /// Time, handed in.
+    pub clock: Arc<dyn Clock>,
+    /// Ids for requests that bring none.
+    pub activity_ids: ActivityIds,
+}
+
+/// The connection a request came by.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The server's end.
+    pub local_address: SocketAddr,
+    /// The client's end.
+    pub remote_address: SocketAddr,
+    /// The connection is TLS.
+    pub is_secure: bool,
+}
+
+impl Peer {
+    fn is_loopback(&self) -> bool {
+        // An IPv6 socket shows an IPv4 client in mapped form.
+        self.remote_address.ip().to_canonical().is_loopback()
+            && self.local_address.ip().to_canonical().is_loopback()
+    }
+}
+
+impl<S: Service> Gateway<S> {
+    /// Answers one request, whatever it is.
+    pub async fn handle(&self, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::OPTIONS {
+            return self.preflight(&parts);
+        }
+        let (context, headers_outcome) = RequestContext::read(&parts.headers);
+        let activity_id = context.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
+        let origin = context.origin;
+        let exchange = Exchange { gateway: self, peer, parts: &parts, context, headers_outcome };
+        let reply = caught(exchange.answer(body), &activity_id).await;
+        let mut response = reply.finish(&parts.method, activity_id, started.elapsed());
+        if let Some(origin) = origin {
+            self.settings.cors.decorate(origin, response.headers_mut());
+        }
+        response
+    }
+
+    fn preflight(&self, parts: &Parts) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        self.settings.cors.preflight(&parts.headers, response.headers_mut());
+        response
+    }
+}
+
+/// Runs a request to its end; a panic becomes an answer.
+async fn caught(answer: impl Future<Output = Reply>, activity_id: &HeaderValue) -> Reply {
+    let mut answer = pin!(answer);
+    let outcome = poll_fn(|context| {
+        // What a panic leaves half done is dropped with the future; shared state below the service
+        // guards itself (a panic during commit ends the process).
+        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Some),
+            Err(_) => std::task::Poll::Ready(None),
+        }
+    })
+    .await;
+    outcome.unwrap_or_else(|| {
+        tracing::error!(activity_id = ?activity_id, "a request panicked");
+        Reply::error(Error::Internal("The server met a defect of its own.".to_owned()))
+    })
+}
+
+/// A request with what is known of it so far.
+struct Exchange<'a, S> {
+    gateway: &'a Gateway<S>,
+    peer: Peer,
+    parts: &'a Parts,
+    context: RequestContext<'a>,
+    headers_outcome: Result<()>,
+}
+
+impl<S: Service> Exchange<'_, S> {
+    async fn answer(self, body: Incoming) -> Reply {
+        let segments = match Segments::parse(self.parts.uri.path()) {
+            Ok(segments) => segments,
+            Err(error) => return error.into(),
+        };
+        let Some(route) = Route::find(&segments) else {
+            return Error::NotFound("No resource has this path.".to_owned()).into();
+        };
+        if let Some(reply) = self.answer_open(route) {
+            return reply;
+        }
+        let principal = match self.authenticate(&segments) {
+            Ok(principal) => principal,
+            Err(Denied { error, substatus }) => {
+                let reply = Reply::error(error);
+                return substatus.map_or(reply.clone(), |substatus| reply.substatus(substatus));
+            }
+        };
+        if route == Route::Account && self.is_reading() {
+            return self.answer_account();
+        }
+        match self.prepare(route, &principal) {
+            Ok(operation) => self.serve(operation, &principal, body).await,
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Paths that need no credentials.
+    fn answer_open(&self, route: Route<'_>) -> Option<Reply> {
+        if !self.is_reading() {
+            return None;
+        }
+        match route {
+            Route::Alive | Route::Ready => Some(Reply::other(StatusCode::OK, "OK", TEXT_PLAIN)),
+            Route::ClientConfigs => Some(Reply::ok(account_document::CLIENT_CONFIGS)),
+            Route::Addresses => {
+                Some(Error::NotFound(account_document::DIRECT_MODE_ADVICE.to_owned()).into())
+            }
+            Route::Certificate => Some(self.answer_certificate()),
+            _ => None,
+        }
+    }
+
+    fn answer_certificate(&self) -> Reply {
+        match &self.gateway.settings.certificate_pem {
+            Some(pem) => Reply::other(StatusCode::OK, pem.clone(), PEM_FILE),
+            None => Error::NotFound("This server has no certificate of its own.".to_owned()).into(),
+        }
+    }
+
+    fn answer_account(&self) -> Reply {
+        let arrival = Arrival {
+            authority: self.parts.uri.authority().map(http::uri::Authority::as_str),
+            is_secure: self.peer.is_secure,
+            local_address: self.peer.local_address,
+        };
+        let settings = &self.gateway.settings.account;
+        Reply::ok(account_document::write(settings, &self.context, arrival))
+    }
+
+    fn authenticate(&self, segments: &Segments<'_>) -> Result<Principal, Denied> {
+        let presented = Presented {
+            method: &self.parts.method,
+            segments,
+            context: &self.context,
+            is_loopback: self.peer.is_loopback() && !self.context.forwarded,
+        };
+        self.gateway.authenticator.authenticate(&presented, self.gateway.clock.now_seconds())
+    }
+
+    /// Everything that can be refused before the body is read.
+    fn prepare<'a>(&self, route: Route<'a>, principal: &Principal) -> Result<Operation<'a>> {
+        self.headers_outcome.clone()?;
+        let operation = Operation::find(route, &self.parts.method, self.context.intent)?;
+        principal.check(&operation, &self.context)?;
+        Ok(operation)
+    }
+
+    async fn serve(self, operation: Operation<'_>, principal: &Principal, body: Incoming) -> Reply {
+        let limits = &self.gateway.settings.limits;
+        let body = match body::read(body, limits, self.context.expects_continue).await {
+            Ok(body) => body,
+            Err(error) => return error.into(),
+        };
+        let call = Call { operation, context: self.context, principal, body };
+        self.gateway.service.call(call).await
+    }
+
+    fn is_reading(&self) -> bool {
+        matches!(self.parts.method, Method::GET | Method::HEAD)
+    }
+}
+
+const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
+const PEM_FILE: HeaderValue = HeaderValue::from_static("application/x-pem-file");

@@ -1,0 +1,352 @@
+//! Request headers as typed values.
+//!
+//! [`RequestContext::read`] walks the headers once and sorts each into its field; text stays
+//! borrowed from the request. The first bad value is remembered, not raised, so that
+//! authentication can be judged before anything else is said to a stranger.
+
+pub mod names;
+mod partition_key;
+mod values;
+
+pub use partition_key::{PartitionKeyHeader, parse_components};
+pub use values::{Consistency, FeedMode, IndexingDirective, RangeId, encode_non_ascii};
+
+use crate::routes::Intent;
+use armilla_model::{Error, Result};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use values::{flag, hex_bytes, integer, page_size, text};
+
+/// What a request's headers say. Absent headers are `None`, `false` or the protocol's default.
+#[derive(Clone, Debug, Default)]
+pub struct RequestContext<'a> {
+    /// `authorization`, as sent.
+    pub authorization: Option<&'a HeaderValue>,
+    /// `x-ms-date`.
+    pub ms_date: Option<&'a HeaderValue>,
+    /// `date`.
+    pub date: Option<&'a HeaderValue>,
+    /// `x-ms-activity-id`, to be echoed.
+    pub activity_id: Option<&'a HeaderValue>,
+    /// `host`; HTTP/2 requests have it in the URI instead.
+    pub host: Option<&'a HeaderValue>,
+    /// `origin`: the request comes from a browser.
+    pub origin: Option<&'a HeaderValue>,
+    /// `x-forwarded-proto`.
+    pub forwarded_proto: Option<&'a HeaderValue>,
+    /// `x-forwarded-host`.
+    pub forwarded_host: Option<&'a HeaderValue>,
+    /// `x-forwarded-for` or `forwarded` is there: a proxy stands between.
+    pub forwarded: bool,
+    /// `expect`: the client waits for a word before it sends the body.
+    pub expects_continue: bool,
+    /// `x-ms-version`.
+    pub api_version: Option<&'a str>,
+    /// What the headers make of a `POST`.
+    pub intent: Intent,
+
+    /// `x-ms-session-token`.
+    pub session_token: Option<&'a str>,
+    /// `x-ms-consistency-level`.
+    pub consistency: Option<Consistency>,
+    /// `x-ms-documentdb-partitionkey`.
+    pub partition_key: Option<PartitionKeyHeader<'a>>,
+    /// `x-ms-documentdb-partitionkeyrangeid`, in either form.
+    pub range_id: Option<RangeId<'a>>,
+    /// `x-ms-start-epk` as bytes.
+    pub start_epk: Option<Vec<u8>>,
+    /// `x-ms-end-epk` as bytes; `FF` is the end of everything.
+    pub end_epk: Option<Vec<u8>>,
+    /// `x-ms-max-item-count`; nothing when the choice is the server's.
+    pub max_item_count: Option<u32>,
+    /// `x-ms-continuation`.
+    pub continuation: Option<&'a str>,
+    /// `x-ms-documentdb-responsecontinuationtokenlimitinkb`.
+    pub continuation_limit_kb: Option<u32>,
+
+    /// `if-match`.
+    pub if_match: Option<&'a str>,
+    /// `if-none-match`.
+    pub if_none_match: Option<&'a str>,
+    /// `if-modified-since`, in seconds since 1970.
+    pub if_modified_since: Option<u64>,
+    /// `a-im`.
+    pub feed_mode: Option<FeedMode>,
+    /// `x-ms-cosmos-changefeed-wire-format-version`.
+    pub feed_wire_format: Option<&'a str>,
+    /// `prefer: return=minimal`.
+    pub prefer_minimal: bool,
+
+    /// `x-ms-cosmos-intended-collection-rid`.
+    pub intended_container_rid: Option<&'a str>,
+    /// `x-ms-documentdb-pre-trigger-include`, a comma-separated list.
+    pub pre_triggers: Option<&'a str>,
+    /// `x-ms-documentdb-post-trigger-include`, a comma-separated list.
+    pub post_triggers: Option<&'a str>,
+    /// `x-ms-indexing-directive`.
+    pub indexing_directive: Option<IndexingDirective>,
+    /// `x-ms-documentdb-script-enable-logging`.
+    pub script_logging: bool,
+
+    /// `x-ms-documentdb-query-enablecrosspartition`.
+    pub enable_cross_partition: bool,
+    /// `x-ms-documentdb-query-enable-scan`, or Go's spelling of it.
+    pub enable_scan: bool,
+    /// `x-ms-cosmos-query-version`.
+    pub query_version: Option<&'a str>,
+    /// `x-ms-cosmos-supported-query-features`, a comma-separated list.
+    pub query_features: Option<&'a str>,
+    /// `x-ms-documentdb-populatequerymetrics`.
+    pub populate_query_metrics: bool,
+    /// `x-ms-cosmos-populateindexmetrics`: answer in base64.
+    pub populate_index_metrics: bool,
+    /// `x-ms-cosmos-populateindexmetrics-V2`: answer percent-encoded.
+    pub populate_index_metrics_v2: bool,
+
+    /// `x-ms-cosmos-batch-atomic`.
+    pub batch_atomic: bool,
+    /// `x-ms-cosmos-batch-continue-on-error`.
+    pub batch_continue_on_error: bool,
+
+    /// `x-ms-offer-throughput`.
+    pub offer_throughput: Option<u32>,
+    /// `x-ms-cosmos-offer-autopilot-settings`: a JSON document.
+    pub autopilot_settings: Option<&'a str>,
+    /// `x-ms-cosmos-migrate-offer-to-autopilot`.
+    pub migrate_to_autopilot: bool,
+    /// `x-ms-cosmos-migrate-offer-to-manual-throughput`.
+    pub migrate_to_manual: bool,
+    /// `x-ms-documentdb-populatequotainfo`.
+    pub populate_quota_info: bool,
+    /// `x-ms-documentdb-populatepartitionstatistics`.
+    pub populate_partition_statistics: bool,
+    /// `x-ms-documentdb-expiry-seconds`: how long a permission's token is to live.
+    pub token_expiry_seconds: Option<u32>,
+    /// `x-ms-cosmos-priority-level: Low`.
+    pub low_priority: bool,
+}
+
+impl<'a> RequestContext<'a> {
+    /// Reads all headers. The second part is the first refusal, naming the header.
+    pub fn read(headers: &'a HeaderMap) -> (Self, Result<()>) {
+        let mut context = Self::default();
+        let mut outcome = Ok(());
+        for (name, value) in headers {
+            if let Err(error) = context.read_header(name, value)
+                && outcome.is_ok()
+            {
+                outcome = Err(error);
+            }
+        }
+        (context, outcome)
+    }
+
+    /// Names in a trigger header, without blanks and empty entries.
+    pub fn trigger_names(list: Option<&'a str>) -> impl Iterator<Item = &'a str> {
+        list.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty())
+    }
+
+    // The names are grouped by prefix only to compare each with few others.
+    fn read_header(&mut self, name: &HeaderName, value: &'a HeaderValue) -> Result<()> {
+        let name = name.as_str();
+        let Some(rest) = name.strip_prefix("x-ms-") else {
+            return self.read_standard(name, value);
+        };
+        if let Some(rest) = rest.strip_prefix("documentdb-") {
+            return self.read_documentdb(name, rest, value);
+        }
+        if let Some(rest) = rest.strip_prefix("cosmos-") {
+            return self.read_cosmos(name, rest, value);
+        }
+        match rest {
+            "date" => self.ms_date = Some(value),
+            "activity-id" => self.activity_id = Some(value),
+            "version" => self.api_version = Some(text(name, value)?),
+            "session-token" => self.session_token = present(text(name, value)?),
+            "consistency-level" => self.consistency = Consistency::parse(name, value)?,
+            "continuation" => self.continuation = present(text(name, value)?),
+            "max-item-count" => self.max_item_count = page_size(name, value)?,
+            "start-epk" => self.start_epk = Some(hex_bytes(name, value)?),
+            "end-epk" => self.end_epk = Some(hex_bytes(name, value)?),
+            "indexing-directive" => {
+                self.indexing_directive = IndexingDirective::parse(name, value)?;
+            }
+            "offer-throughput" => self.offer_throughput = Some(integer(name, value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_standard(&mut self, name: &str, value: &'a HeaderValue) -> Result<()> {
+        match name {
+            "authorization" => self.authorization = Some(value),
+            "host" => self.host = Some(value),
+            "date" => self.date = Some(value),
+            "if-match" => self.if_match = present(text(name, value)?),
+            "if-none-match" => self.if_none_match = present(text(name, value)?),
+            "if-modified-since" => {
+                self.if_modified_since = Some(values::moment(name, text(name, value)?)?);
+            }
+            "a-im" => {
+                self.feed_mode = Some(FeedMode::parse(name, value)?);
+                self.intent.change_feed = true;
+            }
+            "prefer" => self.prefer_minimal |= values::prefers_minimal(value),
+            "content-type" => self.intent.query |= values::is_query_type(value),
+            "origin" => self.origin = Some(value),
+            "expect" => self.expects_continue = true,
+            "x-forwarded-proto" => self.forwarded_proto = Some(value),
+            "x-forwarded-host" => self.forwarded_host = Some(value),
+            "x-forwarded-for" | "forwarded" => self.forwarded = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_documentdb(&mut self, name: &str, rest: &str, value: &'a HeaderValue) -> Result<()> {
+        match rest {
+            "partitionkey" => self.partition_key = Some(PartitionKeyHeader::parse(name, value)?),
+            "partitionkeyrangeid" => self.range_id = Some(RangeId::parse(name, value)?),
+            "isquery" | "query" => self.intent.query |= flag(name, value)?,
+            "is-upsert" => self.intent.upsert = flag(name, value)?,
+            "query-enablecrosspartition" => self.enable_cross_partition = flag(name, value)?,
+            "query-enable-scan" | "force-query-scan" => self.enable_scan |= flag(name, value)?,
+            "populatequerymetrics" => self.populate_query_metrics = flag(name, value)?,
+            "populatequotainfo" => self.populate_quota_info = flag(name, value)?,
+            "populatepartitionstatistics" => {
+                self.populate_partition_statistics = flag(name, value)?;
+            }
+            "pre-trigger-include" => self.pre_triggers = present(text(name, value)?),
+            "post-trigger-include" => self.post_triggers = present(text(name, value)?),
+            "script-enable-logging" => self.script_logging = flag(name, value)?,
+            "responsecontinuationtokenlimitinkb" => {
+                self.continuation_limit_kb = Some(integer(name, value)?);
+            }
+            "expiry-seconds" => self.token_expiry_seconds = Some(integer(name, value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_cosmos(&mut self, name: &str, rest: &str, value: &'a HeaderValue) -> Result<()> {
+        match rest {
+            "intended-collection-rid" => self.intended_container_rid = present(text(name, value)?),
+            "is-query-plan-request" => self.intent.query_plan = flag(name, value)?,
+            "is-batch-request" => self.intent.batch = flag(name, value)?,
+            "batch-atomic" => self.batch_atomic = flag(name, value)?,
+            "batch-continue-on-error" => self.batch_continue_on_error = flag(name, value)?,
+            "query-version" => self.query_version = Some(text(name, value)?),
+            "supported-query-features" => self.query_features = Some(text(name, value)?),
+            "populateindexmetrics" => self.populate_index_metrics = flag(name, value)?,
+            "populateindexmetrics-v2" => self.populate_index_metrics_v2 = flag(name, value)?,
+            "changefeed-wire-format-version" => self.feed_wire_format = Some(text(name, value)?),
+            "offer-autopilot-settings" => self.autopilot_settings = Some(text(name, value)?),
+            "migrate-offer-to-autopilot" => self.migrate_to_autopilot = flag(name, value)?,
+            "migrate-offer-to-manual-throughput" => self.migrate_to_manual = flag(name, value)?,
+            "priority-level" => self.low_priority = value.as_bytes().eq_ignore_ascii_case(b"low"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// An empty header is an absent one: some clients send both.
+fn present(text: &str) -> Option<&str> {
+    if text.is_empty() { None } else { Some(text) }
+}
+
+/// The refusal of a header's value.
+pub(crate) fn bad_header(name: &str, expected: &str) -> Error {
+    Error::BadRequest(format!("The value of the header '{name}' is not valid: {expected}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn a_python_query_is_read() {
+        let map = headers(&[
+            ("x-ms-documentdb-isquery", "True"),
+            ("x-ms-documentdb-query-enablecrosspartition", "True"),
+            ("x-ms-documentdb-partitionkey", "[\"p\\u00e9\", 5, {}, null]"),
+            ("x-ms-max-item-count", "-1"),
+            ("x-ms-session-token", "0:-1#13"),
+            ("x-ms-consistency-level", "Session"),
+            ("x-ms-documentdb-partitionkeyrangeid", "uQEAAIAAAAE=,3"),
+            ("x-ms-start-epk", "1D1c"),
+            ("x-ms-end-epk", "FF"),
+            ("x-ms-continuation", ""),
+        ]);
+        let (context, outcome) = RequestContext::read(&map);
+        outcome.unwrap();
+        assert!(context.intent.query && context.enable_cross_partition);
+        assert_eq!(context.max_item_count, None);
+        assert_eq!(context.continuation, None);
+        assert_eq!(context.consistency, Some(Consistency::Session));
+        assert_eq!(context.start_epk.as_deref(), Some(&[0x1D, 0x1C][..]));
+        let range = context.range_id.unwrap();
+        assert_eq!((range.container_rid, range.id), (Some("uQEAAIAAAAE="), "3"));
+        let key = context.partition_key.unwrap();
+        assert_eq!(key.components.len(), 4);
+        assert_eq!(key.components[0].as_str(), Some("pé"));
+        assert!(key.components[2].is_undefined());
+    }
+
+    #[test]
+    fn content_type_alone_makes_a_query() {
+        for value in ["application/query+json", "Application/Query+JSON; charset=utf-8"] {
+            let map = headers(&[("content-type", value)]);
+            assert!(RequestContext::read(&map).0.intent.query, "{value}");
+        }
+        let map = headers(&[("content-type", "application/json")]);
+        assert!(!RequestContext::read(&map).0.intent.query);
+    }
+
+    #[test]
+    fn bad_values_name_their_header() {
+        for (name, value) in [
+            ("x-ms-max-item-count", "many"),
+            ("x-ms-max-item-count", "-2"),
+            ("x-ms-documentdb-partitionkey", "[1"),
+            ("x-ms-documentdb-partitionkey", "\"p\""),
+            ("x-ms-documentdb-partitionkey", "[[1]]"),
+            ("x-ms-documentdb-partitionkeyrangeid", "-1"),
+            ("x-ms-start-epk", "1D1"),
+            ("x-ms-consistency-level", "Perfect"),
+            ("x-ms-documentdb-is-upsert", "perhaps"),
+            ("x-ms-indexing-directive", "Sometimes"),
+            ("x-ms-offer-throughput", "-400"),
+            ("if-modified-since", "yesterday"),
+            ("a-im", "Everything"),
+        ] {
+            let map = headers(&[(name, value)]);
+            let error = RequestContext::read(&map).1.unwrap_err();
+            assert!(error.message().contains(name), "{name}: {value}: {error}");
+        }
+    }
+
+    #[test]
+    fn preferences_and_dates() {
+        let map = headers(&[
+            ("prefer", "respond-async, return=minimal"),
+            ("if-modified-since", "Sun, 15 Nov 2026 19:24:19 GMT"),
+            ("a-im", "Incremental feed"),
+            ("x-ms-documentdb-pre-trigger-include", "a, ,b"),
+        ]);
+        let (context, outcome) = RequestContext::read(&map);
+        outcome.unwrap();
+        assert!(context.prefer_minimal);
+        assert_eq!(context.if_modified_since, Some(1_794_770_659));
+        assert_eq!(context.feed_mode, Some(FeedMode::LatestVersion));
+        let names: Vec<_> = RequestContext::trigger_names(context.pre_triggers).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Names of response headers, made once.
+
+use http::HeaderName;
+
+macro_rules! names {
+    ($($(#[$about:meta])* $constant:ident = $text:literal;)*) => {
+        $($(#[$about])* pub const $constant: HeaderName = HeaderName::from_static($text);)*
+    };
+}
+
+names! {
+    /// Echo of the client's id, or a new one.
+    ACTIVITY_ID = "x-ms-activity-id";
+    /// Request units.
+    REQUEST_CHARGE = "x-ms-request-charge";
+    /// Milliseconds spent in the server.
+    REQUEST_DURATION = "x-ms-request-duration-ms";
+    /// Version of the protocol.
+    VERSION = "x-ms-version";
+    /// Substatus of an error.
+    SUBSTATUS = "x-ms-substatus";
+    /// When to try again.
+    RETRY_AFTER = "x-ms-retry-after-ms";
+    /// `{range}:-1#{lsn}`.
+    SESSION_TOKEN = "x-ms-session-token";
+    /// The range that served the request.
+    RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
+    /// The owner by names.
+    ALT_CONTENT_PATH = "x-ms-alt-content-path";
+    /// The owner by `_rid`.
+    CONTENT_PATH = "x-ms-content-path";
+    /// Rows in the page.
+    ITEM_COUNT = "x-ms-item-count";
+    /// Where the next page begins.
+    CONTINUATION = "x-ms-continuation";
+    /// LSN of the partition after the operation.
+    LSN = "lsn";
+    /// LSN of the item.
+    ITEM_LSN = "x-ms-item-lsn";
+    /// Local LSN.
+    LOCAL_LSN = "x-ms-cosmos-llsn";
+    /// Local LSN of the item.
+    ITEM_LOCAL_LSN = "x-ms-cosmos-item-llsn";
+    /// LSN that every region has.
+    GLOBAL_COMMITTED_LSN = "x-ms-global-committed-lsn";
+    /// LSN that a quorum has.
+    QUORUM_ACKED_LSN = "x-ms-quorum-acked-lsn";
+    /// Local LSN that a quorum has.
+    QUORUM_ACKED_LOCAL_LSN = "x-ms-cosmos-quorum-acked-llsn";
+    /// Limits of a container.
+    RESOURCE_QUOTA = "x-ms-resource-quota";
+    /// What a container uses of them.
+    RESOURCE_USAGE = "x-ms-resource-usage";
+    /// Times and counts of a query.
+    QUERY_METRICS = "x-ms-documentdb-query-metrics";
+    /// Indexes that a query used or could use.
+    INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
+    /// How ORDER BY ties run.
+    QUERY_EXECUTION_INFO = "x-ms-cosmos-query-execution-info";
+    /// Lines that a script logged.
+    SCRIPT_LOG = "x-ms-documentdb-script-log-results";
+    /// Percent of an index rebuild.
+    INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
+    /// Always `-1`: there is no lazy indexing.
+    LAZY_INDEX_PROGRESS = "x-ms-documentdb-collection-lazy-indexing-progress";
+    /// Least throughput an offer can be set to.
+    MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
+    /// Whether a throughput change is under way.
+    OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
+}

@@ -1,0 +1,286 @@
+//! Path, method and intent give the operation.
+
+use super::{ContainerPath, ItemPath, Route, ScriptKind, ScriptPath, UserPath};
+use armilla_model::{Error, Result};
+use http::Method;
+
+/// What a client asks for. Names follow the public vocabulary; paths hold names or `_rid`s.
+#[allow(missing_docs, reason = "each name says what the protocol's documentation says")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    ListDatabases,
+    QueryDatabases,
+    CreateDatabase,
+    ReadDatabase { database: &'a str },
+    DeleteDatabase { database: &'a str },
+
+    ListContainers { database: &'a str },
+    QueryContainers { database: &'a str },
+    CreateContainer { database: &'a str },
+    ReadContainer(ContainerPath<'a>),
+    ReplaceContainer(ContainerPath<'a>),
+    DeleteContainer(ContainerPath<'a>),
+    ReadPartitionKeyRanges(ContainerPath<'a>),
+
+    ListItems(ContainerPath<'a>),
+    ReadChangeFeed(ContainerPath<'a>),
+    QueryItems(ContainerPath<'a>),
+    PlanQuery(ContainerPath<'a>),
+    ExecuteBatch(ContainerPath<'a>),
+    CreateItem(ContainerPath<'a>),
+    UpsertItem(ContainerPath<'a>),
+    ReadItem(ItemPath<'a>),
+    ReplaceItem(ItemPath<'a>),
+    PatchItem(ItemPath<'a>),
+    DeleteItem(ItemPath<'a>),
+    DeletePartitionKey(ContainerPath<'a>),
+    ListAttachments(ItemPath<'a>),
+
+    ListScripts { container: ContainerPath<'a>, kind: ScriptKind },
+    QueryScripts { container: ContainerPath<'a>, kind: ScriptKind },
+    CreateScript { container: ContainerPath<'a>, kind: ScriptKind, mode: WriteMode },
+    ReadScript(ScriptPath<'a>),
+    ReplaceScript(ScriptPath<'a>),
+    DeleteScript(ScriptPath<'a>),
+    ExecuteProcedure(ScriptPath<'a>),
+
+    ListConflicts(ContainerPath<'a>),
+    QueryConflicts(ContainerPath<'a>),
+    ReadConflict { container: ContainerPath<'a>, conflict: &'a str },
+    DeleteConflict { container: ContainerPath<'a>, conflict: &'a str },
+
+    ListUsers { database: &'a str },
+    QueryUsers { database: &'a str },
+    CreateUser { database: &'a str, mode: WriteMode },
+    ReadUser(UserPath<'a>),
+    ReplaceUser(UserPath<'a>),
+    DeleteUser(UserPath<'a>),
+
+    ListPermissions(UserPath<'a>),
+    QueryPermissions(UserPath<'a>),
+    CreatePermission { user: UserPath<'a>, mode: WriteMode },
+    ReadPermission { user: UserPath<'a>, permission: &'a str },
+    ReplacePermission { user: UserPath<'a>, permission: &'a str },
+    DeletePermission { user: UserPath<'a>, permission: &'a str },
+
+    ListEncryptionKeys { database: &'a str },
+    QueryEncryptionKeys { database: &'a str },
+    CreateEncryptionKey { database: &'a str },
+    ReadEncryptionKey { database: &'a str, key: &'a str },
+    ReplaceEncryptionKey { database: &'a str, key: &'a str },
+    DeleteEncryptionKey { database: &'a str, key: &'a str },
+
+    ListOffers,
+    QueryOffers,
+    ReadOffer { rid: &'a str },
+    ReplaceOffer { rid: &'a str },
+}
+
+/// Whether a `POST` on a feed may replace what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// A taken id is a conflict.
+    Create,
+    /// A taken id is replaced.
+    Upsert,
+}
+
+/// What the headers add to the method. Booleans, because each is a header of its own; the order in
+/// which they count is in [`Operation::find`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// `x-ms-cosmos-is-query-plan-request`.
+    pub query_plan: bool,
+    /// `x-ms-cosmos-is-batch-request`.
+    pub batch: bool,
+    /// `x-ms-documentdb-isquery`, its older spelling, or the content type of a query.
+    pub query: bool,
+    /// `x-ms-documentdb-is-upsert`.
+    pub upsert: bool,
+    /// `A-IM` is present.
+    pub change_feed: bool,
+}
+
+/// The methods of the protocol; `HEAD` reads like `GET`.
+#[derive(Clone, Copy)]
+enum Verb {
+    Get,
+    Post,
+    Query,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl<'a> Operation<'a> {
+    /// Finds the operation. Wrong methods on known paths are refused with 405; paths that the
+    /// gateway answers by itself have no operation and are refused alike.
+    pub fn find(route: Route<'a>, method: &Method, intent: Intent) -> Result<Self> {
+        let refused = || {
+            Error::MethodNotAllowed(format!("The method {method} is not allowed on this resource."))
+        };
+        let verb = Verb::of(method, intent).ok_or_else(refused)?;
+        Self::lookup(route, verb, intent).ok_or_else(refused)
+    }
+
+    #[rustfmt::skip]
+    fn lookup(route: Route<'a>, verb: Verb, intent: Intent) -> Option<Self> {
+        let mode = if intent.upsert { WriteMode::Upsert } else { WriteMode::Create };
+        Some(match (route, verb) {
+            (Route::Databases, Verb::Get) => Self::ListDatabases,
+            (Route::Databases, Verb::Query) => Self::QueryDatabases,
+            (Route::Databases, Verb::Post) => Self::CreateDatabase,
+            (Route::Database(database), Verb::Get) => Self::ReadDatabase { database },
+            (Route::Database(database), Verb::Delete) => Self::DeleteDatabase { database },
+
+            (Route::Containers(database), Verb::Get) => Self::ListContainers { database },
+            (Route::Containers(database), Verb::Query) => Self::QueryContainers { database },
+            (Route::Containers(database), Verb::Post) => Self::CreateContainer { database },
+            (Route::Container(path), Verb::Get) => Self::ReadContainer(path),
+            (Route::Container(path), Verb::Put) => Self::ReplaceContainer(path),
+            (Route::Container(path), Verb::Delete) => Self::DeleteContainer(path),
+            (Route::PartitionKeyRanges(path), Verb::Get) => Self::ReadPartitionKeyRanges(path),
+
+            (Route::Items(path), Verb::Get) if intent.change_feed => Self::ReadChangeFeed(path),
+            (Route::Items(path), Verb::Get) => Self::ListItems(path),
+            (Route::Items(path), Verb::Post | Verb::Query) if intent.query_plan => Self::PlanQuery(path),
+            (Route::Items(path), Verb::Post | Verb::Query) if intent.batch => Self::ExecuteBatch(path),
+            (Route::Items(path), Verb::Query) => Self::QueryItems(path),
+            (Route::Items(path), Verb::Post) if intent.upsert => Self::UpsertItem(path),
+            (Route::Items(path), Verb::Post) => Self::CreateItem(path),
+            (Route::Item(path), Verb::Get) => Self::ReadItem(path),
+            (Route::Item(path), Verb::Put) => Self::ReplaceItem(path),
+            (Route::Item(path), Verb::Patch) => Self::PatchItem(path),
+            (Route::Item(path), Verb::Delete) => Self::DeleteItem(path),
+            (Route::PartitionKeyDelete(path), Verb::Post) => Self::DeletePartitionKey(path),
+            (Route::Attachments(path), Verb::Get) => Self::ListAttachments(path),
+
+            (Route::Scripts(container, kind), Verb::Get) => Self::ListScripts { container, kind },
+            (Route::Scripts(container, kind), Verb::Query) => Self::QueryScripts { container, kind },
+            (Route::Scripts(container, kind), Verb::Post) => Self::CreateScript { container, kind, mode },
+            (Route::Script(path), Verb::Get) => Self::ReadScript(path),
+            (Route::Script(path), Verb::Put) => Self::ReplaceScript(path),
+            (Route::Script(path), Verb::Delete) => Self::DeleteScript(path),
+            (Route::Script(path), Verb::Post | Verb::Query) if path.kind == ScriptKind::StoredProcedure => Self::ExecuteProcedure(path),
+
+            (Route::Conflicts(path), Verb::Get) => Self::ListConflicts(path),
+            (Route::Conflicts(path), Verb::Query) => Self::QueryConflicts(path),
+            (Route::Conflict(container, conflict), Verb::Get) => Self::ReadConflict { container, conflict },
+            (Route::Conflict(container, conflict), Verb::Delete) => Self::DeleteConflict { container, conflict },
+
+            (Route::Users(database), Verb::Get) => Self::ListUsers { database },
+            (Route::Users(database), Verb::Query) => Self::QueryUsers { database },
+            (Route::Users(database), Verb::Post) => Self::CreateUser { database, mode },
+            (Route::User(path), Verb::Get) => Self::ReadUser(path),
+            (Route::User(path), Verb::Put) => Self::ReplaceUser(path),
+            (Route::User(path), Verb::Delete) => Self::DeleteUser(path),
+            (Route::Permissions(path), Verb::Get) => Self::ListPermissions(path),
+            (Route::Permissions(path), Verb::Query) => Self::QueryPermissions(path),
+            (Route::Permissions(user), Verb::Post) => Self::CreatePermission { user, mode },
+            (Route::Permission(user, permission), Verb::Get) => Self::ReadPermission { user, permission },
+            (Route::Permission(user, permission), Verb::Put) => Self::ReplacePermission { user, permission },
+            (Route::Permission(user, permission), Verb::Delete) => Self::DeletePermission { user, permission },
+
+            (Route::EncryptionKeys(database), Verb::Get) => Self::ListEncryptionKeys { database },
+            (Route::EncryptionKeys(database), Verb::Query) => Self::QueryEncryptionKeys { database },
+            (Route::EncryptionKeys(database), Verb::Post) => Self::CreateEncryptionKey { database },
+            (Route::EncryptionKey(database, key), Verb::Get) => Self::ReadEncryptionKey { database, key },
+            (Route::EncryptionKey(database, key), Verb::Put) => Self::ReplaceEncryptionKey { database, key },
+            (Route::EncryptionKey(database, key), Verb::Delete) => Self::DeleteEncryptionKey { database, key },
+
+            (Route::Offers, Verb::Get) => Self::ListOffers,
+            (Route::Offers, Verb::Query) => Self::QueryOffers,
+            (Route::Offer(rid), Verb::Get) => Self::ReadOffer { rid },
+            (Route::Offer(rid), Verb::Put) => Self::ReplaceOffer { rid },
+            _ => return None,
+        })
+    }
+
+    /// Whether the operation leaves everything as it is: what read-only credentials allow.
+    pub fn is_read(&self) -> bool {
+        use Operation as O;
+        match self {
+            O::ListDatabases | O::QueryDatabases | O::ReadDatabase { .. } => true,
+            O::ListContainers { .. } | O::QueryContainers { .. } | O::ReadContainer(_) => true,
+            O::ReadPartitionKeyRanges(_) => true,
+            O::ListItems(_) | O::ReadChangeFeed(_) | O::QueryItems(_) | O::PlanQuery(_) => true,
+            O::ReadItem(_) | O::ListAttachments(_) => true,
+            O::ListScripts { .. } | O::QueryScripts { .. } | O::ReadScript(_) => true,
+            O::ListConflicts(_) | O::QueryConflicts(_) | O::ReadConflict { .. } => true,
+            O::ListUsers { .. } | O::QueryUsers { .. } | O::ReadUser(_) => true,
+            O::ListEncryptionKeys { .. } | O::QueryEncryptionKeys { .. } => true,
+            O::ReadEncryptionKey { .. } => true,
+            O::ListOffers | O::QueryOffers | O::ReadOffer { .. } => true,
+            // Permissions carry tokens, which may allow more than their reader is allowed.
+            _ => false,
+        }
+    }
+}
+
+impl Verb {
+    fn of(method: &Method, intent: Intent) -> Option<Self> {
+        Some(match *method {
+            Method::GET | Method::HEAD => Self::Get,
+            Method::POST if intent.query => Self::Query,
+            Method::POST => Self::Post,
+            Method::PUT => Self::Put,
+            Method::PATCH => Self::Patch,
+            Method::DELETE => Self::Delete,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::Segments;
+
+    fn check(method: Method, path: &str, intent: Intent, expected: &str) {
+        let segments = Segments::parse(path).unwrap();
+        let route = Route::find(&segments).unwrap();
+        let found = Operation::find(route, &method, intent);
+        let found = found.map_or_else(|error| error.to_string(), |found| format!("{found:?}"));
+        assert!(found.starts_with(expected), "{method} {path}: {found}, expected {expected}");
+    }
+
+    const ITEMS: &str = "/dbs/d/colls/c/docs";
+
+    #[test]
+    fn post_on_items_is_told_apart_in_order() {
+        let none = Intent::default();
+        let all = Intent { query_plan: true, batch: true, query: true, upsert: true, ..none };
+        check(Method::POST, ITEMS, all, "PlanQuery");
+        check(Method::POST, ITEMS, Intent { query_plan: false, ..all }, "ExecuteBatch");
+        check(Method::POST, ITEMS, Intent { query: true, upsert: true, ..none }, "QueryItems");
+        check(Method::POST, ITEMS, Intent { upsert: true, ..none }, "UpsertItem");
+        check(Method::POST, ITEMS, none, "CreateItem");
+        check(Method::GET, ITEMS, none, "ListItems");
+        check(Method::GET, ITEMS, Intent { change_feed: true, ..none }, "ReadChangeFeed");
+    }
+
+    #[test]
+    fn wrong_methods_are_refused() {
+        let none = Intent::default();
+        check(Method::PATCH, ITEMS, none, "The method PATCH is not allowed");
+        check(Method::POST, "/dbs/d/colls/c/docs/1", none, "The method POST");
+        check(Method::POST, "/dbs/d/colls/c/udfs/f", none, "The method POST");
+        check(Method::DELETE, "/", none, "The method DELETE");
+        check(Method::TRACE, "/dbs", none, "The method TRACE");
+    }
+
+    #[test]
+    fn reads_are_reads() {
+        let segments = Segments::parse(ITEMS).unwrap();
+        let route = Route::find(&segments).unwrap();
+        let query = Intent { query: true, ..Intent::default() };
+        assert!(Operation::find(route, &Method::POST, query).unwrap().is_read());
+        assert!(!Operation::find(route, &Method::POST, Intent::default()).unwrap().is_read());
+    }
+
+    #[test]
+    fn head_reads() {
+        check(Method::HEAD, "/dbs/d/colls/c/docs/1", Intent::default(), "ReadItem");
+        check(Method::HEAD, "/dbs/d/colls/c", Intent::default(), "ReadContainer");
+    }
+}

@@ -1,0 +1,146 @@
+//! Sockets: accept, tell TLS from plain by the first byte, speak HTTP/1.1 or HTTP/2, stop gently.
+//!
+//! Each connection is one task. Plain and TLS share a port: a TLS client speaks first, and its first
+//! byte is `0x16`, which begins no HTTP request. Timeouts cost nothing per request: one timer per
+//! connection looks now and then whether anything has happened (see [`supervise`]).
+
+mod connection;
+mod supervise;
+mod watched;
+
+use crate::handle::Gateway;
+use crate::limits::BACKLOG_MAX;
+use crate::service::Service;
+use connection::Shared;
+use rustls::ServerConfig;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Pause after a failed accept: out of descriptors is a state that passes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Which protocols a port speaks.
+#[derive(Clone, Debug)]
+pub enum Protocols {
+    /// Plain HTTP only.
+    Plain,
+    /// TLS only.
+    Tls(Arc<ServerConfig>),
+    /// Both, told apart by the first byte.
+    Both(Arc<ServerConfig>),
+}
+
+/// A server that listens but does not serve yet.
+pub struct Server<S> {
+    listeners: Vec<TcpListener>,
+    shared: Arc<Shared<S>>,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Every request in flight was answered.
+    Finished,
+    /// Time ran out with this many connections still open.
+    CutOff(usize),
+}
+
+/// A runtime for the gateway; `None` takes as many workers as there are processors.
+pub fn runtime(worker_threads: Option<usize>) -> io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(count) = worker_threads {
+        builder.worker_threads(count.max(1));
+    }
+    builder.enable_all().thread_name("gateway").build()
+}
+
+impl<S: Service> Server<S> {
+    /// Listens on every address. Must be called inside a runtime.
+    pub fn bind(
+        addresses: &[SocketAddr],
+        protocols: Protocols,
+        gateway: Gateway<S>,
+    ) -> io::Result<Self> {
+        let listeners = addresses.iter().copied().map(listen).collect::<io::Result<_>>()?;
+        Ok(Self { listeners, shared: Arc::new(Shared::new(gateway, protocols)) })
+    }
+
+    /// The addresses that were bound, with the ports the system chose.
+    pub fn local_addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// Serves until `shutdown` is ready, then finishes what is in flight, for a bounded time.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Stopped {
+        let (stop, stopping) = watch::channel(false);
+        let mut acceptors = JoinSet::new();
+        for listener in self.listeners {
+            acceptors.spawn(accept(listener, Arc::clone(&self.shared), stopping.clone()));
+        }
+        shutdown.await;
+        stop.send_replace(true);
+        // Acceptors drop their listeners: from here on new connections are refused by the system.
+        while acceptors.join_next().await.is_some() {}
+        let wait = self.shared.gateway.settings.limits.shutdown_wait;
+        match tokio::time::timeout(wait, self.shared.all_closed()).await {
+            Ok(()) => Stopped::Finished,
+            Err(_) => Stopped::CutOff(self.shared.open_connections()),
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_MAX)
+}
+
+async fn accept<S: Service>(
+    listener: TcpListener,
+    shared: Arc<Shared<S>>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stop| *stop) => return,
+        };
+        match accepted {
+            Ok((stream, remote)) => start(stream, remote, &shared, &stopping),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Gives the connection its task, or refuses it when there are too many.
+fn start<S: Service>(
+    stream: TcpStream,
+    remote: SocketAddr,
+    shared: &Arc<Shared<S>>,
+    stopping: &watch::Receiver<bool>,
+) {
+    // Answers are small and whole; waiting to fill a packet only delays them.
+    let _ = stream.set_nodelay(true);
+    match Shared::admit(shared) {
+        Some(admission) => {
+            tokio::spawn(connection::run(stream, remote, admission, stopping.clone()));
+        }
+        None => {
+            if let Ok(permit) = Arc::clone(&shared.refusals).try_acquire_owned() {
+                tokio::spawn(async move {
+                    connection::refuse(stream).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+}

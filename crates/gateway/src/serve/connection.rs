@@ -1,0 +1,239 @@
+//! The life of one connection.
+
+use super::Protocols;
+use super::supervise::{Supervisor, Verdict};
+use super::watched::{Pulse, Watched};
+use crate::handle::{Gateway, Peer};
+use crate::limits::{HEADER_COUNT_MAX, Limits, REFUSALS_MAX};
+use crate::service::Service;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::future::{Future as _, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// The first byte of a TLS handshake record.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What all connections of a server share.
+pub(super) struct Shared<S> {
+    pub(super) gateway: Gateway<S>,
+    protocols: Protocols,
+    http: auto::Builder<TokioExecutor>,
+    open: AtomicUsize,
+    closed: Notify,
+    /// Connections that are being turned away.
+    pub(super) refusals: Arc<Semaphore>,
+}
+
+impl<S> Shared<S> {
+    pub(super) fn new(gateway: Gateway<S>, protocols: Protocols) -> Self {
+        let http = http_builder(&gateway.settings.limits);
+        Self {
+            gateway,
+            protocols,
+            http,
+            open: AtomicUsize::new(0),
+            closed: Notify::new(),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+        }
+    }
+
+    /// A place for one more connection, if there is one.
+    pub(super) fn admit(shared: &Arc<Self>) -> Option<Admission<S>> {
+        let before = shared.open.fetch_add(1, Ordering::AcqRel);
+        let admission = Admission(Arc::clone(shared));
+        (before < shared.gateway.settings.limits.connections_max).then_some(admission)
+    }
+
+    pub(super) fn open_connections(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Waits until no connection is open.
+    pub(super) async fn all_closed(&self) {
+        loop {
+            let closed = self.closed.notified();
+            if self.open_connections() == 0 {
+                return;
+            }
+            closed.await;
+        }
+    }
+}
+
+/// The place of one connection, given back when dropped.
+pub(super) struct Admission<S>(Arc<Shared<S>>);
+
+impl<S> Drop for Admission<S> {
+    fn drop(&mut self) {
+        if self.0.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.closed.notify_waiters();
+        }
+    }
+}
+
+fn http_builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The supervisor does this without a timer per request.
+        .header_read_timeout(None)
+        .max_headers(HEADER_COUNT_MAX)
+        .max_buf_size(limits.header_size_max)
+        .half_close(false)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.header_size_max).unwrap_or(u32::MAX))
+        .max_concurrent_streams(limits.streams_max)
+        .initial_stream_window_size(Some(256 * 1024))
+        .initial_connection_window_size(Some(1024 * 1024));
+    builder
+}
+
+/// Serves a connection to its end.
+pub(super) async fn run<S: Service>(
+    stream: TcpStream,
+    remote_address: SocketAddr,
+    admission: Admission<S>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let shared = &admission.0;
+    let limits = &shared.gateway.settings.limits;
+    let Ok(local_address) = stream.local_addr() else { return };
+    let first = tokio::select! {
+        first = timeout(limits.idle_timeout, first_byte(&stream)) => first,
+        _ = stopping.wait_for(|stop| *stop) => return,
+    };
+    let Ok(Ok(Some(first))) = first else { return };
+    let peer = |is_secure| Peer { local_address, remote_address, is_secure };
+    let outcome = match &shared.protocols {
+        Protocols::Tls(config) | Protocols::Both(config) if first == TLS_HANDSHAKE => {
+            let handshake = TlsAcceptor::from(Arc::clone(config)).accept(stream);
+            match timeout(limits.handshake_timeout, handshake).await {
+                Ok(Ok(stream)) => speak(stream, shared, peer(true), stopping).await,
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err("the TLS handshake took too long".into()),
+            }
+        }
+        Protocols::Plain | Protocols::Both(_) if first != TLS_HANDSHAKE => {
+            speak(stream, shared, peer(false), stopping).await
+        }
+        _ => Err("the port does not speak this protocol".into()),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, %remote_address, "a connection ended early");
+    }
+}
+
+async fn first_byte(stream: &TcpStream) -> io::Result<Option<u8>> {
+    let mut first = [0];
+    let read = stream.peek(&mut first).await?;
+    Ok((read > 0).then_some(first[0]))
+}
+
+/// Speaks HTTP until the client goes, the supervisor sends it away, or the server stops.
+async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: IO,
+    shared: &Arc<Shared<S>>,
+    peer: Peer,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let limits = &shared.gateway.settings.limits;
+    let pulse = Arc::new(Pulse::default());
+    let io = TokioIo::new(Watched::new(stream, Arc::clone(&pulse)));
+    let service = service_fn(|request| {
+        let (shared, in_flight) = (Arc::clone(shared), InFlight::begin(&pulse));
+        async move {
+            let response = shared.gateway.handle(peer, request).await;
+            drop(in_flight);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut connection = pin!(shared.http.serve_connection(io, service));
+    let mut supervisor = Supervisor::new(limits);
+    let mut stop = pin!(stopping.wait_for(|stop| *stop));
+    let mut is_stopping = false;
+    poll_fn(|context| {
+        if !is_stopping && stop.as_mut().poll(context).is_ready() {
+            is_stopping = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        if let Poll::Ready(outcome) = connection.as_mut().poll(context) {
+            return Poll::Ready(outcome);
+        }
+        match supervisor.poll(&pulse, limits, context) {
+            Poll::Ready(Verdict::Idle | Verdict::SlowHead) => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Counts a request as in flight until dropped, whether it finished or its client went away.
+struct InFlight(Arc<Pulse>);
+
+impl InFlight {
+    fn begin(pulse: &Arc<Pulse>) -> Self {
+        pulse.begin_request();
+        Self(Arc::clone(pulse))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.end_request();
+    }
+}
+
+/// Turns a connection away: says why, lingers for what the client is still sending, closes. A TLS
+/// client sees a closed connection.
+pub(super) async fn refuse(mut stream: TcpStream) {
+    let farewell = async {
+        stream.write_all(REFUSAL.as_bytes()).await?;
+        stream.shutdown().await?;
+        // Closing with unread bytes would reset the connection before the answer is read.
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = timeout(REFUSAL_WAIT, farewell).await;
+}
+
+const REFUSAL_WAIT: Duration = Duration::from_millis(500);
+
+const REFUSAL: &str = "HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/json\r\n\
+    content-length: 78\r\n\
+    x-ms-substatus: 0\r\n\
+    x-ms-request-charge: 0\r\n\
+    x-ms-retry-after-ms: 1000\r\n\
+    connection: close\r\n\
+    \r\n\
+    {\"code\":\"ServiceUnavailable\",\"message\":\"The server has too many connections.\"}";
+
+#[cfg(test)]
+mod tests {
+    use super::REFUSAL;
+
+    #[test]
+    fn refusal_is_as_long_as_it_says() {
+        let (head, body) = REFUSAL.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())));
+    }
+}
