@@ -1,0 +1,359 @@
+//! Aggregates: fed value by value, mergeable across partitions, finished once.
+
+use crate::key::{key, write_key};
+use armilla_model::Value;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+/// Which aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregateKind {
+    /// `COUNT`
+    Count,
+    /// `SUM`
+    Sum,
+    /// `AVG`
+    Average,
+    /// `MIN`
+    Min,
+    /// `MAX`
+    Max,
+    /// `COUNTIF`
+    CountIf,
+    /// `MAKELIST`
+    MakeList,
+    /// `MAKESET`
+    MakeSet,
+}
+
+const NAMES: [(&str, AggregateKind); 8] = [
+    ("COUNT", AggregateKind::Count),
+    ("SUM", AggregateKind::Sum),
+    ("AVG", AggregateKind::Average),
+    ("MIN", AggregateKind::Min),
+    ("MAX", AggregateKind::Max),
+    ("COUNTIF", AggregateKind::CountIf),
+    ("MAKELIST", AggregateKind::MakeList),
+    ("MAKESET", AggregateKind::MakeSet),
+];
+
+impl AggregateKind {
+    /// The aggregate of that name, in any letter case.
+    pub fn lookup(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(text, _)| text.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind)
+    }
+
+    /// Its name in the language.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Its name in query plans.
+    pub fn plan_name(self) -> &'static str {
+        match self {
+            Self::Count => "Count",
+            Self::Sum => "Sum",
+            Self::Average => "Average",
+            Self::Min => "Min",
+            Self::Max => "Max",
+            Self::CountIf => "CountIf",
+            Self::MakeList => "MakeList",
+            Self::MakeSet => "MakeSet",
+        }
+    }
+}
+
+/// The state of one aggregate over the values seen so far.
+#[derive(Clone, Debug)]
+pub enum Accumulator {
+    /// Values counted.
+    Count(i64),
+    /// Values counted that are exactly true.
+    CountIf(i64),
+    /// Sum and number of values; `None` once something was no number.
+    Sum(Option<(f64, i64)>),
+    /// As for the sum.
+    Average(Option<(f64, i64)>),
+    /// The smallest value.
+    Min(Extreme),
+    /// The largest value.
+    Max(Extreme),
+    /// All values.
+    List(Vec<Value>),
+    /// All values once, and their keys.
+    Set(Vec<Value>, HashSet<Box<[u8]>>),
+}
+
+/// State of MIN and MAX.
+#[derive(Clone, Debug, Default)]
+pub enum Extreme {
+    /// No value yet.
+    #[default]
+    Empty,
+    /// The value so far.
+    Found(Value),
+    /// An array or object was seen: the result is undefined.
+    Spoilt,
+}
+
+impl Accumulator {
+    /// An aggregate over nothing.
+    pub fn new(kind: AggregateKind) -> Self {
+        match kind {
+            AggregateKind::Count => Self::Count(0),
+            AggregateKind::CountIf => Self::CountIf(0),
+            AggregateKind::Sum => Self::Sum(Some((0.0, 0))),
+            AggregateKind::Average => Self::Average(Some((0.0, 0))),
+            AggregateKind::Min => Self::Min(Extreme::Empty),
+            AggregateKind::Max => Self::Max(Extreme::Empty),
+            AggregateKind::MakeList => Self::List(Vec::new()),
+            AggregateKind::MakeSet => Self::Set(Vec::new(), HashSet::new()),
+        }
+    }
+
+    /// Takes one value in. Undefined changes nothing.
+    pub fn add(&mut self, value: &Value) {
+        if value.is_undefined() {
+            return;
+        }
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::CountIf(count) => *count += i64::from(value.as_bool() == Some(true)),
+            Self::Sum(state) | Self::Average(state) => {
+                *state = match (*state, value.as_f64()) {
+                    (Some((sum, count)), Some(number)) => Some((sum + number, count + 1)),
+                    _ => None,
+                };
+            }
+            Self::Min(extreme) => extreme.add(value, Ordering::Less),
+            Self::Max(extreme) => extreme.add(value, Ordering::Greater),
+            Self::List(list) => list.push(value.clone()),
+            Self::Set(list, seen) => {
+                if seen.insert(key(value)) {
+                    list.push(value.clone());
+                }
+            }
+        }
+    }
+
+    /// Takes in `count` equal values at once, as an index can count them.
+    pub fn add_many(&mut self, value: &Value, count: u64) {
+        let times = i64::try_from(count).unwrap_or(i64::MAX);
+        match self {
+            _ if value.is_undefined() || count == 0 => {}
+            Self::Count(total) => *total += times,
+            Self::CountIf(total) if value.as_bool() == Some(true) => *total += times,
+            Self::Sum(state) | Self::Average(state) => {
+                *state = match (*state, value.as_f64()) {
+                    (Some((sum, seen)), Some(number)) => {
+                        Some((sum + number * count as f64, seen + times))
+                    }
+                    _ => None,
+                };
+            }
+            Self::List(list) => (0..count).for_each(|_| list.push(value.clone())),
+            other => other.add(value),
+        }
+    }
+
+    /// Takes in what another accumulator of the same kind has seen.
+    pub fn merge(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Count(left), Self::Count(right))
+            | (Self::CountIf(left), Self::CountIf(right)) => *left += right,
+            (Self::Sum(left), Self::Sum(right)) | (Self::Average(left), Self::Average(right)) => {
+                *left = match (*left, right) {
+                    (Some(left), Some(right)) => Some((left.0 + right.0, left.1 + right.1)),
+                    _ => None,
+                };
+            }
+            (Self::Min(left), Self::Min(right)) => left.merge(right, Ordering::Less),
+            (Self::Max(left), Self::Max(right)) => left.merge(right, Ordering::Greater),
+            (Self::List(left), Self::List(right)) => left.extend(right),
+            (left @ Self::Set(..), Self::Set(right, _)) => {
+                right.iter().for_each(|value| left.add(value));
+            }
+            (left, right) => debug_assert!(false, "{left:?} and {right:?} are of two kinds"),
+        }
+    }
+
+    /// The result.
+    pub fn finish(self) -> Value {
+        match self {
+            Self::Count(count) | Self::CountIf(count) => Value::from(count),
+            Self::Sum(state) => state.map_or(Value::Undefined, |(sum, _)| Value::from(sum)),
+            Self::Average(Some((sum, count))) if count > 0 => Value::from(sum / count as f64),
+            Self::Average(_) => Value::Undefined,
+            Self::Min(Extreme::Found(value)) | Self::Max(Extreme::Found(value)) => value,
+            Self::Min(_) | Self::Max(_) => Value::Undefined,
+            Self::List(list) | Self::Set(list, _) => Value::array(list),
+        }
+    }
+}
+
+impl Extreme {
+    fn add(&mut self, value: &Value, wins: Ordering) {
+        match (&*self, value) {
+            (Self::Spoilt, _) => {}
+            (_, Value::Array(_) | Value::Object(_)) => *self = Self::Spoilt,
+            (Self::Found(found), _) if value.order(found) != wins => {}
+            _ => *self = Self::Found(value.clone()),
+        }
+    }
+
+    fn merge(&mut self, other: Self, wins: Ordering) {
+        match other {
+            Self::Empty => {}
+            Self::Found(value) => self.add(&value, wins),
+            Self::Spoilt => *self = Self::Spoilt,
+        }
+    }
+}
+
+/// Groups by key, in the order their first rows came.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    positions: HashMap<Box<[u8]>, usize>,
+    groups: Vec<Group>,
+    scratch: Vec<u8>,
+}
+
+/// One group: the values of its keys and its aggregates.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The keys.
+    pub keys: Vec<Value>,
+    /// The aggregates.
+    pub accumulators: Vec<Accumulator>,
+}
+
+impl Groups {
+    /// No groups.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The group of these keys, made when it is new.
+    pub fn group(
+        &mut self,
+        keys: &[Value],
+        kinds: impl Iterator<Item = AggregateKind>,
+    ) -> &mut Group {
+        self.scratch.clear();
+        keys.iter().for_each(|value| write_key(value, &mut self.scratch));
+        let position = match self.positions.get(self.scratch.as_slice()) {
+            Some(position) => *position,
+            None => {
+                let accumulators = kinds.map(Accumulator::new).collect();
+                self.groups.push(Group { keys: keys.to_vec(), accumulators });
+                self.positions.insert(self.scratch.as_slice().into(), self.groups.len() - 1);
+                self.groups.len() - 1
+            }
+        };
+        &mut self.groups[position]
+    }
+
+    /// Takes in the groups of another partition.
+    pub fn merge(&mut self, other: Self) {
+        for group in other.groups {
+            self.scratch.clear();
+            group.keys.iter().for_each(|value| write_key(value, &mut self.scratch));
+            match self.positions.get(self.scratch.as_slice()) {
+                Some(position) => {
+                    let mine = &mut self.groups[*position].accumulators;
+                    mine.iter_mut().zip(group.accumulators).for_each(|(mine, its)| mine.merge(its));
+                }
+                None => {
+                    self.positions.insert(self.scratch.as_slice().into(), self.groups.len());
+                    self.groups.push(group);
+                }
+            }
+        }
+    }
+
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// True without groups.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The groups in the order of their first rows.
+    pub fn into_groups(self) -> Vec<Group> {
+        self.groups
+    }
+}
+
+impl Group {
+    /// The slots a projection reads: the keys, then the finished aggregates.
+    pub fn finish(self) -> Value {
+        let finished = self.accumulators.into_iter().map(Accumulator::finish);
+        Value::array(self.keys.into_iter().chain(finished).collect())
+    }
+}
+
+/// The rows of a DISTINCT seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Distinct {
+    seen: HashSet<Box<[u8]>>,
+}
+
+impl Distinct {
+    /// True the first time an equal row comes.
+    pub fn is_new(&mut self, row: &Value) -> bool {
+        self.seen.insert(key(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_model::json::parse;
+
+    fn aggregate(kind: AggregateKind, texts: &[&str]) -> Value {
+        let mut whole = Accumulator::new(kind);
+        let mut halves = [Accumulator::new(kind), Accumulator::new(kind)];
+        for (position, text) in texts.iter().enumerate() {
+            let value =
+                if text.is_empty() { Value::Undefined } else { parse(text.as_bytes()).unwrap() };
+            whole.add(&value);
+            halves[usize::from(position * 2 >= texts.len())].add(&value);
+        }
+        let [mut left, right] = halves;
+        left.merge(right);
+        let (whole, merged) = (whole.finish(), left.finish());
+        assert_eq!(whole, merged);
+        whole
+    }
+
+    #[test]
+    fn the_table_of_the_contract() {
+        use AggregateKind::*;
+        assert_eq!(aggregate(Count, &["1", "", "null", "[]"]), Value::from(3));
+        assert_eq!(aggregate(Sum, &["1", "", "2.5"]), Value::from(3.5));
+        assert_eq!(aggregate(Sum, &["1", "null"]), Value::Undefined);
+        assert_eq!(aggregate(Sum, &[]), Value::from(0));
+        assert_eq!(aggregate(Average, &["1", "2", ""]), Value::from(1.5));
+        assert_eq!(aggregate(Average, &[]), Value::Undefined);
+        assert_eq!(aggregate(Min, &["\"a\"", "5", "true", ""]), Value::Bool(true));
+        assert_eq!(aggregate(Max, &["\"a\"", "5", "true"]), Value::from("a"));
+        assert_eq!(aggregate(Max, &["1", "{}", "2"]), Value::Undefined);
+        assert_eq!(aggregate(Min, &[]), Value::Undefined);
+        assert_eq!(aggregate(CountIf, &["true", "1", "false", "true"]), Value::from(2));
+        assert_eq!(aggregate(MakeList, &["1", "1", ""]).to_json(), "[1,1]");
+        assert_eq!(aggregate(MakeSet, &["1", "1.0", "[1]", "[1]"]).to_json(), "[1,[1]]");
+    }
+
+    #[test]
+    fn many_at_once_is_one_by_one() {
+        for (_, kind) in NAMES {
+            let (mut once, mut singly) = (Accumulator::new(kind), Accumulator::new(kind));
+            once.add_many(&Value::from(2), 3);
+            (0..3).for_each(|_| singly.add(&Value::from(2)));
+            assert_eq!(once.finish(), singly.finish(), "{kind:?}");
+        }
+    }
+}

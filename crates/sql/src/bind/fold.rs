@@ -1,0 +1,114 @@
+//! Constant folding.
+
+use crate::ast::BinaryOperator;
+use crate::compiled::Expr;
+use crate::eval::{Frame, Runtime, evaluate};
+use crate::functions::{Context, Function};
+use armilla_model::Value;
+
+/// Replaces an expression over constants by its value, and drops what cannot matter in AND and OR.
+pub(super) fn fold(expr: Expr) -> Expr {
+    let expr = match expr {
+        Expr::And(parts) => return fold_connective(parts, true),
+        Expr::Or(parts) => return fold_connective(parts, false),
+        Expr::Conditional(parts) => {
+            let (condition, then, otherwise) = *parts;
+            return match &condition {
+                Expr::Constant(value) if value.as_bool() == Some(true) => then,
+                Expr::Constant(_) => otherwise,
+                _ => Expr::Conditional(Box::new((condition, then, otherwise))),
+            };
+        }
+        other => other,
+    };
+    if is_foldable(&expr) { constant(&expr) } else { expr }
+}
+
+/// Calls whose value changes from call to call, or depends on the container or the moment.
+fn is_volatile(function: &Function) -> bool {
+    let name = function.name;
+    matches!(name, "RAND" | "NOW" | "AGO")
+        || name.starts_with("GETCURRENT")
+        || name.starts_with("ST_")
+        || name.starts_with("VECTOR")
+        || name.contains("FULLTEXT")
+}
+
+fn is_foldable(expr: &Expr) -> bool {
+    let is_constant = |expr: &Expr| expr.constant().is_some();
+    match expr {
+        Expr::Member(base, _) => is_constant(base),
+        Expr::Index(base, index) => is_constant(base) && is_constant(index),
+        Expr::Array(elements) => elements.iter().all(is_constant),
+        Expr::Object(members) => members.iter().all(|(_, expr)| is_constant(expr)),
+        Expr::Unary(_, operand) => is_constant(operand),
+        Expr::Binary(_, left, right) => is_constant(left) && is_constant(right),
+        Expr::InSet(needle, _) => is_constant(needle),
+        Expr::In(needle, list) => is_constant(needle) && list.iter().all(is_constant),
+        Expr::Between(parts) => {
+            is_constant(&parts.0) && is_constant(&parts.1) && is_constant(&parts.2)
+        }
+        Expr::Like(value, _) => is_constant(value),
+        Expr::LikeComputed(parts, _) => is_constant(&parts.0) && is_constant(&parts.1),
+        Expr::Call(function, arguments) => {
+            !is_volatile(function) && arguments.iter().all(is_constant)
+        }
+        _ => false,
+    }
+}
+
+fn constant(expr: &Expr) -> Expr {
+    let mut random = || 0.0;
+    let mut runtime = Runtime::new(Context {
+        now_ticks: &|| 0,
+        now_static_ticks: 0,
+        random: &mut random,
+        geometry: false,
+        vectors: &[],
+    });
+    let frame = Frame::item(&Value::Undefined);
+    match evaluate(expr, &frame, &mut runtime) {
+        Ok(value) => Expr::Constant(value.into_owned()),
+        Err(_) => expr.clone(),
+    }
+}
+
+/// `true AND x` is `AND x`, not `x`: a part that is no boolean makes the whole undefined.
+fn fold_connective(parts: Vec<Expr>, is_and: bool) -> Expr {
+    let bool_of = |part: &Expr| part.constant().and_then(Value::as_bool);
+    if parts.iter().any(|part| bool_of(part) == Some(!is_and)) {
+        return Expr::Constant(Value::Bool(!is_and));
+    }
+    let all_constant = parts.iter().all(|part| part.constant().is_some());
+    let mut kept: Vec<_> = parts.into_iter().filter(|part| bool_of(part) != Some(is_and)).collect();
+    if kept.is_empty() {
+        return Expr::Constant(Value::Bool(is_and));
+    }
+    if all_constant {
+        // What is left are constants that are no booleans.
+        return Expr::UNDEFINED;
+    }
+    if kept.len() == 1 && is_boolean(&kept[0]) {
+        return kept.remove(0);
+    }
+    if is_and { Expr::And(kept) } else { Expr::Or(kept) }
+}
+
+/// True when the expression is always a boolean or undefined.
+pub(crate) fn is_boolean(expr: &Expr) -> bool {
+    use BinaryOperator::*;
+    match expr {
+        Expr::And(_)
+        | Expr::Or(_)
+        | Expr::InSet(..)
+        | Expr::In(..)
+        | Expr::Between(_)
+        | Expr::Like(..)
+        | Expr::LikeComputed(..)
+        | Expr::Unary(crate::ast::UnaryOperator::Not, _) => true,
+        Expr::Binary(operator, ..) => {
+            matches!(operator, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
+        }
+        _ => false,
+    }
+}

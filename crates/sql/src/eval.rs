@@ -1,0 +1,381 @@
+//! Compiled expressions over values.
+//!
+//! Nothing is copied that can be borrowed: a path into an item evaluates to a reference into it.
+//! Type mismatches are never errors, they are `undefined`; the only errors are user functions that
+//! fail, scalar sub-queries with more than one row, and the runtime's own interruption.
+
+mod operators;
+mod rows;
+mod sink;
+
+pub use rows::{matches_item, order_keys, project, project_group, visit_rows};
+pub use sink::Sink;
+
+use crate::ast::SubqueryKind;
+use crate::compiled::{Compiled, Expr, PathRef, Step};
+use crate::error::{Result, SqlError};
+use crate::functions::Context;
+use crate::like::Pattern;
+use crate::udf;
+use armilla_model::{Object, Value};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+/// What evaluation needs beside the query and the item.
+pub struct Runtime<'r> {
+    /// Clock, randomness and settings of the built-in functions.
+    pub functions: Context<'r>,
+    /// The container's user functions.
+    pub users: &'r dyn udf::Functions,
+    /// The document number of the item at hand, for `DOCUMENTID`.
+    pub document_id: u64,
+    /// Asked now and then; answers true when the query should stop.
+    pub interrupted: &'r dyn Fn() -> bool,
+    /// Rows visited so far, sub-queries included.
+    pub rows_visited: u64,
+}
+
+/// How many rows go by between two questions whether to stop.
+const ROWS_BETWEEN_INTERRUPTS: u64 = 1024;
+
+impl<'r> Runtime<'r> {
+    /// A runtime without user functions that is never interrupted.
+    pub fn new(functions: Context<'r>) -> Self {
+        let users = &udf::NoFunctions;
+        Self { functions, users, document_id: 0, interrupted: &|| false, rows_visited: 0 }
+    }
+
+    fn count_row(&mut self) -> Result<()> {
+        self.rows_visited += 1;
+        if self.rows_visited.is_multiple_of(ROWS_BETWEEN_INTERRUPTS) && (self.interrupted)() {
+            return Err(SqlError::refused("The query was stopped because it ran too long."));
+        }
+        Ok(())
+    }
+}
+
+/// One value and the frames below it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'v> {
+    parent: Option<&'v Frame<'v>>,
+    value: &'v Value,
+}
+
+impl<'v> Frame<'v> {
+    /// The bottom frame: the item.
+    pub fn item(item: &'v Value) -> Self {
+        Self { parent: None, value: item }
+    }
+
+    /// A frame on top of another.
+    pub fn on(parent: &'v Self, value: &'v Value) -> Self {
+        Self { parent: Some(parent), value }
+    }
+
+    /// The value of this frame.
+    pub fn value(&self) -> &'v Value {
+        self.value
+    }
+
+    fn down(&self, hops: usize) -> &'v Value {
+        let mut frame = *self;
+        for _ in 0..hops {
+            frame = *frame.parent.expect("the binder counts frames");
+        }
+        frame.value
+    }
+}
+
+static UNDEFINED: Value = Value::Undefined;
+
+/// Follows steps into a value.
+pub fn walk<'v>(value: &'v Value, steps: &[Step]) -> &'v Value {
+    let mut value = value;
+    for step in steps {
+        let next = match step {
+            Step::Member(name) => value.get(name),
+            Step::Element(index) => value.as_array().and_then(|elements| elements.get(*index)),
+        };
+        match next {
+            Some(found) => value = found,
+            None => return &UNDEFINED,
+        }
+    }
+    value
+}
+
+type Evaluated<'v> = Result<Cow<'v, Value>>;
+
+/// Evaluates an expression.
+pub fn evaluate<'v>(
+    expr: &'v Expr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    match expr {
+        Expr::Constant(value) => Ok(Cow::Borrowed(value)),
+        Expr::Path(path) => Ok(Cow::Borrowed(resolve(path, frame))),
+        Expr::Slot(slot) => Ok(Cow::Borrowed(slot_value(frame, *slot))),
+        Expr::Computed { hops, definition, steps, .. } => {
+            computed(definition, frame.down(*hops), steps, runtime).map(Cow::Owned)
+        }
+        Expr::Member(base, name) => {
+            Ok(pick(evaluate(base, frame, runtime)?, |base| base.get(name)))
+        }
+        Expr::Index(base, index) => indexed(base, index, frame, runtime),
+        Expr::Array(elements) => array(elements, frame, runtime),
+        Expr::Object(members) => object(members, frame, runtime),
+        Expr::Unary(..) | Expr::Binary(..) => operators::evaluate(expr, frame, runtime),
+        Expr::Conditional(parts) => {
+            let (condition, then, otherwise) = &**parts;
+            let picked =
+                if truth(condition, frame, runtime)? == Some(true) { then } else { otherwise };
+            evaluate(picked, frame, runtime)
+        }
+        Expr::Call(..) | Expr::User(..) => call(expr, frame, runtime),
+        Expr::DocumentId => {
+            let id = i64::try_from(runtime.document_id).unwrap_or(i64::MAX);
+            Ok(Cow::Owned(Value::from(id)))
+        }
+        Expr::Subquery(kind, query) => subquery(*kind, query, frame, runtime).map(Cow::Owned),
+        Expr::And(_)
+        | Expr::Or(_)
+        | Expr::InSet(..)
+        | Expr::In(..)
+        | Expr::Between(_)
+        | Expr::Like(..)
+        | Expr::LikeComputed(..) => {
+            let truth = truth(expr, frame, runtime)?;
+            Ok(Cow::Owned(truth.map_or(Value::Undefined, Value::Bool)))
+        }
+    }
+}
+
+/// Evaluates a condition: `None` is undefined, or anything that is no boolean.
+pub fn truth<'v>(
+    expr: &'v Expr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<bool>> {
+    match expr {
+        Expr::And(parts) => connective(parts, false, frame, runtime),
+        Expr::Or(parts) => connective(parts, true, frame, runtime),
+        Expr::InSet(needle, set) => {
+            let needle = evaluate(needle, frame, runtime)?;
+            Ok(needle.is_defined().then(|| set.contains(&needle)))
+        }
+        Expr::In(needle, list) => in_list(needle, list, frame, runtime),
+        Expr::Between(parts) => between(parts, frame, runtime),
+        Expr::Like(value, pattern) => {
+            let value = evaluate(value, frame, runtime)?;
+            Ok(value.as_str().map(|text| pattern.matches(text)))
+        }
+        Expr::LikeComputed(parts, escape) => {
+            let value = evaluate(&parts.0, frame, runtime)?;
+            let pattern = evaluate(&parts.1, frame, runtime)?;
+            let both = value.as_str().zip(pattern.as_str());
+            Ok(both.map(|(text, pattern)| Pattern::new(pattern, *escape).matches(text)))
+        }
+        Expr::Unary(..) | Expr::Binary(..) => operators::truth(expr, frame, runtime),
+        _ => Ok(evaluate(expr, frame, runtime)?.as_bool()),
+    }
+}
+
+fn resolve<'v>(path: &PathRef, frame: &Frame<'v>) -> &'v Value {
+    walk(frame.down(path.hops), &path.steps)
+}
+
+fn slot_value<'v>(frame: &Frame<'v>, slot: usize) -> &'v Value {
+    frame.value.as_array().and_then(|slots| slots.get(slot)).unwrap_or(&UNDEFINED)
+}
+
+fn computed(
+    definition: &Expr,
+    item: &Value,
+    steps: &[Step],
+    runtime: &mut Runtime<'_>,
+) -> Result<Value> {
+    let frame = Frame::item(item);
+    let value = evaluate(definition, &frame, runtime)?;
+    Ok(walk(&value, steps).clone())
+}
+
+/// A part of a value, borrowed when the value is.
+fn pick<'v>(
+    value: Cow<'v, Value>,
+    find: impl for<'a> FnOnce(&'a Value) -> Option<&'a Value>,
+) -> Cow<'v, Value> {
+    match value {
+        Cow::Borrowed(value) => Cow::Borrowed(find(value).unwrap_or(&UNDEFINED)),
+        Cow::Owned(value) => Cow::Owned(find(&value).cloned().unwrap_or_default()),
+    }
+}
+
+fn indexed<'v>(
+    base: &'v Expr,
+    index: &'v Expr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    let base = evaluate(base, frame, runtime)?;
+    let index = evaluate(index, frame, runtime)?;
+    Ok(match &*index {
+        Value::String(name) => pick(base, |base| base.get(name)),
+        Value::Number(number) => {
+            let position = number.as_i64().and_then(|position| usize::try_from(position).ok());
+            pick(base, |base| base.as_array()?.get(position?))
+        }
+        _ => Cow::Borrowed(&UNDEFINED),
+    })
+}
+
+fn array<'v>(
+    elements: &'v [Expr],
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        let value = evaluate(element, frame, runtime)?;
+        if value.is_defined() {
+            values.push(value.into_owned());
+        }
+    }
+    Ok(Cow::Owned(Value::array(values)))
+}
+
+fn object<'v>(
+    members: &'v [(crate::ast::Name, Expr)],
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    Ok(Cow::Owned(build_object(members, frame, runtime)?))
+}
+
+/// An object of the defined members.
+fn build_object<'v>(
+    members: &'v [(crate::ast::Name, Expr)],
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Value> {
+    let mut values = Vec::with_capacity(members.len());
+    for (name, expr) in members {
+        let value = evaluate(expr, frame, runtime)?;
+        if value.is_defined() {
+            values.push((name.clone(), value.into_owned()));
+        }
+    }
+    Ok(Value::object(Object::from_unique(values)))
+}
+
+fn connective<'v>(
+    parts: &'v [Expr],
+    decisive: bool,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<bool>> {
+    let mut result = Some(!decisive);
+    for part in parts {
+        match truth(part, frame, runtime)? {
+            Some(bool) if bool == decisive => return Ok(Some(decisive)),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    Ok(result)
+}
+
+fn in_list<'v>(
+    needle: &'v Expr,
+    list: &'v [Expr],
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<bool>> {
+    let needle = evaluate(needle, frame, runtime)?;
+    if needle.is_undefined() {
+        return Ok(None);
+    }
+    for member in list {
+        if *evaluate(member, frame, runtime)? == *needle {
+            return Ok(Some(true));
+        }
+    }
+    Ok(Some(false))
+}
+
+fn between<'v>(
+    parts: &'v (Expr, Expr, Expr),
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<bool>> {
+    let value = evaluate(&parts.0, frame, runtime)?;
+    let low = evaluate(&parts.1, frame, runtime)?;
+    let high = evaluate(&parts.2, frame, runtime)?;
+    let above = operators::ordering(&value, &low).map(|order| order.is_ge());
+    let below = operators::ordering(&value, &high).map(|order| order.is_le());
+    Ok(operators::and(above, below))
+}
+
+fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> Evaluated<'v> {
+    let arguments = match expr {
+        Expr::Call(_, arguments) | Expr::User(_, arguments) => arguments,
+        _ => return Ok(Cow::Borrowed(&UNDEFINED)),
+    };
+    let sees_undefined = matches!(expr, Expr::Call(function, _) if function.sees_undefined);
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let value = evaluate(argument, frame, runtime)?;
+        if value.is_undefined() && !sees_undefined {
+            return Ok(Cow::Borrowed(&UNDEFINED));
+        }
+        values.push(value.into_owned());
+    }
+    let value = match expr {
+        Expr::Call(function, _) => (function.call)(&mut runtime.functions, &values),
+        Expr::User(name, _) => runtime.users.call(name, &values).map_err(SqlError::Refused)?,
+        _ => Value::Undefined,
+    };
+    Ok(Cow::Owned(value))
+}
+
+fn subquery<'v>(
+    kind: SubqueryKind,
+    query: &'v Compiled,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Value> {
+    match kind {
+        SubqueryKind::Exists => exists(query, frame, runtime).map(Value::Bool),
+        SubqueryKind::Array => Ok(Value::array(sink::collect(query, frame, runtime)?)),
+        SubqueryKind::First => {
+            Ok(sink::collect(query, frame, runtime)?.into_iter().next().unwrap_or_default())
+        }
+        SubqueryKind::Last => Ok(sink::collect(query, frame, runtime)?.pop().unwrap_or_default()),
+        SubqueryKind::All => rows::all_pass(query, frame, runtime).map(Value::Bool),
+        SubqueryKind::Scalar => {
+            let mut rows = sink::collect(query, frame, runtime)?;
+            if rows.len() > 1 {
+                return Err(SqlError::refused(
+                    "The cardinality of a scalar subquery result set cannot be greater than one.",
+                ));
+            }
+            Ok(rows.pop().unwrap_or_default())
+        }
+    }
+}
+
+fn exists<'v>(
+    query: &'v Compiled,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<bool> {
+    if !query.is_streaming() || query.window() != (0, u64::MAX) {
+        return Ok(!sink::collect(query, frame, runtime)?.is_empty());
+    }
+    let mut found = false;
+    rows::visit(query, frame, runtime, &mut |row, runtime| {
+        found = rows::project(query, row, runtime)?.is_some();
+        Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,202 @@
+//! Prefix and infix operators, with the three-valued logic of the contract, sections 4.2 to 4.4.
+
+use super::{Evaluated, Frame, Runtime, UNDEFINED, truth as truth_of};
+use crate::ast::{BinaryOperator, UnaryOperator};
+use crate::compiled::Expr;
+use crate::error::Result;
+use armilla_model::{Number, Value};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// Evaluates an operator to a value.
+pub(super) fn evaluate_operator(
+    operator: BinaryOperator,
+    left: &Value,
+    right: &Value,
+) -> Option<Value> {
+    use BinaryOperator::*;
+    match operator {
+        Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual => {
+            compare(operator, left, right).map(Value::Bool)
+        }
+        Concat => concat(left, right),
+        Coalesce => Some(if left.is_defined() { left.clone() } else { right.clone() }),
+        Add | Subtract | Multiply | Divide | Modulo => arithmetic(operator, left, right),
+        BitOr | BitXor | BitAnd | ShiftLeft | ShiftRight | ShiftRightUnsigned => {
+            bits(operator, left, right)
+        }
+    }
+}
+
+pub(super) fn evaluate<'v>(
+    expr: &'v Expr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    match expr {
+        Expr::Unary(UnaryOperator::Not, operand) => {
+            let truth = truth_of(operand, frame, runtime)?;
+            Ok(Cow::Owned(truth.map_or(Value::Undefined, |bool| Value::Bool(!bool))))
+        }
+        Expr::Unary(operator, operand) => {
+            let operand = super::evaluate(operand, frame, runtime)?;
+            Ok(Cow::Owned(unary(*operator, &operand).unwrap_or_default()))
+        }
+        Expr::Binary(BinaryOperator::Coalesce, left, right) => {
+            let left = super::evaluate(left, frame, runtime)?;
+            if left.is_defined() { Ok(left) } else { super::evaluate(right, frame, runtime) }
+        }
+        Expr::Binary(operator, left, right) => {
+            let left = super::evaluate(left, frame, runtime)?;
+            let right = super::evaluate(right, frame, runtime)?;
+            Ok(Cow::Owned(evaluate_operator(*operator, &left, &right).unwrap_or_default()))
+        }
+        _ => Ok(Cow::Borrowed(&UNDEFINED)),
+    }
+}
+
+/// Evaluates an operator to a truth without making a value of it.
+pub(super) fn truth<'v>(
+    expr: &'v Expr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<bool>> {
+    use BinaryOperator::*;
+    match expr {
+        Expr::Unary(UnaryOperator::Not, operand) => {
+            Ok(truth_of(operand, frame, runtime)?.map(|bool| !bool))
+        }
+        Expr::Binary(
+            operator @ (Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual),
+            left,
+            right,
+        ) => {
+            let left = super::evaluate(left, frame, runtime)?;
+            let right = super::evaluate(right, frame, runtime)?;
+            Ok(compare(*operator, &left, &right))
+        }
+        _ => Ok(evaluate(expr, frame, runtime)?.as_bool()),
+    }
+}
+
+pub(super) fn and(left: Option<bool>, right: Option<bool>) -> Option<bool> {
+    match (left, right) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+/// `=` and `<` and their relatives; `None` is undefined.
+pub(crate) fn compare(operator: BinaryOperator, left: &Value, right: &Value) -> Option<bool> {
+    match operator {
+        BinaryOperator::Equal => equal(left, right),
+        BinaryOperator::NotEqual => equal(left, right).map(|equal| !equal),
+        BinaryOperator::Less => ordering(left, right).map(Ordering::is_lt),
+        BinaryOperator::LessOrEqual => ordering(left, right).map(Ordering::is_le),
+        BinaryOperator::Greater => ordering(left, right).map(Ordering::is_gt),
+        BinaryOperator::GreaterOrEqual => ordering(left, right).map(Ordering::is_ge),
+        _ => None,
+    }
+}
+
+fn equal(left: &Value, right: &Value) -> Option<bool> {
+    match (left, right) {
+        (Value::Undefined, _) | (_, Value::Undefined) => None,
+        (Value::Number(left), Value::Number(right)) => Some(left == right),
+        (Value::String(left), Value::String(right)) => Some(left == right),
+        _ => Some(left == right),
+    }
+}
+
+/// The order of two scalars of one type; everything else has none.
+pub(super) fn ordering(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Null, Value::Null) => Some(Ordering::Equal),
+        (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
+        (Value::Number(left), Value::Number(right)) => left.as_f64().partial_cmp(&right.as_f64()),
+        (Value::String(left), Value::String(right)) => Some(left.as_bytes().cmp(right.as_bytes())),
+        _ => None,
+    }
+}
+
+fn unary(operator: UnaryOperator, operand: &Value) -> Option<Value> {
+    let number = operand.as_number()?;
+    Some(match operator {
+        UnaryOperator::Plus => operand.clone(),
+        UnaryOperator::Minus => Value::Number(negate(number)),
+        UnaryOperator::BitNot => Value::from(f64::from(!to_int32(number.as_f64()))),
+        UnaryOperator::Not => return None,
+    })
+}
+
+/// Integers stay exact; zero becomes the double -0.
+fn negate(number: Number) -> Number {
+    match number {
+        Number::Int(int) if int != 0 => {
+            int.checked_neg().map_or(Number::Float(-(int as f64)), Number::Int)
+        }
+        _ => Number::Float(-number.as_f64()),
+    }
+}
+
+fn concat(left: &Value, right: &Value) -> Option<Value> {
+    let (left, right) = (left.as_str()?, right.as_str()?);
+    if left.len() + right.len() > crate::functions::STRING_RESULT_MAX {
+        return None;
+    }
+    Some(Value::from([left, right].concat()))
+}
+
+fn arithmetic(operator: BinaryOperator, left: &Value, right: &Value) -> Option<Value> {
+    let (left, right) = (left.as_f64()?, right.as_f64()?);
+    Some(Value::from(match operator {
+        BinaryOperator::Add => left + right,
+        BinaryOperator::Subtract => left - right,
+        BinaryOperator::Multiply => left * right,
+        BinaryOperator::Divide => left / right,
+        BinaryOperator::Modulo => left % right,
+        _ => return None,
+    }))
+}
+
+fn bits(operator: BinaryOperator, left: &Value, right: &Value) -> Option<Value> {
+    let (left, right) = (to_int32(left.as_f64()?), to_int32(right.as_f64()?));
+    // JavaScript takes the shift modulo 32.
+    let shift = (right as u32) & 31;
+    Some(Value::from(match operator {
+        BinaryOperator::BitOr => f64::from(left | right),
+        BinaryOperator::BitXor => f64::from(left ^ right),
+        BinaryOperator::BitAnd => f64::from(left & right),
+        BinaryOperator::ShiftLeft => f64::from(left << shift),
+        BinaryOperator::ShiftRight => f64::from(left >> shift),
+        BinaryOperator::ShiftRightUnsigned => f64::from((left as u32) >> shift),
+        _ => return None,
+    }))
+}
+
+/// JavaScript's ToInt32: modulo 2^32, not clamped.
+fn to_int32(number: f64) -> i32 {
+    if !number.is_finite() {
+        return 0;
+    }
+    number.trunc().rem_euclid(4_294_967_296.0) as u32 as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_wrap_as_in_javascript() {
+        for (number, expected) in [
+            (4294967296.0, 0),
+            (-1.0, -1),
+            (2147483648.0, i32::MIN),
+            (1e20, 1661992960),
+            (-1.9, -1),
+        ] {
+            assert_eq!(to_int32(number), expected, "{number}");
+        }
+    }
+}

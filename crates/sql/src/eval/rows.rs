@@ -1,0 +1,163 @@
+//! From one item to its rows: FROM and JOIN, then WHERE, then the projection.
+//!
+//! Rows are handed to a visitor as frames on the stack; nothing is collected, and the visitor may
+//! stop at any row.
+
+use super::{Frame, Runtime, UNDEFINED, build_object, evaluate, sink, truth};
+use crate::compiled::{Compiled, Expr, Order, Projection, Source};
+use crate::error::Result;
+use armilla_model::Value;
+use std::ops::ControlFlow;
+
+/// What a visitor answers: go on, or stop.
+pub type Visited = Result<ControlFlow<()>>;
+
+/// Hands every row of the item that meets the condition to the visitor. The visitor gets the
+/// innermost frame, which [`project`], [`order_keys`] and [`super::Sink::push`] take.
+pub fn visit_rows(
+    query: &Compiled,
+    item: &Value,
+    runtime: &mut Runtime<'_>,
+    visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
+) -> Visited {
+    let frame = Frame::item(item);
+    visit(query, &frame, runtime, visit_row)
+}
+
+/// True when the item has a row that meets the condition.
+pub fn matches_item(query: &Compiled, item: &Value, runtime: &mut Runtime<'_>) -> Result<bool> {
+    let flow = visit_rows(query, item, runtime, &mut |_, _| Ok(ControlFlow::Break(())))?;
+    Ok(flow.is_break())
+}
+
+pub(super) fn visit<'v>(
+    query: &'v Compiled,
+    base: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+    visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
+) -> Visited {
+    expand(query.filter.as_ref(), &query.sources, base, runtime, visit_row)
+}
+
+fn expand<'v>(
+    filter: Option<&'v Expr>,
+    sources: &'v [Source],
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+    visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
+) -> Visited {
+    let Some((source, rest)) = sources.split_first() else {
+        runtime.count_row()?;
+        if let Some(filter) = filter
+            && truth(filter, frame, runtime)? != Some(true)
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
+        return visit_row(frame, runtime);
+    };
+    let mut bind = |value: &Value, runtime: &mut Runtime<'_>| -> Visited {
+        if value.is_undefined() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let inner = Frame::on(frame, value);
+        expand(filter, rest, &inner, runtime, visit_row)
+    };
+    match source {
+        Source::One(expr) => {
+            let value = evaluate(expr, frame, runtime)?;
+            bind(&value, runtime)
+        }
+        Source::Each(expr) => {
+            let value = evaluate(expr, frame, runtime)?;
+            each(value.as_array().unwrap_or_default(), runtime, &mut bind)
+        }
+        Source::Rows(rows) => {
+            let rows = sink::collect(rows, frame, runtime)?;
+            each(&rows, runtime, &mut bind)
+        }
+        Source::EachOfRows(rows) => {
+            for row in sink::collect(rows, frame, runtime)? {
+                let elements = row.as_array().unwrap_or_default();
+                if each(elements, runtime, &mut bind)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+}
+
+fn each(
+    values: &[Value],
+    runtime: &mut Runtime<'_>,
+    bind: &mut dyn FnMut(&Value, &mut Runtime<'_>) -> Visited,
+) -> Visited {
+    for value in values {
+        if bind(value, runtime)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// `ALL(q)`: no row fails the filter of the sub-query.
+pub(super) fn all_pass<'v>(
+    query: &'v Compiled,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<bool> {
+    let Some(filter) = &query.filter else { return Ok(true) };
+    let mut pass = true;
+    expand(None, &query.sources, frame, runtime, &mut |row, runtime| {
+        pass = truth(filter, row, runtime)? == Some(true);
+        Ok(if pass { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(pass)
+}
+
+/// The output of a row, or `None` when the row yields nothing. For queries without aggregation;
+/// with one see [`project_group`].
+pub fn project(
+    query: &Compiled,
+    frame: &Frame<'_>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<Value>> {
+    let value = match &query.projection {
+        Projection::Star => frame.value().clone(),
+        Projection::Value(expr) => evaluate_owned(expr, frame, runtime)?,
+        Projection::Object(members) => build_object(members, frame, runtime)?,
+    };
+    Ok(Some(value).filter(Value::is_defined))
+}
+
+/// The output of a finished group, whose slots are given.
+pub fn project_group(
+    query: &Compiled,
+    slots: &Value,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<Value>> {
+    let base = Frame::item(&UNDEFINED);
+    project(query, &Frame::on(&base, slots), runtime)
+}
+
+fn evaluate_owned(expr: &Expr, frame: &Frame<'_>, runtime: &mut Runtime<'_>) -> Result<Value> {
+    Ok(evaluate(expr, frame, runtime)?.into_owned())
+}
+
+/// The ORDER BY keys of a row, or `None` when the row is left out of the order.
+pub fn order_keys(
+    query: &Compiled,
+    frame: &Frame<'_>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Option<Vec<Value>>> {
+    let Order::Keys { keys, drop_undefined } = &query.order else { return Ok(Some(Vec::new())) };
+    let mut values = Vec::with_capacity(keys.len());
+    for key in keys {
+        let value = evaluate_owned(&key.expr, frame, runtime)?;
+        if value.is_undefined() && *drop_undefined {
+            return Ok(None);
+        }
+        values.push(value);
+    }
+    Ok(Some(values))
+}

@@ -1,0 +1,418 @@
+//! Text to tokens, one at a time.
+//!
+//! The lexer never fails: a character that starts no token, or a malformed string or number,
+//! becomes a token of its own that no rule of the grammar accepts, so the parser reports the first
+//! error of the text and not the first error of the lexer.
+
+use crate::error::Location;
+use armilla_model::Number;
+use std::sync::Arc;
+
+/// Reserved words, recognised in any letter case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are the words")]
+pub enum Keyword {
+    All,
+    And,
+    Array,
+    As,
+    Asc,
+    Between,
+    By,
+    Desc,
+    Distinct,
+    Escape,
+    Exists,
+    First,
+    From,
+    Group,
+    In,
+    Join,
+    Last,
+    Left,
+    Like,
+    Limit,
+    Not,
+    Offset,
+    Or,
+    Order,
+    Rank,
+    Right,
+    Select,
+    Top,
+    Value,
+    Where,
+}
+
+const KEYWORDS: [(&str, Keyword); 30] = [
+    ("ALL", Keyword::All),
+    ("AND", Keyword::And),
+    ("ARRAY", Keyword::Array),
+    ("AS", Keyword::As),
+    ("ASC", Keyword::Asc),
+    ("BETWEEN", Keyword::Between),
+    ("BY", Keyword::By),
+    ("DESC", Keyword::Desc),
+    ("DISTINCT", Keyword::Distinct),
+    ("ESCAPE", Keyword::Escape),
+    ("EXISTS", Keyword::Exists),
+    ("FIRST", Keyword::First),
+    ("FROM", Keyword::From),
+    ("GROUP", Keyword::Group),
+    ("IN", Keyword::In),
+    ("JOIN", Keyword::Join),
+    ("LAST", Keyword::Last),
+    ("LEFT", Keyword::Left),
+    ("LIKE", Keyword::Like),
+    ("LIMIT", Keyword::Limit),
+    ("NOT", Keyword::Not),
+    ("OFFSET", Keyword::Offset),
+    ("OR", Keyword::Or),
+    ("ORDER", Keyword::Order),
+    ("RANK", Keyword::Rank),
+    ("RIGHT", Keyword::Right),
+    ("SELECT", Keyword::Select),
+    ("TOP", Keyword::Top),
+    ("VALUE", Keyword::Value),
+    ("WHERE", Keyword::Where),
+];
+
+impl Keyword {
+    /// The keyword that is written so, in any letter case.
+    pub fn lookup(word: &str) -> Option<Self> {
+        if word.len() > 8 {
+            return None;
+        }
+        KEYWORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, word)| *word)
+    }
+
+    /// True for words that are names wherever a name is expected.
+    pub fn is_contextual(self) -> bool {
+        matches!(self, Self::All | Self::First | Self::Last | Self::Rank | Self::Left | Self::Right)
+    }
+}
+
+/// Words with a meaning in lower case only.
+pub const LITERAL_WORDS: [&str; 7] =
+    ["true", "false", "null", "undefined", "udf", "NaN", "Infinity"];
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A reserved word.
+    Keyword(Keyword),
+    /// A name, or one of the [`LITERAL_WORDS`].
+    Word,
+    /// A string, unescaped.
+    String(Arc<str>),
+    /// A number.
+    Number(Number),
+    /// `@` and a name.
+    Parameter,
+    /// An operator or punctuation.
+    Symbol(&'static str),
+    /// A malformed string.
+    BadString,
+    /// A malformed number.
+    BadNumber,
+    /// A character that starts no token.
+    BadCharacter,
+    /// The end of the text.
+    End,
+}
+
+/// A token and its place.
+#[derive(Clone, Debug)]
+pub struct Token<'t> {
+    /// What it is.
+    pub kind: Kind,
+    /// How it is written.
+    pub text: &'t str,
+    /// Where it stands, in UTF-16 units.
+    pub location: Location,
+}
+
+/// Longest first, so that `>>>` is not read as `>>` and `>`.
+const SYMBOLS: [&str; 30] = [
+    ">>>", "<<", ">>", "!=", "<>", "<=", ">=", "||", "??", "+", "-", "*", "/", "%", "&", "|", "^",
+    "~", "=", "<", ">", "?", ":", ",", ".", "(", ")", "[", "]", "{",
+];
+
+/// Reads tokens from a text.
+#[derive(Clone, Debug)]
+pub struct Lexer<'t> {
+    rest: &'t str,
+    offset: u32,
+}
+
+impl<'t> Lexer<'t> {
+    /// A lexer at the start of a text.
+    pub fn new(text: &'t str) -> Self {
+        Self { rest: text, offset: 0 }
+    }
+
+    /// The next token; `End` again and again at the end.
+    pub fn next_token(&mut self) -> Token<'t> {
+        self.skip_blanks();
+        let (kind, length) = self.scan();
+        self.take(kind, length)
+    }
+
+    fn scan(&self) -> (Kind, usize) {
+        let mut characters = self.rest.chars();
+        let Some(first) = characters.next() else { return (Kind::End, 0) };
+        let second = characters.next();
+        if is_word_start(first) {
+            return scan_word(self.rest);
+        }
+        if first.is_ascii_digit() || (first == '.' && second.is_some_and(|c| c.is_ascii_digit())) {
+            return scan_number(self.rest);
+        }
+        if first == '"' || first == '\'' {
+            return scan_string(self.rest);
+        }
+        if first == '@' && second.is_some_and(is_word_start) {
+            return (Kind::Parameter, 1 + word_length(&self.rest[1..]));
+        }
+        match SYMBOLS.iter().chain(&["}"]).find(|symbol| self.rest.starts_with(**symbol)) {
+            Some(symbol) => (Kind::Symbol(symbol), symbol.len()),
+            None => (Kind::BadCharacter, first.len_utf8()),
+        }
+    }
+
+    fn take(&mut self, kind: Kind, length: usize) -> Token<'t> {
+        let (text, rest) = self.rest.split_at(length);
+        let start = self.offset;
+        self.rest = rest;
+        self.offset += utf16_length(text);
+        Token { kind, text, location: Location { start, end: self.offset } }
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            let blanks =
+                self.rest.len() - self.rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
+            self.skip(blanks);
+            if !self.rest.starts_with("--") {
+                return;
+            }
+            self.skip(self.rest.find('\n').unwrap_or(self.rest.len()));
+        }
+    }
+
+    fn skip(&mut self, length: usize) {
+        let (skipped, rest) = self.rest.split_at(length);
+        self.offset += utf16_length(skipped);
+        self.rest = rest;
+    }
+}
+
+/// True when a text can be written as a name without brackets: after a dot, or as an alias.
+pub fn is_plain_name(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(is_word_start)
+        && characters.all(is_word_part)
+        && !LITERAL_WORDS.contains(&text)
+        && Keyword::lookup(text).is_none_or(Keyword::is_contextual)
+}
+
+fn utf16_length(text: &str) -> u32 {
+    let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+fn is_word_start(character: char) -> bool {
+    character == '_'
+        || character.is_ascii_alphabetic()
+        || (!character.is_ascii() && character.is_alphabetic())
+}
+
+fn is_word_part(character: char) -> bool {
+    is_word_start(character) || character.is_ascii_digit()
+}
+
+fn word_length(text: &str) -> usize {
+    text.find(|character| !is_word_part(character)).unwrap_or(text.len())
+}
+
+fn scan_word(text: &str) -> (Kind, usize) {
+    let length = word_length(text);
+    let kind = Keyword::lookup(&text[..length]).map_or(Kind::Word, Kind::Keyword);
+    (kind, length)
+}
+
+fn scan_number(text: &str) -> (Kind, usize) {
+    let length = number_length(text);
+    let behind = word_length(&text[length..]);
+    if behind > 0 {
+        return (Kind::BadNumber, length + behind);
+    }
+    match read_number(&text[..length]) {
+        Some(number) => (Kind::Number(number), length),
+        None => (Kind::BadNumber, length),
+    }
+}
+
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+fn number_length(text: &str) -> usize {
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return 2 + hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+    }
+    let mut length = digits(text);
+    if text[length..].starts_with('.') {
+        length += 1 + digits(&text[length + 1..]);
+    }
+    let exponent = &text[length..];
+    if exponent.starts_with(['e', 'E']) {
+        let sign = usize::from(exponent[1..].starts_with(['+', '-']));
+        let count = digits(&exponent[1 + sign..]);
+        if count > 0 {
+            length += 1 + sign + count;
+        }
+    }
+    length
+}
+
+fn read_number(text: &str) -> Option<Number> {
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        let value = u64::from_str_radix(hex, 16).ok()?;
+        return Some(i64::try_from(value).map_or(Number::Float(value as f64), Number::Int));
+    }
+    if let Ok(int) = text.parse::<i64>() {
+        return Some(Number::Int(int));
+    }
+    text.parse::<f64>().ok().filter(|float| float.is_finite()).map(Number::Float)
+}
+
+fn scan_string(text: &str) -> (Kind, usize) {
+    let quote = text.as_bytes()[0];
+    let mut value = String::new();
+    let mut at = 1;
+    while let Some(character) = text[at..].chars().next() {
+        if character == char::from(quote) {
+            return (Kind::String(value.into()), at + 1);
+        }
+        if character < ' ' {
+            return (Kind::BadString, at);
+        }
+        if character != '\\' {
+            value.push(character);
+            at += character.len_utf8();
+            continue;
+        }
+        match unescape(&text[at..]) {
+            Some((character, length)) => {
+                value.push(character);
+                at += length;
+            }
+            None => return (Kind::BadString, at + 1),
+        }
+    }
+    (Kind::BadString, text.len())
+}
+
+/// Reads one escape; two `\u` escapes when they are a surrogate pair. A lone surrogate, which no
+/// string can hold, becomes U+FFFD.
+fn unescape(text: &str) -> Option<(char, usize)> {
+    let simple = match text.as_bytes().get(1)? {
+        b'"' => '"',
+        b'\'' => '\'',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return unescape_unicode(text),
+        _ => return None,
+    };
+    Some((simple, 2))
+}
+
+fn unescape_unicode(text: &str) -> Option<(char, usize)> {
+    let first = hex_unit(text)?;
+    if let Some(character) = char::from_u32(first) {
+        return Some((character, 6));
+    }
+    let second = text.get(6..).filter(|rest| rest.starts_with("\\u")).and_then(hex_unit);
+    if let Some(second) = second
+        && (0xD800..0xDC00).contains(&first)
+        && (0xDC00..0xE000).contains(&second)
+    {
+        let joined = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+        return char::from_u32(joined).map(|character| (character, 12));
+    }
+    Some((char::REPLACEMENT_CHARACTER, 6))
+}
+
+fn hex_unit(text: &str) -> Option<u32> {
+    let hex = text.get(2..6)?;
+    if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    u32::from_str_radix(hex, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind> {
+        let mut lexer = Lexer::new(text);
+        let mut kinds = Vec::new();
+        loop {
+            match lexer.next_token().kind {
+                Kind::End => return kinds,
+                kind => kinds.push(kind),
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_in_all_their_spellings() {
+        for (text, value) in
+            [("5.", 5.0), (".5", 0.5), ("0x1F", 31.0), ("1.5E-2", 0.015), ("1e3", 1000.0)]
+        {
+            assert_eq!(kinds(text), [Kind::Number(Number::Float(value))], "{text}");
+        }
+        assert_eq!(kinds("12a"), [Kind::BadNumber]);
+        assert_eq!(kinds("1e400"), [Kind::BadNumber]);
+        assert_eq!(kinds("0x"), [Kind::BadNumber]);
+    }
+
+    #[test]
+    fn strings_and_escapes() {
+        assert_eq!(kinds(r"'it\'s'"), [Kind::String("it's".into())]);
+        assert_eq!(kinds(r#""\u0041\ud83d\ude00""#), [Kind::String("A😀".into())]);
+        assert_eq!(kinds("'abc"), [Kind::BadString]);
+        assert_eq!(kinds(r"'\x")[0], Kind::BadString);
+        assert_eq!(kinds("'a\nb'")[0], Kind::BadString);
+    }
+
+    #[test]
+    fn places_are_counted_in_utf16() {
+        let mut lexer = Lexer::new("'😀' -- c\n x");
+        assert_eq!(lexer.next_token().location.end, 4);
+        let token = lexer.next_token();
+        assert_eq!((token.text, token.location.start), ("x", 11));
+    }
+
+    #[test]
+    fn longest_symbol_wins() {
+        assert_eq!(
+            kinds("a>>>b<>c"),
+            [Kind::Word, Kind::Symbol(">>>"), Kind::Word, Kind::Symbol("<>"), Kind::Word]
+        );
+    }
+
+    #[test]
+    fn plain_names() {
+        assert!(is_plain_name("first") && is_plain_name("_rid"));
+        assert!(!is_plain_name("order") && !is_plain_name("1st") && !is_plain_name("null"));
+        assert!(!is_plain_name(""));
+    }
+}

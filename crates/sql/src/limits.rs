@@ -1,0 +1,22 @@
+//! Every maximum of the language has a name. Text length and the like are in the model's limits.
+
+pub use armilla_model::limits::QUERY_LENGTH_MAX;
+
+/// Deepest nesting the parser follows: parentheses, constructors, operands of operators.
+pub const EXPRESSION_NESTING_MAX: usize = 256;
+/// Tallest expression tree. Chains such as `a + b + c` grow a tree without nesting the text.
+pub const EXPRESSION_HEIGHT_MAX: usize = 512;
+/// What a sub-query adds to the height of the expression around it: it costs more stack.
+pub const SUBQUERY_HEIGHT: usize = 16;
+/// Most JOINs in one query.
+pub const JOINS_MAX: usize = 10;
+/// Most calls of user functions in one query.
+pub const USER_FUNCTION_CALLS_MAX: usize = 10;
+/// Largest TOP, OFFSET or LIMIT.
+pub const COUNT_MAX: u64 = i32::MAX as u64;
+/// Most aggregates in a GROUP BY that a client merges over several ranges.
+pub const GROUP_AGGREGATES_MAX: usize = 21;
+/// Most compile errors reported at once.
+pub const ERRORS_REPORTED_MAX: usize = 20;
+/// Most ranges of partition keys a plan lists before it gives up and names the whole key space.
+pub const PARTITION_KEYS_PINNED_MAX: usize = 2000;

@@ -1,0 +1,225 @@
+//! Tokens to a syntax tree, by recursive descent with a named depth.
+//!
+//! Every text gives a tree or an error with its place. Nesting is counted while the parser goes
+//! down and the height of the tree while it comes back up, so neither this parser nor anything
+//! that later walks the tree can run out of stack.
+
+mod expression;
+mod query;
+
+use crate::ast::{Expr, Name, Query};
+use crate::error::{Code, Location, Result, SqlError};
+use crate::lexer::{Keyword, Kind, Lexer, Token};
+use crate::limits::{EXPRESSION_HEIGHT_MAX, EXPRESSION_NESTING_MAX, QUERY_LENGTH_MAX};
+
+/// Parses a query text.
+pub fn parse(text: &str) -> Result<Query> {
+    let mut parser = Parser::new(text)?;
+    let query = parser.query()?.0;
+    parser.expect_end()?;
+    Ok(query)
+}
+
+/// Parses the condition of a conditional patch: `FROM c WHERE …`, with an optional `SELECT` in
+/// front. The tree is the query that selects the items meeting the condition.
+pub fn parse_condition(text: &str) -> Result<Query> {
+    let mut parser = Parser::new(text)?;
+    let query =
+        if parser.at_keyword(Keyword::Select) { parser.query()?.0 } else { parser.condition()?.0 };
+    parser.expect_end()?;
+    Ok(query)
+}
+
+/// Parses a single expression.
+pub fn parse_expression(text: &str) -> Result<Expr> {
+    let mut parser = Parser::new(text)?;
+    let expr = parser.expression()?.0;
+    parser.expect_end()?;
+    Ok(expr)
+}
+
+/// A node and the height of the tree below it.
+type Tall<T> = (T, usize);
+
+struct Parser<'t> {
+    lexer: Lexer<'t>,
+    current: Token<'t>,
+    following: Token<'t>,
+    previous_end: u32,
+    nesting: usize,
+    joins: usize,
+    user_calls: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str) -> Result<Self> {
+        if text.len() > QUERY_LENGTH_MAX {
+            let message = format!("The query text is longer than {QUERY_LENGTH_MAX} bytes.");
+            return Err(SqlError::compile(Code::TooLarge, message, Location::default()));
+        }
+        let mut lexer = Lexer::new(text);
+        let current = lexer.next_token();
+        let following = lexer.next_token();
+        Ok(Self { lexer, current, following, previous_end: 0, nesting: 0, joins: 0, user_calls: 0 })
+    }
+
+    fn advance(&mut self) -> Token<'t> {
+        let next = self.lexer.next_token();
+        let following = std::mem::replace(&mut self.following, next);
+        let current = std::mem::replace(&mut self.current, following);
+        self.previous_end = current.location.end;
+        current
+    }
+
+    fn at_keyword(&self, keyword: Keyword) -> bool {
+        self.current.kind == Kind::Keyword(keyword)
+    }
+
+    fn at_symbol(&self, symbol: &str) -> bool {
+        matches!(self.current.kind, Kind::Symbol(found) if found == symbol)
+    }
+
+    fn following_is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.following.kind, Kind::Symbol(found) if found == symbol)
+    }
+
+    fn take_keyword(&mut self, keyword: Keyword) -> bool {
+        let found = self.at_keyword(keyword);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn take_symbol(&mut self, symbol: &str) -> bool {
+        let found = self.at_symbol(symbol);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn expect_keyword(&mut self, keyword: Keyword) -> Result<()> {
+        if self.take_keyword(keyword) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn expect_symbol(&mut self, symbol: &str) -> Result<()> {
+        if self.take_symbol(symbol) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn expect_end(&self) -> Result<()> {
+        if self.current.kind == Kind::End { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// True when the current token can be a name: no reserved and no literal word.
+    fn at_name(&self) -> bool {
+        match self.current.kind {
+            Kind::Word => !crate::lexer::LITERAL_WORDS.contains(&self.current.text),
+            Kind::Keyword(keyword) => keyword.is_contextual(),
+            _ => false,
+        }
+    }
+
+    fn name(&mut self) -> Result<Name> {
+        if self.at_name() { Ok(self.advance().text.into()) } else { Err(self.unexpected()) }
+    }
+
+    /// The error for the current token.
+    fn unexpected(&self) -> SqlError {
+        let Token { kind, text, location } = &self.current;
+        let (code, message) = match kind {
+            Kind::End => (Code::UnexpectedEnd, "Syntax error, unexpected end-of-file.".to_owned()),
+            Kind::BadString => (
+                Code::MalformedString,
+                format!("Syntax error, invalid string literal token '{}'.", shortened(text)),
+            ),
+            Kind::BadNumber => (
+                Code::MalformedNumber,
+                format!("Syntax error, invalid numeric value token '{}'.", shortened(text)),
+            ),
+            _ => (
+                Code::Syntax,
+                format!("Syntax error, incorrect syntax near '{}'.", shortened(text)),
+            ),
+        };
+        SqlError::compile(code, message, *location)
+    }
+
+    fn since(&self, start: Location) -> Location {
+        Location { start: start.start, end: self.previous_end.max(start.start) }
+    }
+
+    fn descend(&mut self) -> Result<()> {
+        self.nesting += 1;
+        if self.nesting > EXPRESSION_NESTING_MAX {
+            return Err(self.too_deep());
+        }
+        Ok(())
+    }
+
+    fn ascend(&mut self) {
+        self.nesting -= 1;
+    }
+
+    fn check_height(&self, height: usize) -> Result<usize> {
+        if height > EXPRESSION_HEIGHT_MAX { Err(self.too_deep()) } else { Ok(height) }
+    }
+
+    fn too_deep(&self) -> SqlError {
+        let message = "The query is nested too deeply.";
+        SqlError::compile(Code::TooLarge, message, self.current.location)
+    }
+}
+
+/// Error messages quote tokens; a token may be half a megabyte long.
+fn shortened(text: &str) -> String {
+    const QUOTED_MAX: usize = 100;
+    text.chars().take(QUOTED_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> (String, u32, u32) {
+        match parse(text) {
+            Err(SqlError::Compile(list)) => {
+                let first = &list[0];
+                let location = first.location;
+                (first.code.as_str().to_owned(), location.start, location.end)
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn errors_say_where() {
+        assert_eq!(error("SELECT TOP 1 DISTINCT c FROM c"), ("SC1001".into(), 13, 21));
+        assert_eq!(error("SELECT"), ("SC1002".into(), 6, 6));
+        assert_eq!(error("SELECT 'é' FROM c.order"), ("SC1001".into(), 18, 23));
+        assert_eq!(error("SELECT c.12a FROM c").0, "SC1012");
+        assert_eq!(error("SELECT VALUE 'abc").0, "SC1010");
+    }
+
+    #[test]
+    fn deep_texts_are_refused_and_long_ones_are_not() {
+        let deep = |n: usize| format!("SELECT VALUE {}1{}", "(".repeat(n), ")".repeat(n));
+        assert!(parse(&deep(200)).is_ok());
+        assert_eq!(error(&deep(100_000)).0, "SC2070");
+        assert_eq!(
+            error(&format!("SELECT VALUE {}1", "-".repeat(1).repeat(1) + &"- ".repeat(99_999))).0,
+            "SC2070"
+        );
+        assert_eq!(error(&format!("SELECT VALUE 1{}", "+1".repeat(10_000))).0, "SC2070");
+        assert_eq!(error(&format!("SELECT VALUE c{}", ".a".repeat(10_000))).0, "SC2070");
+        assert!(parse(&format!("SELECT VALUE 1{}", " OR 1".repeat(50_000))).is_ok());
+        assert!(parse(&format!("SELECT VALUE 1 IN (1{})", ",1".repeat(200_000))).is_ok());
+    }
+
+    #[test]
+    fn conditions_of_patches() {
+        assert!(parse_condition("from c where c.a = 1").is_ok());
+        assert!(parse_condition("SELECT * FROM c WHERE c.a = 1").is_ok());
+        assert!(parse_condition("where c.a = 1").is_err());
+    }
+}

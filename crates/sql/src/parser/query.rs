@@ -1,0 +1,221 @@
+//! The clauses of a query.
+
+use super::{Parser, Tall};
+use crate::ast::{
+    Collection, Count, CountValue, Expr, OrderItem, Query, SelectItem, Selection, Source, Step,
+};
+use crate::error::{Code, Result, SqlError};
+use crate::lexer::{Keyword, Kind};
+use crate::limits::JOINS_MAX;
+
+impl Parser<'_> {
+    /// `SELECT …` up to the end of the query or sub-query.
+    pub(super) fn query(&mut self) -> Result<Tall<Query>> {
+        let start = self.current.location;
+        self.descend()?;
+        self.expect_keyword(Keyword::Select)?;
+        let distinct = self.take_keyword(Keyword::Distinct);
+        let top = if self.take_keyword(Keyword::Top) { Some(self.count()?) } else { None };
+        let (select, height) = self.selection()?;
+        let (mut query, rest) = self.clauses(select)?;
+        self.ascend();
+        (query.distinct, query.top, query.location) = (distinct, top, self.since(start));
+        Ok((query, height.max(rest)))
+    }
+
+    /// `FROM c WHERE …`: a query without its SELECT.
+    pub(super) fn condition(&mut self) -> Result<Tall<Query>> {
+        if !self.at_keyword(Keyword::From) {
+            return Err(self.unexpected());
+        }
+        let select = Selection::Value(Expr::made(crate::ast::ExprKind::Bool(true)));
+        self.clauses(select)
+    }
+
+    fn clauses(&mut self, select: Selection) -> Result<Tall<Query>> {
+        let start = self.current.location;
+        let (from, mut height) = self.from_clause()?;
+        let mut taller = |other: usize| height = height.max(other);
+        let filter = if self.take_keyword(Keyword::Where) {
+            let (filter, tall) = self.expression()?;
+            taller(tall);
+            Some(filter)
+        } else {
+            None
+        };
+        let (group_by, tall) = self.group_by()?;
+        taller(tall);
+        let (order_by, rank, tall) = self.order_by()?;
+        taller(tall);
+        let offset_limit = self.offset_limit()?;
+        let location = self.since(start);
+        let query = Query {
+            distinct: false,
+            top: None,
+            select,
+            from,
+            filter,
+            group_by,
+            order_by,
+            rank,
+            offset_limit,
+            location,
+        };
+        Ok((query, height))
+    }
+
+    fn count(&mut self) -> Result<Count> {
+        let location = self.current.location;
+        let value = match self.current.kind {
+            Kind::Number(number) => CountValue::Literal(number),
+            Kind::Parameter => CountValue::Parameter(self.current.text.into()),
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        Ok(Count { value, location })
+    }
+
+    fn selection(&mut self) -> Result<Tall<Selection>> {
+        let location = self.current.location;
+        if self.take_symbol("*") {
+            return Ok((Selection::Star(location), 1));
+        }
+        if self.take_keyword(Keyword::Value) {
+            let (expr, height) = self.expression()?;
+            return Ok((Selection::Value(expr), height));
+        }
+        let mut items = Vec::new();
+        let mut tallest = 0;
+        loop {
+            let (expr, height) = self.expression()?;
+            tallest = tallest.max(height);
+            let alias = if self.take_keyword(Keyword::As) || self.at_name() {
+                Some(self.name()?)
+            } else {
+                None
+            };
+            items.push(SelectItem { expr, alias });
+            if !self.take_symbol(",") {
+                return Ok((Selection::List(items), tallest));
+            }
+        }
+    }
+
+    fn from_clause(&mut self) -> Result<Tall<Vec<Source>>> {
+        if !self.take_keyword(Keyword::From) {
+            return Ok((Vec::new(), 0));
+        }
+        let (first, mut tallest) = self.source()?;
+        let mut sources = vec![first];
+        while self.at_keyword(Keyword::Join) {
+            let location = self.advance().location;
+            self.joins += 1;
+            if self.joins > JOINS_MAX {
+                let message = format!("The query has more than {JOINS_MAX} JOINs.");
+                return Err(SqlError::compile(Code::TooLarge, message, location));
+            }
+            let (source, height) = self.source()?;
+            tallest = tallest.max(height);
+            sources.push(source);
+        }
+        Ok((sources, tallest))
+    }
+
+    fn source(&mut self) -> Result<Tall<Source>> {
+        let start = self.current.location;
+        let iterate = self.at_name() && self.following.kind == Kind::Keyword(Keyword::In);
+        let mut alias = None;
+        if iterate {
+            alias = Some(self.name()?);
+            self.advance();
+        }
+        let (collection, height) = self.collection()?;
+        if !iterate && (self.take_keyword(Keyword::As) || self.at_name()) {
+            alias = Some(self.name()?);
+        }
+        Ok((Source { collection, iterate, alias, location: self.since(start) }, height))
+    }
+
+    fn collection(&mut self) -> Result<Tall<Collection>> {
+        if self.take_symbol("(") {
+            let (query, height) = self.query()?;
+            self.expect_symbol(")")?;
+            return Ok((Collection::Query(Box::new(query)), height + 1));
+        }
+        let is_user_call = self.current.kind == Kind::Word && self.current.text == "udf";
+        if is_user_call || (self.at_name() && self.following_is_symbol("(")) {
+            let (call, height) = self.call()?;
+            return Ok((Collection::Call(Box::new(call)), height));
+        }
+        let root = self.name()?;
+        let mut steps = Vec::new();
+        loop {
+            if self.take_symbol(".") {
+                steps.push(Step::Member(self.name()?));
+            } else if self.take_symbol("[") {
+                steps.push(self.bracket_step()?);
+                self.expect_symbol("]")?;
+            } else {
+                return Ok((Collection::Path { root, steps }, 1));
+            }
+        }
+    }
+
+    fn bracket_step(&mut self) -> Result<Step> {
+        let step = match &self.current.kind {
+            Kind::String(name) => Step::Member(name.clone()),
+            Kind::Number(number) => match number.as_i64().map(u64::try_from) {
+                Some(Ok(index)) => Step::Element(index),
+                _ => return Err(self.unexpected()),
+            },
+            _ => return Err(self.unexpected()),
+        };
+        self.advance();
+        Ok(step)
+    }
+
+    fn group_by(&mut self) -> Result<Tall<Vec<Expr>>> {
+        if !self.take_keyword(Keyword::Group) {
+            return Ok((Vec::new(), 0));
+        }
+        self.expect_keyword(Keyword::By)?;
+        self.expression_list()
+    }
+
+    fn order_by(&mut self) -> Result<(Vec<OrderItem>, bool, usize)> {
+        if !self.take_keyword(Keyword::Order) {
+            return Ok((Vec::new(), false, 0));
+        }
+        self.expect_keyword(Keyword::By)?;
+        // RANK may also be an alias: `ORDER BY rank.x`.
+        let rank = self.at_keyword(Keyword::Rank)
+            && (self.following.kind == Kind::Word || self.following.kind == Kind::End);
+        if rank {
+            self.advance();
+        }
+        let mut items = Vec::new();
+        let mut tallest = 0;
+        loop {
+            let (expr, height) = self.expression()?;
+            tallest = tallest.max(height);
+            let descending = self.take_keyword(Keyword::Desc);
+            if !descending {
+                self.take_keyword(Keyword::Asc);
+            }
+            items.push(OrderItem { expr, descending });
+            if !self.take_symbol(",") {
+                return Ok((items, rank, tallest));
+            }
+        }
+    }
+
+    fn offset_limit(&mut self) -> Result<Option<(Count, Count)>> {
+        if !self.take_keyword(Keyword::Offset) {
+            return Ok(None);
+        }
+        let offset = self.count()?;
+        self.expect_keyword(Keyword::Limit)?;
+        let limit = self.count()?;
+        Ok(Some((offset, limit)))
+    }
+}

@@ -1,0 +1,127 @@
+//! ORDER BY RANK: statistics over the corpus, scores, and reciprocal rank fusion.
+//!
+//! BM25 needs to know the whole container (how many items, how many words, how many hold a term)
+//! before it can score one item, so a ranked query reads the container twice: once for
+//! [`Statistics`], once for scores. Scores are then fused: each component ranks the rows for itself
+//! and a row gets `Σ weight / (60 + rank)`.
+
+use crate::compiled::{Expr, Rank, RankComponent};
+use crate::eval::{Runtime, walk};
+use crate::functions::{self, Function};
+use armilla_model::Value;
+
+/// The constant of reciprocal rank fusion.
+pub const FUSION_CONSTANT: f64 = 60.0;
+
+/// What BM25 must know about the container, per full-text component.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    documents: u64,
+    components: Vec<ComponentStatistics>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ComponentStatistics {
+    words: f64,
+    hits: Vec<u64>,
+}
+
+impl Statistics {
+    /// Counts one item in.
+    pub fn add(&mut self, rank: &Rank, item: &Value, runtime: &mut Runtime<'_>) {
+        self.documents += 1;
+        self.components.resize_with(rank.components.len(), ComponentStatistics::default);
+        for (component, statistics) in rank.components.iter().zip(&mut self.components) {
+            let RankComponent::FullText { path, terms } = component else { continue };
+            let text = walk(item, &path.steps).clone();
+            statistics.hits.resize(terms.len(), 0);
+            let words = run("_FULLTEXTWORDCOUNT", &[text.clone()], runtime);
+            statistics.words += words.as_f64().unwrap_or(0.0);
+            for (term, hits) in terms.iter().zip(&mut statistics.hits) {
+                let hit = run("FULLTEXTCONTAINS", &[text.clone(), term.clone()], runtime);
+                *hits += u64::from(hit.as_bool() == Some(true));
+            }
+        }
+    }
+
+    /// Takes in the statistics of another partition.
+    pub fn merge(&mut self, other: &Self) {
+        self.documents += other.documents;
+        let length = self.components.len().max(other.components.len());
+        self.components.resize_with(length, ComponentStatistics::default);
+        for (mine, its) in self.components.iter_mut().zip(&other.components) {
+            mine.words += its.words;
+            mine.hits.resize(mine.hits.len().max(its.hits.len()), 0);
+            mine.hits.iter_mut().zip(&its.hits).for_each(|(mine, its)| *mine += its);
+        }
+    }
+}
+
+fn function(name: &str) -> &'static Function {
+    functions::lookup(name).expect("the table of functions has the full-text family")
+}
+
+fn run(name: &str, arguments: &[Value], runtime: &mut Runtime<'_>) -> Value {
+    function(name).run(&mut runtime.functions, arguments)
+}
+
+/// One expression per component whose value is larger for better matches.
+pub fn score_expressions(rank: &Rank, statistics: &Statistics) -> Vec<Expr> {
+    let score = |(position, component): (usize, &RankComponent)| match component {
+        RankComponent::FullText { path, terms } => {
+            let empty = ComponentStatistics::default();
+            let counted = statistics.components.get(position).unwrap_or(&empty);
+            let hits = (0..terms.len()).map(|term| number(counted.hits.get(term).copied()));
+            let arguments = vec![
+                Expr::Path(path.clone()),
+                Expr::Constant(Value::array(terms.clone())),
+                Expr::Constant(number(Some(statistics.documents))),
+                Expr::Constant(Value::from(counted.words)),
+                Expr::Constant(Value::array(hits.collect())),
+            ];
+            Expr::Call(function("_FULLTEXTSCORE"), arguments)
+        }
+        RankComponent::Vector { distance, largest_first: true } => distance.clone(),
+        RankComponent::Vector { distance, largest_first: false } => {
+            Expr::Unary(crate::ast::UnaryOperator::Minus, Box::new(distance.clone()))
+        }
+    };
+    rank.components.iter().enumerate().map(score).collect()
+}
+
+fn number(count: Option<u64>) -> Value {
+    Value::from(i64::try_from(count.unwrap_or(0)).unwrap_or(i64::MAX))
+}
+
+/// Orders rows by their fused rank, best first. The keys of a row are its scores; a row without a
+/// score is ranked last by that component.
+pub fn fuse(rank: &Rank, rows: Vec<(Vec<Value>, Value)>) -> Vec<Value> {
+    let mut fused = vec![0.0; rows.len()];
+    for (component, weight) in rank.weights.iter().enumerate() {
+        let score = |row: usize| rows[row].0.get(component).and_then(Value::as_f64);
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by(|left, right| compare_scores(score(*left), score(*right)));
+        let mut position = 0;
+        for (at, row) in order.iter().enumerate() {
+            // Equal scores share a rank.
+            if at == 0 || compare_scores(score(order[at - 1]), score(*row)).is_ne() {
+                position = at + 1;
+            }
+            fused[*row] += weight / (FUSION_CONSTANT + position as f64);
+        }
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by(|left, right| fused[*right].total_cmp(&fused[*left]));
+    let mut rows: Vec<_> = rows.into_iter().map(|(_, row)| Some(row)).collect();
+    order.into_iter().filter_map(|row| rows[row].take()).collect()
+}
+
+/// Best first; no score last.
+fn compare_scores(left: Option<f64>, right: Option<f64>) -> std::cmp::Ordering {
+    match (left, right) {
+        (Some(left), Some(right)) => right.total_cmp(&left),
+        (Some(_), None) => std::cmp::Ordering::Less,
+        (None, Some(_)) => std::cmp::Ordering::Greater,
+        (None, None) => std::cmp::Ordering::Equal,
+    }
+}

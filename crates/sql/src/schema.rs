@@ -1,0 +1,143 @@
+//! What a container's definition means to its queries, prepared once per container.
+
+use crate::ast::{self, Name, Selection};
+use crate::error::{Result, SqlError};
+use crate::functions::{DistanceFunction, VectorSetting};
+use armilla_model::path::Path;
+use armilla_model::policy::{CompositePath, ContainerPolicy, IndexPath, IndexingPolicy, Step};
+use std::sync::Arc;
+
+/// The container as queries see it.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    pub(crate) computed: Vec<Computed>,
+    pub(crate) indexing: Option<IndexingPolicy>,
+    pub(crate) vectors: Vec<VectorSetting>,
+    pub(crate) geometry: bool,
+}
+
+/// A computed property: a name, and the expression over the item.
+#[derive(Clone, Debug)]
+pub(crate) struct Computed {
+    pub(crate) name: Name,
+    pub(crate) alias: Option<Name>,
+    pub(crate) expr: Arc<ast::Expr>,
+}
+
+impl Schema {
+    /// A container without policies: every order is allowed, nothing is computed. The lists of
+    /// databases, containers and offers are such.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// What the policies of a container say. Computed properties that are no queries of the form
+    /// `SELECT VALUE … FROM c` are refused.
+    pub fn new(policy: &ContainerPolicy) -> Result<Self> {
+        let computed = policy
+            .computed
+            .iter()
+            .map(|property| Computed::parse(&property.name, &property.query))
+            .collect::<Result<_>>()?;
+        let vectors = policy.vectors.iter().map(|embedding| VectorSetting {
+            path: embedding.path.to_string(),
+            distance_function: distance_function(&embedding.distance_function),
+            dimensions: embedding.dimensions,
+        });
+        Ok(Self {
+            computed,
+            indexing: Some(policy.indexing.clone()),
+            vectors: vectors.collect(),
+            geometry: policy.geometry,
+        })
+    }
+
+    /// The vector policy, for the context of functions.
+    pub fn vectors(&self) -> &[VectorSetting] {
+        &self.vectors
+    }
+
+    /// True for containers of planar geometry.
+    pub fn geometry(&self) -> bool {
+        self.geometry
+    }
+
+    /// True when ORDER BY keeps items that have nothing at the path: the policy names it.
+    pub(crate) fn keeps_undefined(&self, names: &[Name]) -> bool {
+        let Some(indexing) = &self.indexing else { return true };
+        indexing.explicit.iter().any(|path| covers(path, names))
+    }
+
+    /// True when the path is indexed, or there is no policy that could say otherwise.
+    pub(crate) fn is_indexed(&self, names: &[Name]) -> bool {
+        let Some(indexing) = &self.indexing else { return true };
+        let cursor = names.iter().fold(indexing.paths.root(), |cursor, name| cursor.name(name));
+        let is_always_indexed = names.len() == 1 && &*names[0] == "_ts";
+        indexing.enabled && (cursor.value_is_indexed() || is_always_indexed)
+    }
+
+    /// True when a composite index serves an order by these paths: same paths in the same
+    /// sequence, all directions equal or all opposite.
+    pub(crate) fn has_composite(&self, keys: &[(Vec<Name>, bool)]) -> bool {
+        let Some(indexing) = &self.indexing else { return true };
+        indexing.composites.iter().any(|composite| {
+            let same_paths = composite.len() == keys.len()
+                && composite.iter().zip(keys).all(|(part, (names, _))| same(&part.path, names));
+            let opposite =
+                |pair: &(&CompositePath, &(Vec<Name>, bool))| pair.0.descending != pair.1.1;
+            let opposites = composite.iter().zip(keys).filter(opposite).count();
+            same_paths && (opposites == 0 || opposites == keys.len())
+        })
+    }
+}
+
+impl Computed {
+    fn parse(name: &str, text: &str) -> Result<Self> {
+        let query = crate::parser::parse(text)?;
+        let malformed = || {
+            SqlError::refused(format!(
+                "The computed property '{name}' must be a query of the form SELECT VALUE … FROM c."
+            ))
+        };
+        let plain = query.from.len() == 1
+            && query.filter.is_none()
+            && query.group_by.is_empty()
+            && query.order_by.is_empty()
+            && !query.distinct
+            && query.top.is_none()
+            && query.offset_limit.is_none();
+        let alias = query.from.first().and_then(|source| source.effective_alias()).cloned();
+        match query.select {
+            Selection::Value(expr) if plain && alias.is_some() => {
+                Ok(Self { name: name.into(), alias, expr: Arc::new(expr) })
+            }
+            _ => Err(malformed()),
+        }
+    }
+}
+
+fn distance_function(name: &str) -> DistanceFunction {
+    match name.to_ascii_lowercase().as_str() {
+        "euclidean" => DistanceFunction::Euclidean,
+        "dotproduct" => DistanceFunction::DotProduct,
+        _ => DistanceFunction::Cosine,
+    }
+}
+
+fn same(path: &Path, names: &[Name]) -> bool {
+    path.0.len() == names.len() && path.0.iter().zip(names).all(|(left, right)| **left == **right)
+}
+
+/// True when an included path names this path, or a subtree it is in.
+fn covers(path: &IndexPath, names: &[Name]) -> bool {
+    let Some(steps) = plain_steps(path) else { return false };
+    let long_enough =
+        if path.subtree { names.len() >= steps.len() } else { names.len() == steps.len() };
+    long_enough && steps.iter().zip(names).all(|(step, name)| **step == **name)
+}
+
+/// The names of a path, or nothing when it goes through arrays.
+fn plain_steps(path: &IndexPath) -> Option<Vec<String>> {
+    let name = |step: &Step| if let Step::Name(name) = step { Some(name.clone()) } else { None };
+    path.steps.iter().map(name).collect()
+}
