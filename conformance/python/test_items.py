@@ -83,8 +83,9 @@ def test_contents_come_back_as_they_went_in(container):
 
 @pytest.mark.parametrize(
     "item_id",
-    ["plain", "with space", "ümläut ☃", "a+b", "100%", "a?b=c", "a#b", "quote\"s", "semi;colon",
-     "..", "%2F", "tab\tin", "x" * 255, "ends.", "[brackets]", "🪐"],
+    # The SDK itself refuses ? and # and control characters; raw requests and the JavaScript SDK try those.
+    ["plain", "with space", "ümläut ☃", "a+b", "100%", "quote\"s", "semi;colon", "%2F", "x" * 255,
+     "ends.", "[brackets]", "🪐"],
 )
 def test_odd_ids_are_found_again(container, item_id):
     container.create_item({"id": item_id, "pk": "p"})
