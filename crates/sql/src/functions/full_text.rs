@@ -1,16 +1,225 @@
-//! full_text.
+//! Full text: words of a text, whether a term occurs in it, and how well it ranks.
+//!
+//! A text becomes words: runs of letters and digits in lower case, without the commonest English
+//! words, each reduced to its stem. A term of several words is a phrase and must occur in order. A
+//! term may also be `{"term": "...", "distance": n}` and then forgives up to two wrong letters in
+//! each of its words. Only English is known so far; other languages are read by its rules.
 
-use super::{Context, Function};
+mod analysis;
+
+pub use analysis::{WORD_LENGTH_MAX, Word, tokenize, word_count};
+
+use super::{Function, all_of, any_of, defined, elements, text};
+use analysis::within_distance;
 use armilla_model::Value;
 
+/// Most wrong letters a term may forgive per word.
+pub const TERM_DISTANCE_MAX: i64 = 2;
+/// Most terms of one call; with more it is undefined.
+pub const TERMS_MAX: usize = 64;
+/// Most words of one term; with more the call is undefined.
+pub const TERM_WORDS_MAX: usize = 64;
+/// How fast further occurrences of a term stop to count, as BM25 names it.
+const BM25_K1: f64 = 1.2;
+/// How much long texts are held back, as BM25 names it.
+const BM25_B: f64 = 0.75;
+
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("FULLTEXTCONTAINS", 2, later),
-    Function::variadic("FULLTEXTCONTAINSALL", 2, later),
-    Function::variadic("FULLTEXTCONTAINSANY", 2, later),
-    Function::exact("_FULLTEXTWORDCOUNT", 1, later),
-    Function::exact("_FULLTEXTSCORE", 5, later),
+    Function::exact("FULLTEXTCONTAINS", 2, |_, arguments| {
+        defined(occurrences(arguments).and_then(any_of))
+    }),
+    Function::variadic("FULLTEXTCONTAINSALL", 2, |_, arguments| {
+        defined(occurrences(arguments).and_then(all_of))
+    }),
+    Function::variadic("FULLTEXTCONTAINSANY", 2, |_, arguments| {
+        defined(occurrences(arguments).and_then(any_of))
+    }),
+    Function::exact("_FULLTEXTWORDCOUNT", 1, |_, arguments| {
+        defined(text(arguments, 0).and_then(|text| i64::try_from(word_count(text)).ok()))
+    }),
+    Function::exact("_FULLTEXTSCORE", 5, |_, arguments| defined(score_of(arguments))),
 ];
 
-fn later(_: &mut Context<'_>, _: &[Value]) -> Value {
-    Value::Undefined
+/// What to look for: one word or a phrase, exactly or nearly.
+#[derive(Clone, Debug)]
+pub struct Term {
+    words: Vec<Word>,
+    distance: usize,
+}
+
+/// What a score must know about all texts beside the one at hand.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// Number of items.
+    pub documents: f64,
+    /// Words in all their texts together.
+    pub words: f64,
+    /// For each term, the number of items it occurs in.
+    pub hits: Vec<f64>,
+}
+
+impl Term {
+    /// Reads a term: a string, or `{"term": string, "distance": 0, 1 or 2}`.
+    pub fn read(value: &Value) -> Option<Self> {
+        let text = value.as_str().or_else(|| value.get("term")?.as_str())?;
+        let distance = value.get("distance").map_or(Some(0), Value::as_i64)?;
+        let words: Vec<Word> = tokenize(text).take(TERM_WORDS_MAX + 1).collect();
+        let accepted = (0..=TERM_DISTANCE_MAX).contains(&distance) && words.len() <= TERM_WORDS_MAX;
+        accepted.then_some(Self { words, distance: usize::try_from(distance).ok()? })
+    }
+
+    /// How often the term occurs in a text. A term without words occurs in none.
+    pub fn frequency(&self, text: &[Word]) -> usize {
+        if self.words.is_empty() {
+            return 0;
+        }
+        text.windows(self.words.len()).filter(|window| self.matches(window)).count()
+    }
+
+    /// True when the term occurs in a text.
+    pub fn occurs(&self, text: &[Word]) -> bool {
+        !self.words.is_empty() && text.windows(self.words.len()).any(|window| self.matches(window))
+    }
+
+    fn matches(&self, window: &[Word]) -> bool {
+        window.iter().zip(&self.words).all(|(word, wanted)| {
+            word.stem() == wanted.stem()
+                || (self.distance > 0 && within_distance(word.text(), wanted.text(), self.distance))
+        })
+    }
+}
+
+/// The BM25 score of a text: `frequencies` has the occurrences of each term in it, `length` its
+/// number of words. Terms without statistics do not count.
+pub fn score(frequencies: &[usize], length: usize, statistics: &Statistics) -> f64 {
+    let average = (statistics.words / statistics.documents.max(1.0)).max(1.0);
+    let longer = 1.0 - BM25_B + BM25_B * length as f64 / average;
+    let terms = frequencies.iter().zip(&statistics.hits);
+    terms
+        .map(|(&frequency, &hits)| {
+            let frequency = frequency as f64;
+            // Statistics may be a little behind the items, never so far that rarity turns negative.
+            let without = (statistics.documents - hits).max(0.0);
+            let rarity = (1.0 + (without + 0.5) / (hits + 0.5)).ln();
+            rarity * frequency * (BM25_K1 + 1.0) / (frequency + BM25_K1 * longer)
+        })
+        .sum()
+}
+
+// One answer per term; what is not a term is unknown.
+fn occurrences(arguments: &[Value]) -> Option<impl Iterator<Item = Option<bool>>> {
+    let (text, terms) = (text(arguments, 0)?, &arguments[1..]);
+    if terms.len() > TERMS_MAX {
+        return None;
+    }
+    let text: Vec<Word> = tokenize(text).collect();
+    Some(terms.iter().map(move |term| Some(Term::read(term)?.occurs(&text))))
+}
+
+// (text, [terms], number of items, number of words, [items per term])
+fn score_of(arguments: &[Value]) -> Option<f64> {
+    let terms = elements(arguments, 1)?;
+    let hits = elements(arguments, 4)?;
+    if terms.len() > TERMS_MAX || hits.len() != terms.len() {
+        return None;
+    }
+    let statistics = Statistics {
+        documents: count(&arguments[2])?,
+        words: count(&arguments[3])?,
+        hits: hits.iter().map(count).collect::<Option<_>>()?,
+    };
+    let text: Vec<Word> = tokenize(text(arguments, 0)?).collect();
+    let frequencies: Option<Vec<_>> =
+        terms.iter().map(|term| Some(Term::read(term)?.frequency(&text))).collect();
+    Some(score(&frequencies?, text.len(), &statistics))
+}
+
+fn count(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|count| count.is_finite() && *count >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::tests::{check, evaluate};
+
+    const BICYCLE: &str = "The red bicycle leans on the red wall";
+
+    fn contains(terms: &str) -> String {
+        let terms = armilla_model::json::parse(terms.as_bytes()).unwrap();
+        let mut arguments = vec![Value::from(BICYCLE)];
+        arguments.extend_from_slice(terms.as_array().unwrap());
+        evaluate("FULLTEXTCONTAINSALL", &arguments).to_string()
+    }
+
+    #[test]
+    fn words_and_phrases_are_found() {
+        for terms in [
+            r#"["bicycle"]"#,
+            r#"["BICYCLES"]"#,
+            r#"["red bicycle"]"#,
+            r#"["leaning"]"#,
+            r#"["red-wall"]"#,
+            r#"["wall","red"]"#,
+            r#"["leans on the red"]"#,
+        ] {
+            assert_eq!(contains(terms), "true", "{terms}");
+        }
+        for terms in
+            [r#"["submarine"]"#, r#"["bicycle red"]"#, r#"["wall","sky"]"#, r#"["bi"]"#, r#"[""]"#]
+        {
+            assert_eq!(contains(terms), "false", "{terms}");
+        }
+        check(&[
+            ("FULLTEXTCONTAINS", r#"["A blue bicycle","BLUE"]"#, "true"),
+            ("FULLTEXTCONTAINSANY", r#"["A blue bicycle","wall","bicycle"]"#, "true"),
+            ("FULLTEXTCONTAINSANY", r#"["A blue bicycle","wall","sky"]"#, "false"),
+            ("FULLTEXTCONTAINS", r#"["A blue bicycle",5]"#, "undefined"),
+            ("FULLTEXTCONTAINS", r#"[5,"blue"]"#, "undefined"),
+        ]);
+    }
+
+    #[test]
+    fn nearly_right_words_are_found_when_asked_for() {
+        for (terms, expected) in [
+            (r#"[{"term":"bycicle","distance":2}]"#, "true"),
+            (r#"[{"term":"bycicle","distance":1}]"#, "false"),
+            (r#"[{"term":"wal","distance":1}]"#, "true"),
+            (r#"[{"term":"rad bicicle","distance":1}]"#, "true"),
+            (r#"[{"term":"bicycle"}]"#, "true"),
+            (r#"[{"term":"bicycle","distance":3}]"#, "undefined"),
+            (r#"[{"distance":1}]"#, "undefined"),
+        ] {
+            assert_eq!(contains(terms), expected, "{terms}");
+        }
+    }
+
+    #[test]
+    fn frequent_terms_in_short_texts_score_best() {
+        let texts =
+            [BICYCLE, "A blue bicycle", "Nothing but a blue sky", "bicycle bicycle bicycle"];
+        let words: usize = texts.iter().map(|text| word_count(text)).sum();
+        let terms = Value::array(vec!["bicycle".into()]);
+        let hits = Value::array(vec![3.into()]);
+        let score = |text: &str| {
+            let words = Value::from(words as f64);
+            let arguments = [text.into(), terms.clone(), 4.into(), words, hits.clone()];
+            evaluate("_FULLTEXTSCORE", &arguments).as_f64().unwrap()
+        };
+        let scores: Vec<f64> = texts.iter().map(|text| score(text)).collect();
+        assert!(scores[3] > scores[1] && scores[1] > scores[0] && scores[0] > scores[2]);
+        assert_eq!(scores[2], 0.0);
+    }
+
+    #[test]
+    fn scores_need_all_their_numbers() {
+        check(&[
+            ("_FULLTEXTSCORE", r#"["a ring",["ring"],0,0,[0]]"#, "0.6931471805599453"),
+            ("_FULLTEXTSCORE", r#"["a ring",["ring"],1,1,[]]"#, "undefined"),
+            ("_FULLTEXTSCORE", r#"["a ring",["ring"],-1,1,[1]]"#, "undefined"),
+            ("_FULLTEXTSCORE", r#"[null,["ring"],1,1,[1]]"#, "undefined"),
+            ("_FULLTEXTWORDCOUNT", r#"["The red bicycle leans on the red wall"]"#, "5"),
+            ("_FULLTEXTWORDCOUNT", "[5]", "undefined"),
+        ]);
+    }
 }

@@ -110,9 +110,14 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-// Shapes that are mostly well formed, so that the geometry behind the checks is reached.
+// Shapes that are mostly well formed, so that the geometry behind the checks is reached: on a small
+// grid, where they touch and overlap in every way, or anywhere.
 fn any_shape() -> impl Strategy<Value = Value> {
-    let coordinate = prop_oneof![(-180.0..180.0f64), (-5i32..5).prop_map(f64::from)];
+    let grid = (-3i32..4).prop_map(f64::from);
+    prop_oneof![3 => shape_of(grid), 1 => shape_of(-180.0..180.0f64)]
+}
+
+fn shape_of(coordinate: impl Strategy<Value = f64> + Clone + 'static) -> BoxedStrategy<Value> {
     let position = (coordinate.clone(), coordinate)
         .prop_map(|(x, y)| Value::array(vec![x.into(), (y / 2.0).into()]));
     let ring = prop::collection::vec(position.clone(), 3..8).prop_map(|mut positions| {
@@ -128,6 +133,7 @@ fn any_shape() -> impl Strategy<Value = Value> {
         prop::collection::vec(polygon, 1..3)
             .prop_map(|polygons| shape("MultiPolygon", Value::array(polygons))),
     ]
+    .boxed()
 }
 
 fn shape(kind: &str, coordinates: Value) -> Value {
