@@ -7,7 +7,7 @@ use crate::bytecode;
 use crate::compile::{Compiled, Form};
 use crate::error::Thrown;
 use crate::host::{Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted};
-use crate::limits::PAGE_ITEMS_MAX;
+use crate::limits::{Limits, PAGE_ITEMS_MAX};
 use crate::meter::{Meter, Stop};
 use crate::workshop::{as_number, lossless, take_driver};
 
@@ -27,6 +27,7 @@ pub(crate) struct Driver<'js> {
     describe: Function<'js>,
     next: Function<'js>,
     settle: Function<'js>,
+    count: Function<'js>,
 }
 
 impl<'js> Driver<'js> {
@@ -54,8 +55,19 @@ impl<'js> Driver<'js> {
             describe: functions.get("describe")?,
             next: functions.get("next")?,
             settle: functions.get("settle")?,
+            count: functions.get("count")?,
             functions,
         })
+    }
+
+    /// Runs `action` so that a stop during it cannot be swallowed.
+    pub(crate) fn braked<R>(
+        &self,
+        meter: &Meter,
+        limits: &Limits,
+        action: impl FnOnce() -> R,
+    ) -> R {
+        meter.brake.with(&self.ctx, &self.count, limits.stack_bytes_max, action)
     }
 
     /// One of the driver's functions.
@@ -126,20 +138,20 @@ impl<'js> Driver<'js> {
     /// Turns a failed call into the reason of its failure.
     pub(crate) fn watch<T>(&self, meter: &Meter, result: Result<T, Error>) -> Result<T, Failure> {
         let error = match result {
-            // A stop may have been swallowed on the way; it counts all the same.
-            Ok(value) if !meter.is_stopping() => return Ok(value),
-            Ok(_) => None,
-            Err(error) => Some(error),
+            // A stop may have been swallowed on the way; it counts all the same. So does an
+            // exception left pending, as when there was no memory to queue a promise job.
+            Ok(value) if !meter.is_stopping() && !self.ctx.has_exception() => return Ok(value),
+            Ok(_) => Error::Exception,
+            Err(error) => error,
         };
         if let Some(stop) = meter.stop_reason() {
             self.ctx.catch();
             return Err(Failure::Stopped(stop));
         }
         Err(match error {
-            Some(Error::Exception) => self.explain(meter, self.ctx.catch()),
-            Some(Error::Allocation) => Failure::Stopped(Stop::Memory),
-            Some(other) => Failure::Engine(other.to_string()),
-            None => Failure::Engine("stopped without a reason".to_owned()),
+            Error::Exception => self.explain(meter, self.ctx.catch()),
+            Error::Allocation => Failure::Stopped(Stop::Memory),
+            other => Failure::Engine(other.to_string()),
         })
     }
 

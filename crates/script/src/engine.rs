@@ -246,13 +246,14 @@ fn execute(
     let about =
         about_call(ctx, limits, call, host).map_err(|error| Failure::Engine(error.to_string()))?;
     driver.call::<()>(meter, "begin", (about,))?;
-    let function = driver.load(meter, call.script)?;
-    driver.run(meter, function, host)?;
-    let bodies = Bodies {
-        request: driver.call(meter, "requestBody", ())?,
-        response: driver.call(meter, "responseBody", ())?,
-    };
-    Ok(bodies)
+    driver.braked(meter, limits, || {
+        let function = driver.load(meter, call.script)?;
+        driver.run(meter, function, host)?;
+        Ok(Bodies {
+            request: driver.call(meter, "requestBody", ())?,
+            response: driver.call(meter, "responseBody", ())?,
+        })
+    })
 }
 
 /// The data `begin` wants to know.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::bytecode::BrakeSlot;
 use crate::error::Thrown;
 use crate::limits::Limits;
 
@@ -32,6 +33,8 @@ pub(crate) struct Meter {
     budget_open: AtomicBool,
     /// Set once the call is to end; the handler then interrupts at every check.
     stopping: AtomicBool,
+    /// Makes the engine ask again at once when the call is stopping.
+    pub(crate) brake: BrakeSlot,
     call: Mutex<CallState>,
 }
 
@@ -71,8 +74,14 @@ impl Meter {
 
     /// The interrupt handler. True ends the script where it is.
     pub(crate) fn tick(&self) -> bool {
-        self.ticks.fetch_add(1, Relaxed);
-        self.is_stopping() || self.is_past_deadline()
+        if !self.is_stopping() {
+            self.ticks.fetch_add(1, Relaxed);
+            if !self.is_past_deadline() {
+                return false;
+            }
+        }
+        self.brake.apply();
+        true
     }
 
     /// Whether the time is up; if so, the call is stopping from now on.

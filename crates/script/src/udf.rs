@@ -139,7 +139,8 @@ impl UdfSession<'_> {
         let kept = self.driver.clone().expect("opened before anything is loaded");
         self.context().with(|ctx| {
             let driver = Driver::restore(&ctx, kept)?;
-            action(&ctx, &driver, self.workshop())
+            let (workshop, limits) = (self.workshop(), &self.engine.limits);
+            driver.braked(&workshop.meter, limits, || action(&ctx, &driver, workshop))
         })
     }
 
