@@ -104,7 +104,7 @@ mod tests {
         fn any_path_is_answered(path in "[/%a-zA-Z0-9=+ü]{0,64}") {
             if let Ok(segments) = Segments::parse(&path) {
                 let found = super::super::Route::find(&segments);
-                prop_assert!(segments.len() > 0 || found.is_some());
+                prop_assert!(!segments.is_empty() || found.is_some());
             }
         }
     }

@@ -1,11 +1,16 @@
 //! A stream that notes when bytes arrive, so that slow request heads can be told from idleness.
+//!
+//! It also lingers: a connection that is closed on a request it would not read goes on reading for
+//! a moment, because unread bytes would reset it before the client has seen why.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 /// What the connection's task, its stream and its requests know together. All of them run on one
 /// task at a time, so relaxed order is enough.
@@ -65,11 +70,43 @@ impl Pulse {
 pub(super) struct Watched<S> {
     inner: S,
     pulse: Arc<Pulse>,
+    linger: Option<Linger>,
 }
+
+/// The end of a connection whose client is still sending.
+#[derive(Debug)]
+struct Linger {
+    until: Pin<Box<Sleep>>,
+    bytes_left: usize,
+}
+
+const LINGER_TIME: Duration = Duration::from_millis(500);
+const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 impl<S> Watched<S> {
     pub(super) fn new(inner: S, pulse: Arc<Pulse>) -> Self {
-        Self { inner, pulse }
+        Self { inner, pulse, linger: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Watched<S> {
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let linger = self.linger.get_or_insert_with(|| Linger {
+            until: Box::pin(sleep(LINGER_TIME)),
+            bytes_left: LINGER_BYTES_MAX,
+        });
+        let mut scratch = [0; 4096];
+        while linger.bytes_left > 0 {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.inner).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    linger.bytes_left = linger.bytes_left.saturating_sub(buffer.filled().len());
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return linger.until.as_mut().poll(context),
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -88,7 +125,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -102,7 +139,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        if self.linger.is_none() {
+            ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+        }
+        if self.pulse.waits_for_head() {
+            ready!(self.poll_linger(context));
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_write_vectored(

@@ -1,0 +1,196 @@
+//! A server with a stub service on a free port, and clients that speak to it byte by byte.
+
+use armilla_gateway::activity::ActivityIds;
+use armilla_gateway::auth::{Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::limits::Limits;
+use armilla_gateway::routes::Segments;
+use armilla_gateway::serve::{Protocols, Stopped};
+use armilla_gateway::tls::Authority;
+use armilla_gateway::{Call, Gateway, Operation, Reply, Server, Service, Settings, auth};
+use armilla_model::Error;
+use armilla_model::clock::ManualClock;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// The server's clock and the clients' date agree.
+pub(crate) const NOW: u64 = 1_794_770_659;
+pub(crate) const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
+
+/// How long the stub takes for the item `slow`.
+pub(crate) const SLOW: Duration = Duration::from_millis(400);
+
+/// Answers by the id that is asked for.
+pub(crate) struct Stub;
+
+impl Service for Stub {
+    async fn call(&self, call: Call<'_>) -> Reply {
+        match call.operation {
+            Operation::ReadItem(path) => match path.item {
+                "slow" => {
+                    tokio::time::sleep(SLOW).await;
+                    Reply::ok("{\"id\":\"slow\"}")
+                }
+                "panic" => panic!("the stub was asked to"),
+                "missing" => Reply::error(Error::not_found()).session_token("0:-1#5"),
+                "same" => Reply::not_modified().etag("\"e\""),
+                "large" => Reply::ok(vec![b'x'; 4 * 1024 * 1024]),
+                id => Reply::ok(format!("{{\"id\":\"{id}\"}}")).charge(1.0).lsn(7),
+            },
+            Operation::CreateItem(_) => Reply::created(call.body).charge(5.71),
+            Operation::DeleteItem(_) => Reply::no_content(),
+            _ => Reply::error(Error::Internal("the stub does not know this".to_owned())),
+        }
+    }
+}
+
+/// A running server.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) authority: Authority,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Stopped>,
+}
+
+impl Running {
+    pub(crate) fn start(limits: Limits) -> Self {
+        let authority = Authority::generate(NOW).unwrap();
+        let config = authority.issue(&[], NOW).unwrap().server_config().unwrap();
+        let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+        let gateway = Gateway {
+            service: Stub,
+            settings: Settings {
+                certificate_pem: Some(authority.certificate_pem.clone()),
+                limits,
+                ..Settings::default()
+            },
+            authenticator: Authenticator::new(keys, &[1; 32]),
+            clock: Arc::new(ManualClock::at_seconds(NOW)),
+            activity_ids: ActivityIds::new(1),
+        };
+        let any_port = ["127.0.0.1:0".parse().unwrap()];
+        let server = Server::bind(&any_port, Protocols::Both(config), gateway).unwrap();
+        let address = server.local_addresses().unwrap()[0];
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(async {
+            let _ = stopped.await;
+        }));
+        Self { address, authority, stop, task }
+    }
+
+    pub(crate) async fn connect(&self) -> Client<TcpStream> {
+        Client { stream: TcpStream::connect(self.address).await.unwrap() }
+    }
+
+    pub(crate) fn begin_stop(self) -> JoinHandle<Stopped> {
+        let _ = self.stop.send(());
+        self.task
+    }
+}
+
+/// The `authorization` header of a request.
+pub(crate) fn authorization(method: &str, path: &str) -> String {
+    let method = http::Method::from_bytes(method.as_bytes()).unwrap();
+    let path = path.split('?').next().unwrap();
+    let text = auth::string_to_sign(&method, &Segments::parse(path).unwrap(), DATE);
+    let key = STANDARD.decode(WELL_KNOWN_KEY).unwrap();
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+    let signature = STANDARD.encode(ring::hmac::sign(&key, text.as_bytes()));
+    let encoded = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    format!("type%3Dmaster%26ver%3D1.0%26sig%3D{encoded}")
+}
+
+/// A signed request head without its empty line.
+pub(crate) fn head(method: &str, path: &str, more: &str) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: test:8081\r\nx-ms-date: {DATE}\r\nx-ms-version: 2020-07-15\r\nauthorization: {}\r\n{more}",
+        authorization(method, path)
+    )
+}
+
+/// A client that writes bytes and reads HTTP/1.1 answers.
+pub(crate) struct Client<S> {
+    pub(crate) stream: S,
+}
+
+/// An HTTP/1.1 answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    pub(crate) async fn send(&mut self, text: impl AsRef<[u8]>) {
+        self.stream.write_all(text.as_ref()).await.unwrap();
+        self.stream.flush().await.unwrap();
+    }
+
+    /// A whole signed request without a body, and its answer.
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send(head("GET", path, "\r\n")).await;
+        self.answer().await.unwrap()
+    }
+
+    /// The next answer; nothing when the server closed.
+    pub(crate) async fn answer(&mut self) -> Option<Answer> {
+        self.answer_to(true).await
+    }
+
+    pub(crate) async fn answer_to(&mut self, expects_body: bool) -> Option<Answer> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match self.stream.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) if head.is_empty() => return None,
+                Err(error) => panic!("{error} after {}", String::from_utf8_lossy(&head)),
+            }
+        }
+        let head = String::from_utf8(head).unwrap();
+        let status = head[9..12].parse().unwrap();
+        let mut answer = Answer { status, head, body: Vec::new() };
+        let length = answer.header("content-length").unwrap_or("0").parse().unwrap();
+        if expects_body {
+            answer.body = vec![0; length];
+            self.stream.read_exact(&mut answer.body).await.unwrap();
+        }
+        Some(answer)
+    }
+
+    /// Everything the server says until it closes.
+    pub(crate) async fn stream_to_end(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let _ = self.stream.read_to_end(&mut all).await;
+        all
+    }
+
+    /// Waits until the server closes without another byte.
+    pub(crate) async fn closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0]).await, Ok(0) | Err(_))
+    }
+}
+
+/// Fails a test that hangs.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future).await.expect("within ten seconds")
+}
