@@ -33,7 +33,7 @@ pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
     let mut command = Command::new("node");
     command
         .current_dir(folder())
-        .args(["--test", "--test-concurrency=1", "--test-timeout=60000"])
+        .args(["--test", "--test-concurrency=1", "--test-timeout=240000"])
         .args(["--test-reporter=spec", "--test-reporter-destination=stdout"])
         .args(["--test-reporter=tap", "--test-reporter-destination"])
         .arg(&report)
