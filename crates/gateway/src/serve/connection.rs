@@ -94,8 +94,8 @@ fn http_builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .header_read_timeout(None)
         .max_headers(HEADER_COUNT_MAX)
         .max_buf_size(limits.header_size_max)
-        .half_close(false)
-        .pipeline_flush(true);
+        // With `pipeline_flush` the answer to a malformed head would never be written.
+        .half_close(false);
     builder
         .http2()
         .timer(TokioTimer::new())
