@@ -85,6 +85,12 @@ impl Part {
         self.len() - self.dead.len()
     }
 
+    /// Roughly how many bytes the part takes, in memory or as a file.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.data.size()
+    }
+
     /// Whether the document was replaced or deleted.
     #[inline]
     #[must_use]

@@ -284,7 +284,7 @@ impl Files for Disk {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_lookup_agrees_with_a_plain_scan(steps in proptest::collection::vec(step(), 1..250)) {
