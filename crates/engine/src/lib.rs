@@ -1,1 +1,46 @@
-//! What Cosmos DB does: accounts, containers, partitions, transactions, queries.
+//! What Cosmos DB *does*: accounts, containers, partitions, transactions, queries.
+//!
+//! Nothing here knows HTTP, and nothing is `async`: calls run to completion on the caller's thread.
+//! The two things that take time, waiting for a logical partition's lock and for a commit to be
+//! durable, are calls that take a callback ([`Container::lock`](container::Container::lock),
+//! [`Txn::commit`](txn::Txn::commit)).
+//!
+//! ```text
+//! account ── catalog ── database ── container ── partition (a range of effective keys)
+//!                                       │             │
+//!                                      txn ───────────┘   one change set, one batch, one LSN
+//! ```
+
+pub mod account;
+pub mod catalog;
+pub mod container;
+pub mod core;
+pub mod feed;
+mod feed_entry;
+pub mod indexing;
+pub mod items;
+pub mod keys;
+pub mod listing;
+pub mod locks;
+pub mod offers;
+pub mod partition;
+pub mod query;
+pub mod ranges;
+pub mod record;
+mod reindex;
+pub mod scripts;
+pub mod txn;
+pub mod unique;
+pub mod users;
+
+pub use account::{Account, Options};
+pub use container::Container;
+pub use txn::Txn;
+
+use armilla_model::Error;
+use armilla_storage::StoreError;
+
+/// A failing store is this server's fault, whatever the client asked.
+pub(crate) fn store_failure(error: StoreError) -> Error {
+    Error::Internal(format!("the store failed: {error}"))
+}

@@ -1,0 +1,196 @@
+//! The account: everything one server holds, opened from a store and changed through here.
+
+mod containers;
+mod databases;
+mod janitor;
+mod open;
+mod scripts;
+mod throughput;
+mod users;
+
+pub use containers::NewContainer;
+pub use scripts::NewScript;
+pub use users::NewPermission;
+
+use crate::catalog::{Catalog, Database};
+use crate::container::Container;
+use crate::core::Core;
+use crate::keys::{self, Meta};
+use arc_swap::ArcSwap;
+use armilla_model::clock::{Clock, SystemClock};
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::partition_key::PartitionKey;
+use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Request units per second that one physical partition serves.
+const PARTITION_RUS: u32 = 10_000;
+
+/// How an account behaves.
+#[derive(Clone)]
+pub struct Options {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// When a write counts as done.
+    pub durability: Durability,
+    /// A fixed number of physical partitions for new containers, whatever their throughput.
+    pub partitions: Option<u32>,
+    /// Request units per second that one physical partition serves.
+    pub partition_rus: u32,
+    /// Sweep expired items and dropped containers in the background.
+    pub background: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            durability: Durability::Synced,
+            partitions: None,
+            partition_rus: PARTITION_RUS,
+            background: true,
+        }
+    }
+}
+
+/// An open account.
+pub struct Account {
+    pub(crate) core: Arc<Core>,
+    catalog: ArcSwap<Catalog>,
+    // Held by whoever changes the catalog; holds the next number to give out.
+    changing: Mutex<u32>,
+    options: Options,
+}
+
+impl Account {
+    /// Opens the account in a store.
+    pub fn open(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, StoreError> {
+        let core = Core::start(store, options.durability, options.clock.clone());
+        let (catalog, next_number) = open::load(&core)?;
+        let account = Arc::new(Self {
+            core,
+            catalog: ArcSwap::from_pointee(catalog),
+            changing: Mutex::new(next_number),
+            options,
+        });
+        if account.options.background {
+            janitor::start(&account);
+        }
+        Ok(account)
+    }
+
+    /// Everything there is, as of now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// A database by name or rid.
+    pub fn database(&self, segment: &str) -> Result<Arc<Database>> {
+        self.catalog.load().database(segment).cloned().ok_or_else(Error::not_found)
+    }
+
+    /// A container by names or rids.
+    pub fn container(&self, database: &str, container: &str) -> Result<Arc<Container>> {
+        let catalog = self.catalog.load();
+        let database = catalog.database(database).ok_or_else(Error::parent_not_found)?;
+        database.container(container).cloned().ok_or_else(Error::parent_not_found)
+    }
+
+    /// The time.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.core.clock
+    }
+
+    /// The store, for backup and verification.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.core.store
+    }
+
+    /// What readers see of the store now.
+    pub fn snapshot(&self) -> Arc<dyn armilla_storage::Snapshot> {
+        self.core.snapshot()
+    }
+
+    /// Waits for queued writes and closes the store. Writes after this are lost with the process.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.core.commit_and_wait(Batch::new());
+        self.core.store.close()
+    }
+
+    /// Runs one change of the catalog: `change` gets the catalog as it is and a batch, and returns
+    /// the catalog as it shall be. The batch is durable before anybody sees the new catalog.
+    fn change<T>(&self, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
+        let mut next_number = self.changing.lock();
+        let mut work = Change {
+            catalog: Catalog::clone(&self.catalog.load()),
+            batch: Batch::new(),
+            next_number: *next_number,
+            account: self,
+        };
+        let outcome = change(&mut work)?;
+        let Change { catalog, mut batch, next_number: number, .. } = work;
+        if number != *next_number {
+            let key = keys::meta(Meta::Account, &[]);
+            batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
+        }
+        if !batch.is_empty() {
+            self.core.commit_and_wait(batch);
+        }
+        *next_number = number;
+        self.catalog.store(Arc::new(catalog));
+        Ok(outcome)
+    }
+}
+
+/// A change of the catalog under way.
+struct Change<'a> {
+    catalog: Catalog,
+    batch: Batch,
+    next_number: u32,
+    account: &'a Account,
+}
+
+impl Change<'_> {
+    /// A number nothing else has or had.
+    fn number(&mut self) -> u32 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn stamp(&self) -> (ETag, u64) {
+        let core = &self.account.core;
+        (core.ids.next_etag(), core.clock.now_seconds())
+    }
+
+    fn put(&mut self, kind: Meta, numbers: &[u32], value: Vec<u8>) {
+        self.batch.put(Keyspace::Meta, keys::meta(kind, numbers), value);
+    }
+
+    fn delete(&mut self, kind: Meta, numbers: &[u32]) {
+        self.batch.delete(Keyspace::Meta, keys::meta(kind, numbers));
+    }
+
+    fn database(&self, segment: &str) -> Result<Arc<Database>> {
+        self.catalog.database(segment).cloned().ok_or_else(Error::not_found)
+    }
+
+    /// Puts a changed database in the place of the old one.
+    fn set_database(&mut self, database: Database) {
+        self.catalog.databases.insert(database.name.clone(), Arc::new(database));
+    }
+}
+
+/// Refuses a change of a resource whose version is not the expected one.
+fn check_etag(etag: ETag, if_match: Option<&str>) -> Result<()> {
+    if if_match.is_some_and(|wanted| !etag.matches(wanted)) {
+        return Err(Error::precondition_failed());
+    }
+    Ok(())
+}
+
+/// A key for a request without one, where the container's definition makes it unambiguous.
+pub fn undefined_key(levels: usize) -> PartitionKey {
+    PartitionKey(vec![armilla_model::partition_key::Component::Undefined; levels])
+}

@@ -1,0 +1,235 @@
+//! Containers: create, replace and delete.
+
+use super::{Account, Change, check_etag};
+use crate::catalog::check_name;
+use crate::catalog::stored::StoredContainer;
+use crate::container::{Container, Settings};
+use crate::keys::Meta;
+use crate::offers::{MANUAL_MIN, Throughput};
+use crate::partition::Partition;
+use crate::ranges;
+use armilla_model::error::{Error, Result};
+use armilla_model::lsn::Lsn;
+use armilla_model::policy::ContainerPolicy;
+use armilla_model::value::Value;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Most physical partitions of a new container.
+const PARTITIONS_MAX: u32 = 1000;
+
+/// What a client asks for.
+pub struct NewContainer<'a> {
+    /// The definition, `id` included.
+    pub definition: &'a Value,
+    /// Its own throughput.
+    pub throughput: Option<Throughput>,
+}
+
+impl Account {
+    /// Creates a container.
+    pub fn create_container(
+        &self,
+        database: &str,
+        new: &NewContainer<'_>,
+    ) -> Result<Arc<Container>> {
+        let name = name_of(new.definition)?;
+        let policy = ContainerPolicy::parse(new.definition)?;
+        crate::query::check_computed(&policy)?;
+        self.change(|change| {
+            let database =
+                change.catalog.database(database).cloned().ok_or_else(Error::parent_not_found)?;
+            if database.containers.contains_key(name) {
+                return Err(Error::conflict());
+            }
+            let shared =
+                change.catalog.offer_of(&database.self_link()).map(|offer| offer.throughput);
+            let throughput = match (new.throughput, shared) {
+                (Some(own), _) => Some(own),
+                (None, Some(_)) => None,
+                (None, None) => Some(Throughput::Manual(MANUAL_MIN)),
+            };
+            let peak = throughput.or(shared).map_or(MANUAL_MIN, Throughput::peak);
+            let (number, (etag, ts)) = (change.number(), change.stamp());
+            let count = change.account.partition_count(peak);
+            let ranges = ranges::initial(&policy.partition_key, count);
+            let stored = StoredContainer {
+                name: name.into(),
+                etag,
+                ts,
+                generation: 0,
+                secret: fresh_secret(),
+                definition: Value::object(policy.definition.clone()),
+                ranges,
+            };
+            let container =
+                change.account.build(database.number, &database.name, number, &stored, policy);
+            change.put(Meta::Container, &[database.number, number], stored.write());
+            if let Some(throughput) = throughput {
+                change.create_offer(&container.self_link, &container.rid_text, throughput);
+            }
+            let mut database = crate::catalog::Database::clone(&database);
+            database.containers.insert(name.into(), container.clone());
+            change.set_database(database);
+            Ok(container)
+        })
+    }
+
+    fn partition_count(&self, peak: u32) -> u32 {
+        let wanted = peak.div_ceil(self.options.partition_rus.max(1));
+        self.options.partitions.unwrap_or(wanted).clamp(1, PARTITIONS_MAX)
+    }
+
+    fn build(
+        &self,
+        database: u32,
+        database_name: &Arc<str>,
+        number: u32,
+        stored: &StoredContainer,
+        policy: ContainerPolicy,
+    ) -> Arc<Container> {
+        let partition =
+            |range: &ranges::Range| Arc::new(Partition::new(range.clone(), Lsn(0), 0, 0));
+        let settings = Settings {
+            database: database_name.clone(),
+            name: stored.name.clone(),
+            policy,
+            etag: stored.etag,
+            ts: stored.ts,
+            generation: stored.generation,
+        };
+        Arc::new(Container::new(
+            self.core.clone(),
+            (database, number),
+            stored.secret,
+            settings,
+            stored.ranges.iter().map(partition).collect(),
+            1,
+        ))
+    }
+
+    /// Replaces the parts of a definition that may change.
+    pub fn replace_container(
+        &self,
+        database: &str,
+        container: &str,
+        definition: &Value,
+        if_match: Option<&str>,
+    ) -> Result<Arc<Container>> {
+        let container = self.container(database, container).map_err(|_| Error::not_found())?;
+        let before = container.settings();
+        check_etag(before.etag, if_match)?;
+        if name_of(definition)? != &*before.name {
+            return Err(Error::bad_request("The id of a container cannot be changed."));
+        }
+        let definition = with_fixed_parts(definition, &before.policy);
+        let policy = ContainerPolicy::parse(&definition)?;
+        before.policy.check_replacement(&policy)?;
+        crate::query::check_computed(&policy)?;
+        let reindex = changes_index(&before.policy, &policy);
+        self.change(|change| {
+            container.check_alive()?;
+            let (etag, ts) = change.stamp();
+            let stored = StoredContainer {
+                name: before.name.clone(),
+                etag,
+                ts,
+                generation: before.generation + 1,
+                secret: container.secret(),
+                definition: Value::object(policy.definition.clone()),
+                ranges: container.ranges(),
+            };
+            change.put(Meta::Container, &[container.database, container.number], stored.write());
+            Ok((etag, ts))
+        })
+        .map(|(etag, ts)| {
+            container.set_settings(Settings {
+                database: before.database.clone(),
+                name: before.name.clone(),
+                policy,
+                etag,
+                ts,
+                generation: before.generation + 1,
+            });
+            if reindex {
+                container.rebuild_index();
+            }
+            container
+        })
+    }
+
+    /// Deletes a container and its items.
+    pub fn delete_container(
+        &self,
+        database: &str,
+        container: &str,
+        if_match: Option<&str>,
+    ) -> Result<()> {
+        let container = self.container(database, container).map_err(|_| Error::not_found())?;
+        check_etag(container.settings().etag, if_match)?;
+        self.change(|change| {
+            let database = container.settings().database.clone();
+            let database = change.database(&database)?;
+            change.drop_container(&container);
+            let mut database = crate::catalog::Database::clone(&database);
+            database.containers.remove(&container.settings().name);
+            change.set_database(database);
+            Ok(())
+        })?;
+        container.mark_dropped();
+        Ok(())
+    }
+}
+
+impl Change<'_> {
+    /// Removes a container's entries and leaves a note for the janitor to remove its data.
+    pub(super) fn drop_container(&mut self, container: &Container) {
+        self.delete(Meta::Container, &[container.database, container.number]);
+        let scripts = container.scripts.load();
+        for kind in [&scripts.procedures, &scripts.triggers, &scripts.functions] {
+            for script in kind.values() {
+                self.delete(Meta::Script, &[container.number, script.number]);
+            }
+        }
+        self.drop_offer(&container.self_link);
+        self.put(Meta::Garbage, &[container.number], Vec::new());
+    }
+}
+
+/// What a body leaves out of the parts that cannot change means "unchanged".
+fn with_fixed_parts(definition: &Value, before: &ContainerPolicy) -> Value {
+    let mut object = definition.as_object().cloned().unwrap_or_default();
+    for name in ["partitionKey", "uniqueKeyPolicy", "conflictResolutionPolicy"] {
+        let given = object.get(name).is_some_and(|value| !matches!(value, Value::Null));
+        if let (false, Some(value)) = (given, before.definition.get(name)) {
+            object.insert(name, value.clone());
+        }
+    }
+    Value::object(object)
+}
+
+fn changes_index(before: &ContainerPolicy, after: &ContainerPolicy) -> bool {
+    let member = |policy: &ContainerPolicy, name: &str| policy.definition.get(name).cloned();
+    ["indexingPolicy", "computedProperties"]
+        .iter()
+        .any(|name| member(before, name) != member(after, name))
+}
+
+fn name_of(definition: &Value) -> Result<&str> {
+    let name = match definition.get("id") {
+        Some(Value::String(name)) => name,
+        _ => {
+            return Err(Error::bad_request(
+                "The input content is invalid because the required property 'id' is missing.",
+            ));
+        }
+    };
+    check_name(name)?;
+    Ok(name)
+}
+
+/// Hash keys nobody can guess: the standard library seeds its hasher from the system.
+fn fresh_secret() -> (u64, u64) {
+    let random = || RandomState::new().hash_one(0);
+    (random(), random())
+}

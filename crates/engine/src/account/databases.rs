@@ -1,0 +1,67 @@
+//! Databases: create and delete.
+
+use super::{Account, Change};
+use crate::catalog::stored::StoredDatabase;
+use crate::catalog::{Database, check_name};
+use crate::keys::Meta;
+use crate::offers::Throughput;
+use armilla_model::error::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+impl Account {
+    /// Creates a database, with shared throughput if any is given.
+    pub fn create_database(
+        &self,
+        name: &str,
+        throughput: Option<Throughput>,
+    ) -> Result<Arc<Database>> {
+        check_name(name)?;
+        self.change(|change| {
+            if change.catalog.databases.contains_key(name) {
+                return Err(Error::conflict());
+            }
+            let (number, (etag, ts)) = (change.number(), change.stamp());
+            let database = Arc::new(Database {
+                number,
+                name: name.into(),
+                etag,
+                ts,
+                containers: HashMap::new(),
+                users: BTreeMap::new(),
+            });
+            change.put(Meta::Database, &[number], StoredDatabase::write(name, etag, ts));
+            if let Some(throughput) = throughput {
+                change.create_offer(&database.self_link(), &database.rid_text(), throughput);
+            }
+            change.catalog.databases.insert(database.name.clone(), database.clone());
+            Ok(database)
+        })
+    }
+
+    /// Deletes a database and everything in it.
+    pub fn delete_database(&self, segment: &str, if_match: Option<&str>) -> Result<()> {
+        let containers = self.change(|change| {
+            let database = change.database(segment)?;
+            super::check_etag(database.etag, if_match)?;
+            for container in database.containers.values() {
+                change.drop_container(container);
+            }
+            change.drop_users(&database);
+            change.drop_offer(&database.self_link());
+            change.delete(Meta::Database, &[database.number]);
+            change.catalog.databases.remove(&database.name);
+            Ok(database.containers.values().cloned().collect::<Vec<_>>())
+        })?;
+        containers.iter().for_each(|container| container.mark_dropped());
+        Ok(())
+    }
+}
+
+impl Change<'_> {
+    fn drop_users(&mut self, database: &Database) {
+        for user in database.users.values() {
+            self.drop_user(database.number, user);
+        }
+    }
+}

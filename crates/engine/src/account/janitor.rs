@@ -1,0 +1,163 @@
+//! Background work: expired items are removed, and what dropped containers left behind.
+//!
+//! Readers never wait for this: an expired item is hidden the moment it expires, and a dropped
+//! container cannot be addressed. The janitor only gives the space back.
+
+use super::Account;
+use crate::container::Container;
+use crate::keys::{self, Meta};
+use crate::txn::Txn;
+use armilla_storage::{Batch, Direction, KeyRange, Keyspace, StoreError};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// How often the janitor comes.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Most keys removed in one batch.
+const BATCH_KEYS: usize = 1000;
+/// Most items one visit expires, so that a mass expiry does not crowd out clients.
+const VISIT_ITEMS: usize = 2000;
+
+/// Starts the janitor's thread; it ends with the account.
+pub(super) fn start(account: &Arc<Account>) {
+    let account = Arc::downgrade(account);
+    let spawned = thread::Builder::new().name("janitor".to_owned()).spawn(move || visit(&account));
+    if let Err(error) = spawned {
+        tracing::error!(%error, "the janitor could not be started; expired items will keep their space");
+    }
+}
+
+fn visit(account: &Weak<Account>) {
+    loop {
+        thread::sleep(INTERVAL);
+        let Some(account) = account.upgrade() else { return };
+        if let Err(error) = account.clean_up() {
+            tracing::error!(%error, "background cleaning failed; it will be tried again");
+        }
+    }
+}
+
+impl Account {
+    /// One round of cleaning. Public so that tests need not wait.
+    pub fn clean_up(&self) -> Result<(), StoreError> {
+        self.remove_garbage()?;
+        let catalog = self.catalog();
+        for database in catalog.databases.values() {
+            for container in database.containers.values() {
+                if container.settings().policy.default_ttl.is_some() {
+                    self.expire_items(container)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the data of dropped containers.
+    fn remove_garbage(&self) -> Result<(), StoreError> {
+        let snapshot = self.core.snapshot();
+        let prefix = KeyRange::prefix(&keys::meta(Meta::Garbage, &[]));
+        for (key, _) in snapshot.page(Keyspace::Meta, &prefix, Direction::Forward, 100)? {
+            let Some(number) = key.get(1..5).and_then(|bytes| bytes.try_into().ok()) else {
+                continue;
+            };
+            let number = u32::from_be_bytes(number);
+            for keyspace in [
+                Keyspace::Items,
+                Keyspace::Feed,
+                Keyspace::Gone,
+                Keyspace::Unique,
+                Keyspace::Versions,
+            ] {
+                self.remove_range(keyspace, &keys::items_of(number))?;
+            }
+            for kind in [Meta::DocumentNumber, Meta::Head, Meta::IndexPath] {
+                self.remove_range(Keyspace::Meta, &KeyRange::prefix(&keys::meta(kind, &[number])))?;
+            }
+            let mut batch = Batch::new();
+            batch.delete(Keyspace::Meta, key);
+            self.core.commit_and_wait(batch);
+        }
+        Ok(())
+    }
+
+    fn remove_range(&self, keyspace: Keyspace, range: &KeyRange) -> Result<(), StoreError> {
+        loop {
+            let page =
+                self.core.snapshot().page(keyspace, range, Direction::Forward, BATCH_KEYS)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let mut batch = Batch::with_capacity(page.len());
+            page.into_iter().for_each(|(key, _)| batch.delete(keyspace, key));
+            self.core.commit_and_wait(batch);
+        }
+    }
+
+    /// Removes items of a container whose time has passed.
+    fn expire_items(&self, container: &Arc<Container>) -> Result<(), StoreError> {
+        let (now, settings) = (self.core.clock.now_seconds(), container.settings());
+        let default_ttl = settings.policy.default_ttl;
+        let mut expired = Vec::new();
+        for partition in container.partitions().iter() {
+            let view = partition.view();
+            for part in view.view.parts() {
+                for local in 0..part.len() {
+                    let (ts, ttl) = part.ts_and_ttl(local);
+                    let passed = crate::record::expires_at(ts, ttl, default_ttl)
+                        .is_some_and(|end| end <= now);
+                    if passed && !part.is_dead(local) && expired.len() < VISIT_ITEMS {
+                        let document = part.document(local);
+                        expired.push((document.epk.to_vec(), document.hash, document.docno));
+                    }
+                }
+            }
+        }
+        for (epk, hash, docno) in expired {
+            let epk = armilla_model::partition_key::Epk::from_bytes(&epk);
+            if let Err(error) = self.expire_one(container, &epk, hash, docno) {
+                tracing::warn!(%error, "an expired item could not be removed yet");
+            }
+        }
+        Ok(())
+    }
+
+    fn expire_one(
+        &self,
+        container: &Arc<Container>,
+        epk: &armilla_model::partition_key::Epk,
+        hash: u64,
+        docno: u64,
+    ) -> armilla_model::Result<()> {
+        let lock = container.lock_and_wait(epk);
+        let snapshot = self.core.snapshot();
+        let Some(record) = container.find_by_docno(&*snapshot, epk, hash, docno)? else {
+            return Ok(());
+        };
+        let now = self.core.clock.now_seconds();
+        let default_ttl = container.settings().policy.default_ttl;
+        if record.expires_at(default_ttl).is_none_or(|end| end > now) {
+            return Ok(());
+        }
+        let value = crate::txn::parse_stored(&record.text())?;
+        let key = armilla_model::partition_key::PartitionKey::of_item(
+            &value,
+            &container.settings().policy.partition_key,
+        );
+        let Some(id) = value.get("id").and_then(armilla_model::Value::as_str) else {
+            return Ok(());
+        };
+        let mut txn = Txn::begin(container.clone(), key, lock)?;
+        txn.set_expiring();
+        txn.stage_removal(id)?;
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        txn.commit(move |outcome| {
+            let _ = sender.send(outcome);
+        });
+        receiver.recv().unwrap_or(Ok(crate::txn::Committed {
+            lsn: armilla_model::lsn::Lsn(0),
+            partition: 0,
+        }))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! Opening an account: the catalog from `meta`, log heads from the logs, the index from the items.
+//!
+//! The index is derived, so it is built anew here; nothing durable depends on it.
+
+use crate::catalog::stored::{self, Entry, StoredContainer, StoredDatabase};
+use crate::catalog::{Catalog, Database};
+use crate::container::{Container, Settings};
+use crate::core::Core;
+use crate::keys::{self, Meta};
+use crate::partition::Partition;
+use crate::ranges::Range;
+use armilla_model::lsn::Lsn;
+use armilla_model::policy::ContainerPolicy;
+use armilla_storage::keycode::KeyReader;
+use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Reads the catalog. Also returns the highest number that was given out.
+pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
+    let snapshot = core.snapshot();
+    let counter = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Account, &[]))?;
+    let next_number = counter.as_deref().and_then(read_u32).unwrap_or(0);
+    let mut databases = HashMap::new();
+    for (numbers, value) in entries(&*snapshot, Meta::Database, &[])? {
+        let [number] = numbers[..] else { return Err(malformed()) };
+        let stored = StoredDatabase::read(&Entry::read(&value)?)?;
+        let database = Database {
+            number,
+            name: stored.name.clone(),
+            etag: stored.etag,
+            ts: stored.ts,
+            containers: containers(core, &*snapshot, number, &stored.name)?,
+            users: users(&*snapshot, number)?,
+        };
+        databases.insert(stored.name, Arc::new(database));
+    }
+    let mut offers = BTreeMap::new();
+    for (numbers, value) in entries(&*snapshot, Meta::Offer, &[])? {
+        let [number] = numbers[..] else { return Err(malformed()) };
+        offers.insert(number, Arc::new(stored::read_offer(number, &Entry::read(&value)?)?));
+    }
+    Ok((Catalog { databases, offers }, next_number))
+}
+
+fn malformed() -> StoreError {
+    StoreError::corruption("meta", "a key of the catalog is malformed")
+}
+
+fn read_u32(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+fn read_u64(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// Entries of one kind below some numbers: their remaining numbers, and their values.
+fn entries(
+    snapshot: &dyn Snapshot,
+    kind: Meta,
+    below: &[u32],
+) -> Result<Vec<(Vec<u32>, Bytes)>, StoreError> {
+    let prefix = keys::meta(kind, below);
+    let mut found = Vec::new();
+    snapshot.scan(
+        Keyspace::Meta,
+        &KeyRange::prefix(&prefix),
+        Direction::Forward,
+        &mut |key, value| {
+            let numbers = key[prefix.len()..].chunks_exact(4).filter_map(read_u32).collect();
+            found.push((numbers, value));
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(found)
+}
+
+fn users(
+    snapshot: &dyn Snapshot,
+    database: u32,
+) -> Result<BTreeMap<Arc<str>, Arc<crate::users::User>>, StoreError> {
+    let mut users = BTreeMap::new();
+    for (numbers, value) in entries(snapshot, Meta::User, &[database])? {
+        let [number] = numbers[..] else { return Err(malformed()) };
+        let mut user = stored::read_user(number, &Entry::read(&value)?)?;
+        for (numbers, value) in entries(snapshot, Meta::Permission, &[database, number])? {
+            let [number] = numbers[..] else { return Err(malformed()) };
+            let permission = stored::read_permission(number, &Entry::read(&value)?)?;
+            user.permissions.insert(permission.name.clone(), Arc::new(permission));
+        }
+        users.insert(user.name.clone(), Arc::new(user));
+    }
+    Ok(users)
+}
+
+fn containers(
+    core: &Arc<Core>,
+    snapshot: &dyn Snapshot,
+    database: u32,
+    database_name: &Arc<str>,
+) -> Result<HashMap<Arc<str>, Arc<Container>>, StoreError> {
+    let mut containers = HashMap::new();
+    for (numbers, value) in entries(snapshot, Meta::Container, &[database])? {
+        let [number] = numbers[..] else { return Err(malformed()) };
+        let stored = StoredContainer::read(&Entry::read(&value)?)?;
+        let name = stored.name.clone();
+        let container = container(core, snapshot, (database, database_name), number, stored)?;
+        containers.insert(name, Arc::new(container));
+    }
+    Ok(containers)
+}
+
+fn container(
+    core: &Arc<Core>,
+    snapshot: &dyn Snapshot,
+    (database, database_name): (u32, &Arc<str>),
+    number: u32,
+    stored: StoredContainer,
+) -> Result<Container, StoreError> {
+    let policy = ContainerPolicy::parse(&stored.definition).map_err(|error| {
+        StoreError::corruption("meta", format!("a container's definition is malformed: {error}"))
+    })?;
+    let mut docno = 1;
+    let mut partitions = Vec::with_capacity(stored.ranges.len());
+    for range in stored.ranges {
+        let (partition, reserved) = partition(snapshot, number, range)?;
+        docno = docno.max(reserved);
+        partitions.push(Arc::new(partition));
+    }
+    let settings = Settings {
+        database: database_name.clone(),
+        name: stored.name,
+        policy,
+        etag: stored.etag,
+        ts: stored.ts,
+        generation: stored.generation,
+    };
+    let container = Container::new(
+        core.clone(),
+        (database, number),
+        stored.secret,
+        settings,
+        partitions,
+        docno,
+    );
+    restore_paths(snapshot, &container)?;
+    restore_scripts(snapshot, &container)?;
+    container.fill_index(snapshot)?;
+    Ok(container)
+}
+
+/// A partition whose log goes on where it ended: the highest of the last entries in `feed` and
+/// `gone` and the noted head.
+fn partition(
+    snapshot: &dyn Snapshot,
+    container: u32,
+    range: Range,
+) -> Result<(Partition, u64), StoreError> {
+    let numbers = [container, range.id];
+    let noted = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Head, &numbers))?;
+    let mut head = Lsn(noted.as_deref().and_then(read_u64).unwrap_or(0));
+    let mut second = 0;
+    for log in [Keyspace::Feed, Keyspace::Gone] {
+        let last = snapshot.first(log, &keys::log_of(container, range.id), Direction::Backward)?;
+        if let Some((key, value)) = last {
+            let position = keys::read_log(&key).map_err(|_| malformed())?;
+            head = head.max(position.lsn);
+            second = second.max(crate::feed_entry::FeedEntry::decode(&value)?.second);
+        }
+    }
+    let reserved = snapshot.get(Keyspace::Meta, &keys::meta(Meta::DocumentNumber, &numbers))?;
+    let reserved = reserved.as_deref().and_then(read_u64).unwrap_or(0);
+    Ok((Partition::new(range, head, second, reserved), reserved))
+}
+
+fn restore_paths(snapshot: &dyn Snapshot, container: &Container) -> Result<(), StoreError> {
+    let prefix = keys::index_path(container.number, &[]);
+    let mut corrupt = false;
+    snapshot.scan(
+        Keyspace::Meta,
+        &KeyRange::prefix(&prefix),
+        Direction::Forward,
+        &mut |key, value| {
+            let mut fields = KeyReader::new(&key[prefix.len()..]);
+            let step = std::str::from_utf8(key.get(prefix.len() + 4..).unwrap_or_default());
+            match (fields.u32(), step, read_u32(&value)) {
+                (Ok(parent), Ok(step), Some(number)) => {
+                    container.paths.restore(parent, step, number);
+                }
+                _ => corrupt = true,
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    if corrupt { Err(malformed()) } else { Ok(()) }
+}
+
+fn restore_scripts(snapshot: &dyn Snapshot, container: &Container) -> Result<(), StoreError> {
+    let mut scripts = crate::scripts::Scripts::default();
+    for (numbers, value) in entries(snapshot, Meta::Script, &[container.number])? {
+        let [number] = numbers[..] else { return Err(malformed()) };
+        let script = stored::read_script(number, &Entry::read(&value)?)?;
+        scripts.of_mut(script.kind).insert(script.name.clone(), Arc::new(script));
+    }
+    container.scripts.store(Arc::new(scripts));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Scripts as resources: create, replace, delete.
+
+use super::{Account, check_etag};
+use crate::catalog::check_name;
+use crate::catalog::stored::write_script;
+use crate::container::Container;
+use crate::keys::Meta;
+use crate::scripts::{Kind, Script, Scripts, Trigger};
+use armilla_model::error::{Error, Result};
+use armilla_model::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TRIGGERS_MAX};
+use std::sync::Arc;
+
+/// What a client asks for.
+pub struct NewScript<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: &'a str,
+    /// JavaScript.
+    pub body: &'a str,
+    /// When it runs, for triggers.
+    pub trigger: Option<Trigger>,
+}
+
+impl Account {
+    /// Creates a script; with `upsert` one of that name is replaced.
+    pub fn create_script(
+        &self,
+        container: &Container,
+        new: &NewScript<'_>,
+        upsert: bool,
+    ) -> Result<(Arc<Script>, bool)> {
+        check_name(new.name)?;
+        crate::scripts::check(new)?;
+        self.change(|change| {
+            container.check_alive()?;
+            let mut scripts = Scripts::clone(&container.scripts.load());
+            let of_kind = scripts.of_mut(new.kind);
+            let existing = of_kind.get(new.name).map(|script| script.number);
+            if existing.is_some() && !upsert {
+                return Err(Error::conflict());
+            }
+            let limit = match new.kind {
+                Kind::Procedure => PROCEDURES_MAX,
+                Kind::Trigger => TRIGGERS_MAX,
+                Kind::Function => FUNCTIONS_MAX,
+            };
+            if existing.is_none() && of_kind.len() >= limit {
+                return Err(Error::Forbidden(format!(
+                    "A container may have at most {limit} of these scripts."
+                )));
+            }
+            let number = existing.unwrap_or_else(|| change.number());
+            let (etag, ts) = change.stamp();
+            let script = Arc::new(Script {
+                number,
+                kind: new.kind,
+                name: new.name.into(),
+                body: new.body.into(),
+                trigger: new.trigger,
+                etag,
+                ts,
+            });
+            change.put(Meta::Script, &[container.number, number], write_script(&script));
+            of_kind.insert(script.name.clone(), script.clone());
+            container.scripts.store(Arc::new(scripts));
+            Ok((script, existing.is_none()))
+        })
+    }
+
+    /// Replaces a script; its name may change.
+    pub fn replace_script(
+        &self,
+        container: &Container,
+        segment: &str,
+        new: &NewScript<'_>,
+        if_match: Option<&str>,
+    ) -> Result<Arc<Script>> {
+        check_name(new.name)?;
+        crate::scripts::check(new)?;
+        self.change(|change| {
+            let before = container.script(new.kind, segment)?;
+            check_etag(before.etag, if_match)?;
+            let mut scripts = Scripts::clone(&container.scripts.load());
+            let of_kind = scripts.of_mut(new.kind);
+            if *before.name != *new.name && of_kind.contains_key(new.name) {
+                return Err(Error::conflict());
+            }
+            let (etag, ts) = change.stamp();
+            let script = Arc::new(Script {
+                name: new.name.into(),
+                body: new.body.into(),
+                trigger: new.trigger,
+                etag,
+                ts,
+                ..Script::clone(&before)
+            });
+            change.put(Meta::Script, &[container.number, script.number], write_script(&script));
+            of_kind.remove(&before.name);
+            of_kind.insert(script.name.clone(), script.clone());
+            container.scripts.store(Arc::new(scripts));
+            Ok(script)
+        })
+    }
+
+    /// Deletes a script.
+    pub fn delete_script(
+        &self,
+        container: &Container,
+        kind: Kind,
+        segment: &str,
+        if_match: Option<&str>,
+    ) -> Result<()> {
+        self.change(|change| {
+            let script = container.script(kind, segment)?;
+            check_etag(script.etag, if_match)?;
+            let mut scripts = Scripts::clone(&container.scripts.load());
+            scripts.of_mut(kind).remove(&script.name);
+            change.delete(Meta::Script, &[container.number, script.number]);
+            container.scripts.store(Arc::new(scripts));
+            Ok(())
+        })
+    }
+}

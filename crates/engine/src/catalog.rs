@@ -1,0 +1,122 @@
+//! The catalog: databases, containers, users and offers, all in memory, durable in `meta`.
+//!
+//! Readers take the whole catalog as one immutable value; a change makes a new one. Changes are
+//! rare, small, and one at a time.
+
+pub(crate) mod stored;
+
+use crate::container::Container;
+use crate::offers::Offer;
+use crate::users::User;
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::limits::NAME_LENGTH_MAX;
+use armilla_model::rid;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Everything there is.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    /// Databases by name.
+    pub databases: HashMap<Arc<str>, Arc<Database>>,
+    /// Offers by number.
+    pub offers: BTreeMap<u32, Arc<Offer>>,
+}
+
+/// A database.
+#[derive(Clone)]
+pub struct Database {
+    /// Number in keys and rids.
+    pub number: u32,
+    /// Name.
+    pub name: Arc<str>,
+    /// Version.
+    pub etag: ETag,
+    /// Second of the last change.
+    pub ts: u64,
+    /// Containers by name.
+    pub containers: HashMap<Arc<str>, Arc<Container>>,
+    /// Users by name.
+    pub users: BTreeMap<Arc<str>, Arc<User>>,
+}
+
+impl Catalog {
+    /// A database by name, or else by rid.
+    pub fn database(&self, segment: &str) -> Option<&Arc<Database>> {
+        self.databases.get(segment).or_else(|| {
+            let bytes: [u8; 4] = rid::decode(segment)?.try_into().ok()?;
+            let number = u32::from_be_bytes(bytes);
+            self.databases.values().find(|database| database.number == number)
+        })
+    }
+
+    /// Databases in the order they were created.
+    pub fn databases_in_order(&self) -> Vec<&Arc<Database>> {
+        let mut databases: Vec<_> = self.databases.values().collect();
+        databases.sort_by_key(|database| database.number);
+        databases
+    }
+
+    /// The offer of a database or container, by its `_self`.
+    pub fn offer_of(&self, self_link: &str) -> Option<&Arc<Offer>> {
+        self.offers.values().find(|offer| &*offer.resource == self_link)
+    }
+}
+
+impl Database {
+    /// The rid as text.
+    pub fn rid_text(&self) -> String {
+        rid::encode(&rid::database(self.number))
+    }
+
+    /// `dbs/…/`.
+    pub fn self_link(&self) -> String {
+        format!("dbs/{}/", self.rid_text())
+    }
+
+    /// A container by name, or else by rid.
+    pub fn container(&self, segment: &str) -> Option<&Arc<Container>> {
+        self.containers.get(segment).or_else(|| {
+            let bytes: [u8; 8] = rid::decode(segment)?.try_into().ok()?;
+            self.containers.values().find(|container| container.rid == bytes)
+        })
+    }
+
+    /// Containers in the order they were created.
+    pub fn containers_in_order(&self) -> Vec<&Arc<Container>> {
+        let mut containers: Vec<_> = self.containers.values().collect();
+        containers.sort_by_key(|container| container.number);
+        containers
+    }
+
+    /// A user by name, or else by rid.
+    pub fn user(&self, segment: &str) -> Option<&Arc<User>> {
+        self.users.get(segment).or_else(|| {
+            let bytes: [u8; 8] = rid::decode(segment)?.try_into().ok()?;
+            self.users.values().find(|user| rid::user(self.number, user.number) == bytes)
+        })
+    }
+}
+
+/// Checks the name of a database, container, script, user or permission.
+pub fn check_name(name: &str) -> Result<()> {
+    let refuse =
+        |why: &str| Err(Error::bad_request(format!("The name '{name}' is invalid: it {why}.")));
+    if name.is_empty() {
+        return refuse("is empty");
+    }
+    if name.chars().count() > NAME_LENGTH_MAX {
+        return refuse(&format!("is longer than {NAME_LENGTH_MAX} characters"));
+    }
+    if name.contains(['/', '\\', '?', '#']) {
+        return refuse("contains one of the characters / \\ ? #");
+    }
+    if name.ends_with([' ', '\n', '\r', '\t']) {
+        return refuse("ends with white space");
+    }
+    if name.chars().any(char::is_control) {
+        return refuse("contains control characters");
+    }
+    Ok(())
+}

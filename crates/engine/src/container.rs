@@ -1,0 +1,369 @@
+//! A container: its settings, its physical partitions, its scripts, and the way from a key to an
+//! item.
+
+use crate::core::Core;
+use crate::indexing::{self, PathDictionary};
+use crate::keys::{self, ItemKey};
+use crate::locks::PartitionLock;
+use crate::partition::Partition;
+use crate::ranges::{EpkSpan, Range};
+use crate::record::Record;
+use crate::scripts::{Kind, Script, Scripts};
+use crate::store_failure;
+use arc_swap::ArcSwap;
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::partition_key::Epk;
+use armilla_model::policy::ContainerPolicy;
+use armilla_model::rid;
+use armilla_model::session_token::SessionToken;
+use armilla_storage::{Direction, Keyspace, Snapshot, StoreError};
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Most items with the same hash of their id.
+const PROBES_MAX: u8 = u8::MAX;
+
+/// A container.
+pub struct Container {
+    pub(crate) core: Arc<Core>,
+    /// Number in keys, never used again.
+    pub number: u32,
+    /// Its database's number.
+    pub database: u32,
+    /// Binary resource id.
+    pub rid: [u8; 8],
+    /// The resource id as text.
+    pub rid_text: Arc<str>,
+    /// `dbs/…/colls/…/`.
+    pub self_link: Arc<str>,
+    /// `dbs/…/colls/…/docs/`, the beginning of every item's `_self`.
+    pub(crate) docs_link: Arc<str>,
+    /// Indexed paths and their numbers.
+    pub paths: PathDictionary,
+    pub(crate) scripts: ArcSwap<Scripts>,
+    settings: ArcSwap<Settings>,
+    partitions: ArcSwap<Vec<Arc<Partition>>>,
+    secret: (u64, u64),
+    docno: AtomicU64,
+    dropped: AtomicBool,
+}
+
+/// What replacing a container changes.
+#[derive(Debug)]
+pub struct Settings {
+    /// Name of the database.
+    pub database: Arc<str>,
+    /// Name of the container.
+    pub name: Arc<str>,
+    /// Its policies.
+    pub policy: ContainerPolicy,
+    /// Version of the definition.
+    pub etag: ETag,
+    /// Second of the last change.
+    pub ts: u64,
+    /// Counts changes; part of the key of cached plans.
+    pub generation: u64,
+}
+
+/// The place of an id: the record if it is there, and the key where it is or would be.
+pub struct Slot {
+    /// Where.
+    pub key: ItemKey,
+    /// What.
+    pub record: Option<Record>,
+}
+
+impl Container {
+    /// Puts a container together from what the catalog knows of it.
+    pub(crate) fn new(
+        core: Arc<Core>,
+        (database, number): (u32, u32),
+        secret: (u64, u64),
+        settings: Settings,
+        partitions: Vec<Arc<Partition>>,
+        docno: u64,
+    ) -> Self {
+        let rid = rid::container(database, number);
+        let rid_text: Arc<str> = rid::encode(&rid).into();
+        let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
+        Self {
+            core,
+            number,
+            database,
+            rid,
+            rid_text,
+            docs_link: format!("{self_link}docs/").into(),
+            self_link: self_link.into(),
+            paths: PathDictionary::default(),
+            scripts: ArcSwap::default(),
+            settings: ArcSwap::from_pointee(settings),
+            partitions: ArcSwap::from_pointee(partitions),
+            secret,
+            docno: AtomicU64::new(docno),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// The settings of now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
+    }
+
+    /// The physical partitions of now, in the order of their keys.
+    pub fn partitions(&self) -> Arc<Vec<Arc<Partition>>> {
+        self.partitions.load_full()
+    }
+
+    /// The partition that holds an effective key.
+    pub fn partition_of(&self, epk: &Epk) -> Arc<Partition> {
+        let partitions = self.partitions.load();
+        let behind = partitions.partition_point(|partition| partition.range.min <= *epk);
+        partitions[behind.saturating_sub(1)].clone()
+    }
+
+    /// The partition with this range id; 410 when there is none (any more).
+    pub fn partition(&self, range: u32) -> Result<Arc<Partition>> {
+        let partitions = self.partitions.load();
+        let found = partitions.iter().find(|partition| partition.range.id == range);
+        found.cloned().ok_or(Error::PartitionGone)
+    }
+
+    /// The partitions that a span touches, each with its part of the span.
+    pub fn partitions_in(&self, span: &EpkSpan) -> Vec<(Arc<Partition>, EpkSpan)> {
+        let part = |partition: &Arc<Partition>| {
+            partition.range.overlap(span).map(|part| (partition.clone(), part))
+        };
+        self.partitions.load().iter().filter_map(part).collect()
+    }
+
+    /// Ranges for clients.
+    pub fn ranges(&self) -> Vec<Range> {
+        self.partitions.load().iter().map(|partition| partition.range.clone()).collect()
+    }
+
+    /// The session tokens of all ranges, joined.
+    pub fn session_tokens(&self) -> String {
+        let token = |partition: &Arc<Partition>| {
+            SessionToken { range: partition.range.id, lsn: partition.lsn() }.to_string()
+        };
+        self.partitions.load().iter().map(token).collect::<Vec<_>>().join(",")
+    }
+
+    /// Refuses a client that has seen a later state of the partition than this server has.
+    pub fn check_session(&self, tokens: &[SessionToken], partition: &Partition) -> Result<()> {
+        let range = &partition.range;
+        let concerns =
+            |token: &&SessionToken| token.range == range.id || range.parents.contains(&token.range);
+        let ahead = |token: &SessionToken| token.range == range.id && token.lsn > partition.lsn();
+        if tokens.iter().filter(concerns).any(ahead) {
+            Err(Error::SessionNotAvailable)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes the lock of a logical partition, if nobody has it.
+    pub fn try_lock(&self, epk: &Epk) -> Option<PartitionLock> {
+        self.core.locks.try_lock(self.number, epk)
+    }
+
+    /// Hands the lock of a logical partition to the callback when it is this caller's turn.
+    pub fn lock(&self, epk: &Epk, granted: impl FnOnce(PartitionLock) + Send + 'static) {
+        self.core.locks.lock(self.number, epk, granted);
+    }
+
+    /// Takes the lock, waiting on this thread. For background work and tests.
+    pub fn lock_and_wait(&self, epk: &Epk) -> PartitionLock {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.lock(epk, move |lock| {
+            let _ = sender.send(lock);
+        });
+        receiver.recv().expect("the table hands every waiter its lock")
+    }
+
+    /// A new ordinal.
+    pub(crate) fn next_docno(&self) -> u64 {
+        self.docno.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keys of the hashes of this container.
+    pub(crate) fn secret(&self) -> (u64, u64) {
+        self.secret
+    }
+
+    /// The hash of an id.
+    pub(crate) fn hash_of(&self, id: &str) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
+        hasher.write(id.as_bytes());
+        hasher.finish()
+    }
+
+    /// Finds an id in a logical partition: nearly always one get.
+    pub(crate) fn locate(&self, snapshot: &dyn Snapshot, epk: &Epk, id: &str) -> Result<Slot> {
+        let mut quoted = Vec::with_capacity(id.len() + 2);
+        armilla_model::json::write_string(id, &mut quoted);
+        let mut key = ItemKey { epk: epk.clone(), hash: self.hash_of(id), probe: 0 };
+        let mut free = None;
+        for probe in 0..PROBES_MAX {
+            key.probe = probe;
+            match self.get_any(snapshot, &key)? {
+                None => return Ok(Slot { key: free.unwrap_or(key), record: None }),
+                Some(record) if record.has_id(&quoted) => {
+                    return Ok(Slot { key, record: Some(record) });
+                }
+                Some(record) if record.is_tombstone() => {
+                    free.get_or_insert_with(|| key.clone());
+                }
+                Some(_) => {}
+            }
+        }
+        Err(Error::Internal("too many items with the same hash of their id".to_owned()))
+    }
+
+    /// The item at a key, tombstones included.
+    pub(crate) fn get_any(&self, snapshot: &dyn Snapshot, key: &ItemKey) -> Result<Option<Record>> {
+        let definition = &self.settings.load().policy.partition_key;
+        let place = keys::item(self.number, definition, key);
+        let bytes = snapshot.get(Keyspace::Items, &place).map_err(store_failure)?;
+        bytes.map(Record::new).transpose().map_err(store_failure)
+    }
+
+    /// The item at a key.
+    pub(crate) fn get(&self, snapshot: &dyn Snapshot, key: &ItemKey) -> Result<Option<Record>> {
+        Ok(self.get_any(snapshot, key)?.filter(|record| !record.is_tombstone()))
+    }
+
+    /// The item with this ordinal, found by its hash as the index knows it.
+    pub(crate) fn find_by_docno(
+        &self,
+        snapshot: &dyn Snapshot,
+        epk: &Epk,
+        hash: u64,
+        docno: u64,
+    ) -> Result<Option<Record>> {
+        let mut key = ItemKey { epk: epk.clone(), hash, probe: 0 };
+        for probe in 0..PROBES_MAX {
+            key.probe = probe;
+            match self.get_any(snapshot, &key)? {
+                None => return Ok(None),
+                Some(record) if !record.is_tombstone() && record.docno() == docno => {
+                    return Ok(Some(record));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// A script by name, or else by rid.
+    pub fn script(&self, kind: Kind, segment: &str) -> Result<Arc<Script>> {
+        let scripts = self.scripts.load();
+        let of_kind = scripts.of(kind);
+        let by_rid = || {
+            let bytes = rid::decode(segment)?;
+            let (container, number) = rid::split_child(&bytes, kind.child())?;
+            let found = of_kind.values().find(|script| u64::from(script.number) == number);
+            found.filter(|_| container == self.rid)
+        };
+        of_kind.get(segment).or_else(by_rid).cloned().ok_or_else(Error::not_found)
+    }
+
+    /// The scripts of now.
+    pub fn scripts(&self) -> Arc<Scripts> {
+        self.scripts.load_full()
+    }
+
+    /// Builds the index of every partition from the stored items. Used while the account opens,
+    /// when nobody reads or writes yet.
+    pub(crate) fn fill_index(&self, snapshot: &dyn Snapshot) -> Result<(), StoreError> {
+        let settings = self.settings();
+        let policy = &settings.policy;
+        for partition in self.partitions.load().iter() {
+            let range = keys::items_between(
+                self.number,
+                &policy.partition_key,
+                Bound::Included(&partition.range.min),
+                partition.range.max.as_ref(),
+            );
+            let mut failure = None;
+            snapshot.scan(
+                Keyspace::Items,
+                &range,
+                Direction::Forward,
+                &mut |key, value| match self.index_stored(key, value, policy, partition) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failure = Some(error);
+                        ControlFlow::Break(())
+                    }
+                },
+            )?;
+            failure.map_or(Ok(()), Err)?;
+            partition.settle();
+        }
+        Ok(())
+    }
+
+    fn index_stored(
+        &self,
+        key: &[u8],
+        value: bytes::Bytes,
+        policy: &ContainerPolicy,
+        partition: &Partition,
+    ) -> Result<(), StoreError> {
+        let corrupt = |what: String| StoreError::corruption("items", what);
+        let key = keys::read_item(key, &policy.partition_key)
+            .map_err(|_| corrupt("a key is malformed".to_owned()))?;
+        let record = Record::new(value)?;
+        if record.is_tombstone() {
+            return Ok(());
+        }
+        let item = armilla_model::json::parse(&record.text())
+            .map_err(|error| corrupt(format!("an item is not JSON: {error}")))?;
+        let terms =
+            indexing::terms_of(&item, record.ts(), record.is_indexed(), policy, &self.paths).terms;
+        let document = armilla_index::Document {
+            epk: key.epk.as_bytes().to_vec(),
+            docno: record.docno(),
+            lsn: record.lsn().0,
+            hash: key.hash,
+            ts: record.ts(),
+            ttl: record.ttl(),
+        };
+        partition.count(1, record.size() as i64);
+        partition.load(document, terms);
+        Ok(())
+    }
+
+    /// Builds the index anew under a changed policy.
+    pub(crate) fn rebuild_index(&self) {
+        crate::reindex::run(self);
+    }
+
+    /// Refuses work on a container that was deleted meanwhile.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Acquire) { Err(Error::parent_not_found()) } else { Ok(()) }
+    }
+
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// Items in all partitions.
+    pub fn document_count(&self) -> u64 {
+        self.partitions.load().iter().map(|partition| partition.document_count()).sum()
+    }
+
+    /// Bytes of item texts in all partitions.
+    pub fn size(&self) -> u64 {
+        self.partitions.load().iter().map(|partition| partition.size()).sum()
+    }
+}

@@ -1,0 +1,94 @@
+//! The value of a change-feed entry: which item changed, and how.
+
+use crate::keys::ItemKey;
+use armilla_model::partition_key::Epk;
+use armilla_storage::StoreError;
+
+/// What happened to an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// It was made.
+    Create,
+    /// It was changed.
+    Replace,
+    /// It was removed.
+    Delete,
+    /// Its time to live ran out.
+    Expire,
+}
+
+/// An entry of `feed` or `gone`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FeedEntry {
+    /// The item.
+    pub(crate) item: ItemKey,
+    /// What happened.
+    pub(crate) operation: Operation,
+    /// Second of the commit; never goes back inside a partition.
+    pub(crate) second: u32,
+    /// Who wrote: 0 a client, else the subscription or view.
+    pub(crate) origin: u32,
+    /// Ordinal of the item (in `gone`: of the removed version).
+    pub(crate) docno: u64,
+}
+
+const FIXED_LENGTH: usize = 8 + 1 + 1 + 4 + 4 + 8;
+
+impl FeedEntry {
+    /// The stored form.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FIXED_LENGTH + self.item.epk.0.len());
+        out.extend_from_slice(&self.item.hash.to_be_bytes());
+        out.push(self.item.probe);
+        out.push(self.operation as u8);
+        out.extend_from_slice(&self.second.to_be_bytes());
+        out.extend_from_slice(&self.origin.to_be_bytes());
+        out.extend_from_slice(&self.docno.to_be_bytes());
+        out.extend_from_slice(self.item.epk.as_bytes());
+        out
+    }
+
+    /// Reads the stored form.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let corrupt = || StoreError::corruption("feed", "a feed entry is malformed");
+        if bytes.len() < FIXED_LENGTH {
+            return Err(corrupt());
+        }
+        let operation = match bytes[9] {
+            0 => Operation::Create,
+            1 => Operation::Replace,
+            2 => Operation::Delete,
+            3 => Operation::Expire,
+            _ => return Err(corrupt()),
+        };
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let long = |at: usize| (u64::from(word(at)) << 32) | u64::from(word(at + 4));
+        Ok(Self {
+            item: ItemKey {
+                epk: Epk::from_bytes(&bytes[FIXED_LENGTH..]),
+                hash: long(0),
+                probe: bytes[8],
+            },
+            operation,
+            second: word(10),
+            origin: word(14),
+            docno: long(18),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_reads_back() {
+        let item = ItemKey { epk: Epk::from_bytes(b"0123456789abcdef"), hash: 1 << 40, probe: 3 };
+        let entry =
+            FeedEntry { item, operation: Operation::Delete, second: 9, origin: 2, docno: 1 << 33 };
+        assert_eq!(FeedEntry::decode(&entry.encode()).unwrap(), entry);
+        assert!(FeedEntry::decode(&[1, 2]).is_err());
+    }
+}

@@ -1,0 +1,350 @@
+//! From an item and its container's policy to index terms, and to what writing them costs.
+//!
+//! One walk over the item serves both. Every indexed scalar is a term at its path, array elements
+//! stand at `/path/[]`, and each object or array leaves a one-byte marker at its own path, so that
+//! `IS_DEFINED` and type tests need no item. Paths are numbered per container by
+//! [`PathDictionary`]; numbers are given out once and kept in `meta`.
+
+use crate::keys;
+use armilla_index::Terms;
+use armilla_model::charge::RequestCharge;
+use armilla_model::limits::INDEXED_STRING_MAX;
+use armilla_model::ordered;
+use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
+use armilla_model::value::Value;
+use armilla_storage::{Batch, Keyspace};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Number of the root path, below which all others hang.
+pub const ROOT: u32 = 0;
+
+/// How a step is written in the dictionary: a name behind `.`, any element as `[]`.
+const ELEMENT: &str = "[]";
+
+/// The numbers of a container's paths: a tree of (parent, step).
+#[derive(Debug, Default)]
+pub struct PathDictionary {
+    known: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    numbers: HashMap<u32, HashMap<Arc<str>, u32>>,
+    count: u32,
+    // Given out but not yet handed to a batch.
+    unsaved: Vec<(u32, Arc<str>, u32)>,
+}
+
+impl PathDictionary {
+    /// Takes up a path read from `meta`: key tail (parent, step) and number.
+    pub fn restore(&self, parent: u32, step: &str, number: u32) {
+        let mut known = self.known.write();
+        known.numbers.entry(parent).or_default().insert(step.into(), number);
+        known.count = known.count.max(number);
+    }
+
+    /// The number of a property below a path, if any item has ever had it.
+    pub fn find_name(&self, parent: u32, name: &str) -> Option<u32> {
+        self.find(parent, &format!(".{name}"))
+    }
+
+    /// The number of the elements below a path, if any item has ever had them.
+    pub fn find_element(&self, parent: u32) -> Option<u32> {
+        self.find(parent, ELEMENT)
+    }
+
+    fn find(&self, parent: u32, step: &str) -> Option<u32> {
+        self.known.read().numbers.get(&parent)?.get(step).copied()
+    }
+
+    fn number(&self, parent: u32, step: &str) -> u32 {
+        if let Some(number) = self.find(parent, step) {
+            return number;
+        }
+        let mut known = self.known.write();
+        if let Some(number) = known.numbers.get(&parent).and_then(|steps| steps.get(step)) {
+            return *number;
+        }
+        known.count += 1;
+        let (number, step): (u32, Arc<str>) = (known.count, step.into());
+        known.numbers.entry(parent).or_default().insert(step.clone(), number);
+        known.unsaved.push((parent, step, number));
+        number
+    }
+
+    /// Adds numbers that were given out since the last call to a batch. Every batch calls this in
+    /// the order of commits, so a number is durable no later than the first item that uses it
+    /// unless the process dies in between, and then no index file can name it either.
+    pub fn save(&self, container: u32, batch: &mut Batch) {
+        if self.known.read().unsaved.is_empty() {
+            return;
+        }
+        for (parent, step, number) in std::mem::take(&mut self.known.write().unsaved) {
+            let mut path = parent.to_be_bytes().to_vec();
+            path.extend_from_slice(step.as_bytes());
+            let key = keys::index_path(container, &path);
+            batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
+        }
+    }
+}
+
+/// An item's terms and what they weigh.
+#[derive(Debug, Default, Clone)]
+pub struct ItemTerms {
+    /// What the index stores.
+    pub terms: Terms,
+    /// Charged terms per (path, value), for the difference between two versions.
+    weights: Vec<(u64, u32)>,
+    /// Terms that are always there: `id`, `_ts` and the partition key.
+    fixed: u32,
+}
+
+/// The terms of an item. Items that are not indexed have none, but still pay the fixed ones.
+pub fn terms_of(
+    item: &Value,
+    ts: u32,
+    indexed: bool,
+    policy: &ContainerPolicy,
+    paths: &PathDictionary,
+) -> ItemTerms {
+    let mut walk = Walk { policy, paths, found: ItemTerms::default(), scratch: Vec::new() };
+    walk.found.fixed = fixed_terms(policy);
+    if indexed && policy.indexing.enabled {
+        walk.members(item, ROOT, policy.indexing.paths.root(), true);
+        walk.term(paths.number(ROOT, "._ts"), &Value::from(i64::from(ts)));
+        walk.composites(item);
+        walk.found.fixed += policy.unique_keys.len() as u32;
+    }
+    walk.found.weights.sort_unstable();
+    walk.found
+}
+
+/// `id` and `_ts`, and each level of the partition key unless it is the id itself.
+fn fixed_terms(policy: &ContainerPolicy) -> u32 {
+    let keys = policy.partition_key.paths.iter().filter(|path| path.0 != ["id"]).count();
+    2 + keys as u32
+}
+
+impl ItemTerms {
+    /// The charge for writing all of them.
+    pub fn charge(&self) -> RequestCharge {
+        let weights: u32 = self.weights.iter().map(|(_, weight)| weight).sum();
+        RequestCharge::TERM * u64::from(weights + self.fixed)
+    }
+
+    /// The charge for going from one version to another: terms removed plus terms added. The
+    /// timestamp always counts on both sides.
+    pub fn difference_charge(&self, next: &Self) -> RequestCharge {
+        let (mut left, mut right, mut changed) = (&self.weights[..], &next.weights[..], 2);
+        while let (Some(a), Some(b)) = (left.first(), right.first()) {
+            match a.0.cmp(&b.0) {
+                std::cmp::Ordering::Equal => (left, right) = (&left[1..], &right[1..]),
+                std::cmp::Ordering::Less => {
+                    changed += a.1;
+                    left = &left[1..];
+                }
+                std::cmp::Ordering::Greater => {
+                    changed += b.1;
+                    right = &right[1..];
+                }
+            }
+        }
+        changed += left.iter().chain(right).map(|(_, weight)| weight).sum::<u32>();
+        RequestCharge::TERM * u64::from(changed)
+    }
+}
+
+struct Walk<'a> {
+    policy: &'a ContainerPolicy,
+    paths: &'a PathDictionary,
+    found: ItemTerms,
+    scratch: Vec<u8>,
+}
+
+type Cursor<'t> = armilla_model::policy::PathCursor<'t>;
+
+impl Walk<'_> {
+    fn members(&mut self, item: &Value, parent: u32, cursor: Cursor<'_>, top: bool) {
+        let Some(object) = item.as_object() else { return };
+        for (name, value) in object.iter() {
+            let system =
+                top && matches!(&**name, "_rid" | "_self" | "_etag" | "_attachments" | "_ts");
+            let cursor = cursor.name(name);
+            if system || !cursor.may_index_below() {
+                continue;
+            }
+            let path = self.paths.number(parent, &format!(".{name}"));
+            // `id` is charged as a fixed term; the partition key as a fixed term *and* as a leaf.
+            let charged = !(top && &**name == "id");
+            self.value(value, path, cursor, charged);
+        }
+    }
+
+    fn value(&mut self, value: &Value, path: u32, cursor: Cursor<'_>, charged: bool) {
+        match value {
+            Value::Object(object) => {
+                self.marker(value, path, cursor, object.is_empty() && charged);
+                self.members(value, path, cursor, false);
+            }
+            Value::Array(elements) => {
+                self.marker(value, path, cursor, elements.is_empty() && charged);
+                let below = cursor.element();
+                if below.may_index_below() {
+                    let path = self.paths.number(path, ELEMENT);
+                    elements.iter().for_each(|element| self.value(element, path, below, charged));
+                }
+            }
+            scalar if cursor.value_is_indexed() => {
+                self.term(path, scalar);
+                if charged {
+                    self.weigh(path, scalar);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn marker(&mut self, value: &Value, path: u32, cursor: Cursor<'_>, charged: bool) {
+        if cursor.value_is_indexed() {
+            self.term(path, value);
+            if charged {
+                self.weigh(path, value);
+            }
+        }
+    }
+
+    fn term(&mut self, path: u32, value: &Value) {
+        self.scratch.clear();
+        ordered::write_term(value, &mut self.scratch);
+        let inexact_number = value.as_f64().is_some_and(|number| {
+            number.abs() > armilla_model::number::INTEGER_EXACT_MAX && value.as_i64().is_some()
+        });
+        if ordered::is_cut(&self.scratch) || inexact_number {
+            self.found.terms.push_cut(path, &self.scratch);
+        } else {
+            self.found.terms.push(path, &self.scratch);
+        }
+    }
+
+    /// Short strings weigh two terms, everything else one: the charging rule of the contract.
+    fn weigh(&mut self, path: u32, value: &Value) {
+        let weight = match value {
+            Value::String(text) if text.len() <= INDEXED_STRING_MAX => 2,
+            _ => 1,
+        };
+        let hash = match value {
+            // A long string counts by its whole text, not by the prefix that is indexed.
+            Value::String(text) => hash_of(&(path, text)),
+            _ => hash_of(&(path, ordered::term(value))),
+        };
+        self.found.weights.push((hash, weight));
+    }
+
+    /// A composite index is one synthetic path whose value joins the encodings of its members,
+    /// descending ones inverted, absent ones encoded as undefined.
+    fn composites(&mut self, item: &Value) {
+        let policy: &IndexingPolicy = &self.policy.indexing;
+        for (number, composite) in policy.composites.iter().enumerate() {
+            let mut joined = Vec::new();
+            let mut cut = false;
+            for member in composite {
+                let value = member.path.find(item).cloned().unwrap_or_default();
+                let part = ordered::term(&value);
+                cut |= ordered::is_cut(&part);
+                write_joined(&part, member.descending, &mut joined);
+            }
+            let path = self.paths.number(ROOT, &composite_step(number));
+            if cut {
+                self.found.terms.push_cut(path, &joined);
+            } else {
+                self.found.terms.push(path, &joined);
+            }
+            self.found.weights.push((hash_of(&(path, &joined)), 1));
+        }
+        for spatial in &policy.spatial {
+            if let Some(shape) = spatial.path.find(item) {
+                self.found.weights.push((hash_of(&("spatial", shape.to_json())), 2));
+            }
+        }
+    }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The dictionary's name for a composite index, by its place in the policy.
+pub fn composite_step(number: usize) -> String {
+    format!("composite {number}")
+}
+
+/// Appends one member of a composite: zero bytes escaped and an end mark, so that joined parts sort
+/// part by part; all bits inverted when descending.
+pub fn write_joined(part: &[u8], descending: bool, out: &mut Vec<u8>) {
+    let flip = |byte: u8| if descending { !byte } else { byte };
+    for &byte in part {
+        out.push(flip(byte));
+        if byte == 0 {
+            out.push(flip(0xff));
+        }
+    }
+    out.extend_from_slice(&[flip(0), flip(0)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_model::json::parse;
+
+    fn policy(extra: &str) -> ContainerPolicy {
+        let text = format!(r#"{{"partitionKey":{{"paths":["/pk"]}}{extra}}}"#);
+        ContainerPolicy::parse(&parse(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    fn charged(item: &str, policy: &ContainerPolicy) -> String {
+        let terms =
+            terms_of(&parse(item.as_bytes()).unwrap(), 1, true, policy, &PathDictionary::default());
+        (terms.charge() + RequestCharge::write(item.len())).to_string()
+    }
+
+    #[test]
+    fn charges_are_those_of_the_contract() {
+        assert_eq!(charged(r#"{"id":"x","pk":"a"}"#, &policy("")), "5.9");
+        assert_eq!(charged(r#"{"id":"x","pk":"a","s":"b"}"#, &policy("")), "6.29");
+        assert_eq!(charged(r#"{"id":"x","pk":"a","n":7}"#, &policy("")), "6.1");
+        let nothing = policy(r#","indexingPolicy":{"excludedPaths":[{"path":"/*"}]}"#);
+        assert_eq!(charged(r#"{"id":"x","pk":"a","n":1}"#, &nothing), "5.52");
+    }
+
+    #[test]
+    fn a_version_that_changes_one_short_string_pays_six_terms() {
+        let (policy, paths) = (policy(""), PathDictionary::default());
+        let of = |text: &str| terms_of(&parse(text.as_bytes()).unwrap(), 1, true, &policy, &paths);
+        let (before, after) =
+            (of(r#"{"id":"x","pk":"a","s":"b"}"#), of(r#"{"id":"x","pk":"a","s":"c"}"#));
+        assert_eq!(before.difference_charge(&after), RequestCharge::TERM * 6);
+        assert_eq!(before.difference_charge(&before), RequestCharge::TERM * 2);
+    }
+
+    #[test]
+    fn joined_parts_sort_part_by_part() {
+        let join = |parts: &[(&str, bool)]| {
+            let mut out = Vec::new();
+            for (text, descending) in parts {
+                write_joined(
+                    &ordered::term(&parse(text.as_bytes()).unwrap()),
+                    *descending,
+                    &mut out,
+                );
+            }
+            out
+        };
+        assert!(join(&[("\"a\"", false), ("2", false)]) < join(&[("\"ab\"", false), ("1", false)]));
+        assert!(join(&[("1", false), ("2", true)]) < join(&[("1", false), ("1", true)]));
+    }
+}

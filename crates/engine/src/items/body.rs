@@ -1,0 +1,155 @@
+//! From a client's body to the text that is stored: checked, without insignificant whitespace,
+//! incoming system properties left out and the server's own written behind.
+
+use crate::record::HEADER_LENGTH;
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::json;
+use armilla_model::limits::{ITEM_ID_LENGTH_MAX, ITEM_SIZE_MAX};
+use armilla_model::value::Value;
+use std::sync::Arc;
+
+/// Properties the server writes; what clients send under these names is ignored.
+const SYSTEM: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
+
+/// A checked body: room for the header, then the text without its closing brace.
+#[derive(Debug)]
+pub struct Body {
+    /// Header room and text; the closing brace is missing.
+    pub bytes: Vec<u8>,
+    /// The document.
+    pub value: Value,
+    /// Its id.
+    pub id: Arc<str>,
+    /// Where the id's value begins in the text.
+    pub id_at: u32,
+    /// Its own time to live; 0 is none.
+    pub ttl: i32,
+}
+
+impl Body {
+    /// Checks a client's text.
+    pub fn parse(text: &[u8], ttl_enabled: bool) -> Result<Self> {
+        check_size(text.len())?;
+        let mut bytes = vec![0; HEADER_LENGTH];
+        let parsed = json::parse_item(text, &SYSTEM, &mut bytes)?;
+        let id_at = parsed.id_at.map(|at| at - HEADER_LENGTH);
+        Self::finish(bytes, parsed.value, id_at, ttl_enabled)
+    }
+
+    /// Makes the body of a document that was built here, as patches and triggers do.
+    pub fn from_value(value: &Value, ttl_enabled: bool) -> Result<Self> {
+        let mut text = Vec::new();
+        value.write_json(&mut text);
+        Self::parse(&text, ttl_enabled)
+    }
+
+    fn finish(
+        mut bytes: Vec<u8>,
+        value: Value,
+        id_at: Option<usize>,
+        ttl_enabled: bool,
+    ) -> Result<Self> {
+        if value.as_object().is_none() {
+            return Err(Error::bad_request("An item must be a JSON object."));
+        }
+        bytes.pop();
+        let id = check_id(value.get("id"))?;
+        let ttl = own_ttl(value.get("ttl"), ttl_enabled)?;
+        let id_at = id_at.and_then(|at| u32::try_from(at).ok());
+        let id_at = id_at.ok_or_else(|| Error::Internal("the id has no place".to_owned()))?;
+        Ok(Self { bytes, value, id, id_at, ttl })
+    }
+
+    /// Writes the system properties and the closing brace.
+    pub fn close(&mut self, rid: &str, docs_link: &str, etag: ETag, ts: u32) {
+        let out = &mut self.bytes;
+        out.extend_from_slice(b",\"_rid\":\"");
+        out.extend_from_slice(rid.as_bytes());
+        out.extend_from_slice(b"\",\"_self\":\"");
+        out.extend_from_slice(docs_link.as_bytes());
+        out.extend_from_slice(rid.as_bytes());
+        out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
+        etag.write_unquoted(out);
+        out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
+        armilla_model::Number::Int(i64::from(ts)).write(out);
+        out.push(b'}');
+    }
+}
+
+/// Refuses bodies over the item limit.
+pub fn check_size(size: usize) -> Result<()> {
+    if size <= ITEM_SIZE_MAX {
+        return Ok(());
+    }
+    Err(Error::TooLarge(format!(
+        "Request size is too large: an item may have at most {ITEM_SIZE_MAX} bytes, this one has {size}."
+    )))
+}
+
+/// Checks an item's id.
+pub fn check_id(id: Option<&Value>) -> Result<Arc<str>> {
+    let refuse = |why: &str| {
+        Err(Error::bad_request(format!(
+            "The input content is invalid because the required property 'id' {why}."
+        )))
+    };
+    let id = match id {
+        Some(Value::String(id)) => id,
+        None => return refuse("is missing"),
+        Some(other) => return refuse(&format!("must be a string, and is {other}")),
+    };
+    if id.is_empty() {
+        return refuse("is empty");
+    }
+    if id.len() > ITEM_ID_LENGTH_MAX {
+        return refuse(&format!("is longer than {ITEM_ID_LENGTH_MAX} bytes"));
+    }
+    if id.contains(['/', '\\']) {
+        return refuse("contains '/' or '\\', which are not allowed");
+    }
+    Ok(id.clone())
+}
+
+fn own_ttl(ttl: Option<&Value>, enabled: bool) -> Result<i32> {
+    let seconds = match ttl {
+        None | Some(Value::Null) => return Ok(0),
+        Some(value) => value.as_i64().and_then(|seconds| i32::try_from(seconds).ok()),
+    };
+    match seconds {
+        Some(seconds) if seconds == -1 || seconds > 0 => Ok(seconds),
+        // Without time to live on the container, `ttl` is a property like any other.
+        _ if !enabled => Ok(0),
+        _ => Err(Error::bad_request(format!(
+            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer, or -1.",
+            ttl.map(ToString::to_string).unwrap_or_default()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_properties_stand_behind_the_clients() {
+        let text = br#"{ "_ts": 1, "id": "a", "n": 1.0, "_etag": "old" }"#;
+        let mut body = Body::parse(text, false).unwrap();
+        body.close("RID", "dbs/d/colls/c/docs/", ETag([0; 16]), 7);
+        assert_eq!(
+            std::str::from_utf8(&body.bytes[HEADER_LENGTH..]).unwrap(),
+            r#"{"id":"a","n":1.0,"_rid":"RID","_self":"dbs/d/colls/c/docs/RID/","_etag":"\"00000000-0000-0000-0000-000000000000\"","_attachments":"attachments/","_ts":7}"#
+        );
+        assert_eq!(body.id_at, 6);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for text in
+            ["[]", "{}", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"id":"a/b"}"#, r#"{"id":"a","ttl":0}"#]
+        {
+            assert!(Body::parse(text.as_bytes(), true).is_err(), "{text} was accepted");
+        }
+        assert!(Body::parse(br#"{"id":"a","ttl":"soon"}"#, false).is_ok());
+    }
+}

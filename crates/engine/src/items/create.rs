@@ -1,0 +1,22 @@
+//! Create: the id must be free in its logical partition.
+
+use super::body::Body;
+use super::{WriteOptions, Written};
+use crate::txn::Txn;
+use armilla_model::error::{Error, Result};
+
+impl Txn {
+    /// Stages a new item.
+    pub fn create_item(&mut self, body: &[u8], options: &WriteOptions) -> Result<Written> {
+        let body = self.parse_body(body)?;
+        self.create_from(body, options)
+    }
+
+    pub(crate) fn create_from(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
+        self.check_key_of(&body.value)?;
+        if self.find(&body.id)?.is_some() {
+            return Err(Error::conflict());
+        }
+        self.stage(body, options)
+    }
+}

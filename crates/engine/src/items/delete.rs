@@ -1,0 +1,15 @@
+//! Delete: the item must exist.
+
+use super::{WriteOptions, Written};
+use crate::txn::Txn;
+use armilla_model::error::{Error, Result};
+
+impl Txn {
+    /// Stages the removal of an item.
+    pub fn delete_item(&mut self, id: &str, options: &WriteOptions) -> Result<Written> {
+        let current = self.find(id)?.ok_or_else(Error::not_found)?;
+        current.check(options)?;
+        let charge = self.stage_removal(id)?;
+        Ok(Written { created: false, text: bytes::Bytes::new(), etag: None, charge })
+    }
+}

@@ -1,0 +1,56 @@
+//! Point reads: one get, no parsing, no lock.
+
+use crate::container::Container;
+use crate::record::Record;
+use crate::txn::Txn;
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::Result;
+use armilla_model::etag::ETag;
+use armilla_model::partition_key::PartitionKey;
+use bytes::Bytes;
+
+/// An item as a reader gets it.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its JSON text, system properties included.
+    pub text: Bytes,
+    /// Its version.
+    pub etag: ETag,
+    /// Transaction that wrote it.
+    pub lsn: armilla_model::lsn::Lsn,
+}
+
+impl Item {
+    /// The item of a stored record.
+    pub fn of(record: &Record) -> Self {
+        Self { text: record.text(), etag: record.etag(), lsn: record.lsn() }
+    }
+
+    /// What reading it costs.
+    pub fn read_charge(&self) -> RequestCharge {
+        RequestCharge::read(self.text.len())
+    }
+}
+
+impl Container {
+    /// The item with this id in this logical partition, unless it has expired.
+    pub fn read_item(&self, key: &PartitionKey, id: &str) -> Result<Option<Item>> {
+        let settings = self.settings();
+        settings.policy.partition_key.check_full(key)?;
+        let epk = settings.policy.partition_key.epk(key);
+        let root = self.core.root.load();
+        let slot = self.locate(&*root.snapshot, &epk, id)?;
+        let now = u64::from(self.core.now_seconds());
+        let default_ttl = settings.policy.default_ttl;
+        let alive =
+            |record: &Record| record.expires_at(default_ttl).is_none_or(|deadline| now < deadline);
+        Ok(slot.record.filter(alive).as_ref().map(Item::of))
+    }
+}
+
+impl Txn {
+    /// The item as this transaction sees it: its own writes over the snapshot.
+    pub fn read_item(&self, id: &str) -> Result<Option<Item>> {
+        Ok(self.find(id)?.map(|current| current.into_item()))
+    }
+}

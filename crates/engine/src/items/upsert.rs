@@ -1,0 +1,19 @@
+//! Upsert: create, or replace what is there.
+
+use super::{WriteOptions, Written};
+use crate::txn::Txn;
+use armilla_model::error::{Error, Result};
+
+impl Txn {
+    /// Stages an item whether or not it exists. `If-Match` counts only when it does.
+    pub fn upsert_item(&mut self, body: &[u8], options: &WriteOptions) -> Result<Written> {
+        let body = self.parse_body(body)?;
+        self.check_key_of(&body.value)?;
+        if let Some(current) = self.find(&body.id)? {
+            current.check(options)?;
+        } else if options.if_match.as_deref().is_some_and(|etag| etag.trim() == "*") {
+            return Err(Error::precondition_failed());
+        }
+        self.stage(body, options)
+    }
+}

@@ -1,0 +1,251 @@
+//! The keys of every keyspace, built and taken apart in one place.
+//!
+//! `docs/format.md` lists them byte by byte. All numbers are big-endian, so bytes sort as values
+//! sort; an effective partition key stands as it is where its length is fixed by the container's
+//! definition, and escaped with an end mark where it is not (Hash V1).
+
+use armilla_model::lsn::Lsn;
+use armilla_model::partition_key::{Definition, Epk, Hashing};
+use armilla_storage::KeyRange;
+use armilla_storage::keycode::{KeyError, KeyReader, KeyWriter};
+use std::ops::Bound;
+
+/// Bytes of one level of a hashed partition key.
+const LEVEL_LENGTH: usize = 16;
+
+/// The place of an item inside its container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ItemKey {
+    /// Effective partition key.
+    pub epk: Epk,
+    /// Keyed hash of the id.
+    pub hash: u64,
+    /// Number of items before it with the same hash.
+    pub probe: u8,
+}
+
+/// A position in a partition's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition {
+    /// Physical partition.
+    pub partition: u32,
+    /// Transaction.
+    pub lsn: Lsn,
+    /// Entry inside the transaction.
+    pub sequence: u32,
+}
+
+fn write_epk(key: KeyWriter, definition: &Definition, epk: &Epk) -> KeyWriter {
+    match definition.hashing {
+        Hashing::V1 => key.bytes(epk.as_bytes()),
+        Hashing::V2 | Hashing::MultiHash => key.raw(epk.as_bytes()),
+    }
+}
+
+fn read_epk(key: &mut KeyReader<'_>, definition: &Definition) -> Result<Epk, KeyError> {
+    match definition.hashing {
+        Hashing::V1 => key.bytes().map(|bytes| Epk::from_bytes(&bytes)),
+        Hashing::V2 => key.raw(LEVEL_LENGTH).map(Epk::from_bytes),
+        Hashing::MultiHash => key.raw(LEVEL_LENGTH * definition.levels()).map(Epk::from_bytes),
+    }
+}
+
+/// Key of an item in `items`.
+pub fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
+    let key = KeyWriter::with_capacity(48).u32(container);
+    write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish()
+}
+
+/// Takes a key of `items` apart, without its container.
+pub fn read_item(key: &[u8], definition: &Definition) -> Result<ItemKey, KeyError> {
+    let mut key = KeyReader::new(key);
+    key.u32()?;
+    let epk = read_epk(&mut key, definition)?;
+    Ok(ItemKey { epk, hash: key.u64()?, probe: key.u8()? })
+}
+
+/// All items of a container.
+pub fn items_of(container: u32) -> KeyRange {
+    KeyRange::prefix(&container.to_be_bytes())
+}
+
+/// Items whose effective key lies between two bounds; no upper bound means to the end.
+pub fn items_between(
+    container: u32,
+    definition: &Definition,
+    min: Bound<&Epk>,
+    max: Option<&Epk>,
+) -> KeyRange {
+    let prefix = |epk: &Epk| {
+        let key = KeyWriter::with_capacity(48).u32(container);
+        match definition.hashing {
+            // A bound need not be a whole key, so it is written without its end mark.
+            Hashing::V1 => key.bytes_prefix(epk.as_bytes()).finish(),
+            Hashing::V2 | Hashing::MultiHash => key.raw(epk.as_bytes()).finish(),
+        }
+    };
+    let whole = items_of(container);
+    let start = match min {
+        Bound::Unbounded => whole.start.clone(),
+        Bound::Included(epk) => Bound::Included(prefix(epk)),
+        Bound::Excluded(epk) => {
+            KeyRange::prefix(&write_epk(KeyWriter::new().u32(container), definition, epk).finish())
+                .end
+                .map_or_excluded()
+        }
+    };
+    let end = match max {
+        None => whole.end,
+        Some(epk) => Bound::Excluded(prefix(epk)),
+    };
+    KeyRange { start, end }
+}
+
+trait MapOrExcluded {
+    fn map_or_excluded(self) -> Bound<Vec<u8>>;
+}
+
+impl MapOrExcluded for Bound<Vec<u8>> {
+    /// The end of one range as the start of the next.
+    fn map_or_excluded(self) -> Bound<Vec<u8>> {
+        match self {
+            Self::Excluded(key) => Self::Included(key),
+            other => other,
+        }
+    }
+}
+
+/// Items of one logical partition.
+pub fn items_of_partition(container: u32, definition: &Definition, epk: &Epk) -> KeyRange {
+    KeyRange::prefix(&write_epk(KeyWriter::new().u32(container), definition, epk).finish())
+}
+
+/// Key of an entry in `feed`, `gone` and `versions`.
+pub fn log(container: u32, position: LogPosition) -> Vec<u8> {
+    KeyWriter::with_capacity(20)
+        .u32(container)
+        .u32(position.partition)
+        .u64(position.lsn.0)
+        .u32(position.sequence)
+        .finish()
+}
+
+/// Takes a key of a log apart, without its container.
+pub fn read_log(key: &[u8]) -> Result<LogPosition, KeyError> {
+    let mut key = KeyReader::new(key);
+    key.u32()?;
+    Ok(LogPosition { partition: key.u32()?, lsn: Lsn(key.u64()?), sequence: key.u32()? })
+}
+
+/// The whole log of a partition.
+pub fn log_of(container: u32, partition: u32) -> KeyRange {
+    KeyRange::prefix(&KeyWriter::new().u32(container).u32(partition).finish())
+}
+
+/// The log of a partition after a position.
+pub fn log_after(container: u32, partition: u32, lsn: Lsn) -> KeyRange {
+    let whole = log_of(container, partition);
+    let start =
+        KeyWriter::new().u32(container).u32(partition).u64(lsn.0.saturating_add(1)).finish();
+    KeyRange { start: Bound::Included(start), end: whole.end }
+}
+
+/// Key of an entry in `unique`.
+pub fn unique(
+    container: u32,
+    definition: &Definition,
+    epk: &Epk,
+    constraint: u8,
+    hash: [u8; 16],
+) -> Vec<u8> {
+    let key = KeyWriter::with_capacity(48).u32(container);
+    write_epk(key, definition, epk).u8(constraint).raw(&hash).finish()
+}
+
+/// Key of an entry in `expiry`.
+pub fn expiry(second: u32, container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
+    let key = KeyWriter::with_capacity(48).u32(second).u32(container);
+    write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish()
+}
+
+/// Second and container of an entry in `expiry`, and the rest: the item's key without container.
+pub fn read_expiry(key: &[u8]) -> Result<(u32, u32, &[u8]), KeyError> {
+    let mut fields = KeyReader::new(key);
+    let (second, container) = (fields.u32()?, fields.u32()?);
+    Ok((second, container, &key[8..]))
+}
+
+/// Takes the tail of an `expiry` key apart.
+pub fn read_item_tail(tail: &[u8], definition: &Definition) -> Result<ItemKey, KeyError> {
+    let mut key = KeyReader::new(tail);
+    let epk = read_epk(&mut key, definition)?;
+    Ok(ItemKey { epk, hash: key.u64()?, probe: key.u8()? })
+}
+
+/// What an entry of `meta` is about; the first byte of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Meta {
+    /// Counters of the account.
+    Account = b'A',
+    /// A database.
+    Database = b'D',
+    /// A container.
+    Container = b'C',
+    /// A script: container, kind, ordinal.
+    Script = b'S',
+    /// A user: database, number.
+    User = b'U',
+    /// A permission: database, user, number.
+    Permission = b'P',
+    /// An offer.
+    Offer = b'O',
+    /// First docno that was not reserved: container, partition.
+    DocumentNumber = b'N',
+    /// Head of a partition's log: container, partition.
+    Head = b'H',
+    /// A dropped container whose data is still to be removed.
+    Garbage = b'G',
+    /// An indexed path: container, path; its value is the path's number.
+    IndexPath = b'I',
+}
+
+/// Key of an entry in `meta`.
+pub fn meta(kind: Meta, numbers: &[u32]) -> Vec<u8> {
+    let key = KeyWriter::new().u8(kind as u8);
+    numbers.iter().fold(key, |key, &number| key.u32(number)).finish()
+}
+
+/// Key of an indexed path.
+pub fn index_path(container: u32, path: &[u8]) -> Vec<u8> {
+    KeyWriter::new().u8(Meta::IndexPath as u8).u32(container).raw(path).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_model::partition_key::PartitionKey;
+    use armilla_model::path::Path;
+
+    fn definition(hashing: Hashing, paths: &[&str]) -> Definition {
+        let paths = paths.iter().map(|path| Path::parse(path).unwrap()).collect();
+        Definition { paths, hashing }
+    }
+
+    #[test]
+    fn item_keys_come_back_whatever_the_hashing() {
+        for (definition, key) in [
+            (definition(Hashing::V1, &["/a"]), r#"["p"]"#),
+            (definition(Hashing::V2, &["/a"]), r#"["p"]"#),
+            (definition(Hashing::MultiHash, &["/a", "/b"]), r#"["p",1]"#),
+        ] {
+            let epk = definition.epk(&PartitionKey::parse(key).unwrap());
+            let place = ItemKey { epk, hash: 7, probe: 1 };
+            assert_eq!(read_item(&item(9, &definition, &place), &definition).unwrap(), place);
+            let expiry = expiry(5, 9, &definition, &place);
+            let (second, container, tail) = read_expiry(&expiry).unwrap();
+            assert_eq!((second, container), (5, 9));
+            assert_eq!(read_item_tail(tail, &definition).unwrap(), place);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Offers: how much throughput a database or container has.
+
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::value::{Object, Value};
+use std::sync::Arc;
+
+/// Least manual throughput.
+pub const MANUAL_MIN: u32 = 400;
+/// Least autoscale maximum.
+pub const AUTOSCALE_MIN: u32 = 1000;
+/// Most throughput one can ask for.
+const THROUGHPUT_MAX: u32 = 1_000_000;
+
+/// Request units per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throughput {
+    /// Fixed.
+    Manual(u32),
+    /// Between a tenth of the maximum and the maximum.
+    Autoscale {
+        /// The maximum.
+        max: u32,
+        /// By how many percent the maximum grows by itself.
+        increment_percent: u32,
+    },
+}
+
+/// An offer: the throughput of one resource.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Its number, from which its rid is made.
+    pub number: u32,
+    /// `_self` of the database or container.
+    pub resource: Arc<str>,
+    /// Rid of the database or container.
+    pub resource_rid: Arc<str>,
+    /// The throughput.
+    pub throughput: Throughput,
+    /// The most it ever was.
+    pub highest: u32,
+    /// Version.
+    pub etag: ETag,
+    /// Second of the last change.
+    pub ts: u64,
+}
+
+impl Throughput {
+    /// Checks manual throughput.
+    pub fn manual(units: i64) -> Result<Self> {
+        Ok(Self::Manual(checked(units, MANUAL_MIN, 100, "throughput")?))
+    }
+
+    /// Checks an autoscale maximum.
+    pub fn autoscale(max: i64, increment_percent: u32) -> Result<Self> {
+        let max = checked(max, AUTOSCALE_MIN, 1000, "autoscale maximum")?;
+        Ok(Self::Autoscale { max, increment_percent })
+    }
+
+    /// Reads the header `x-ms-cosmos-offer-autopilot-settings`.
+    pub fn parse_autoscale(text: &str) -> Result<Self> {
+        let value = armilla_model::json::parse(text.as_bytes())?;
+        Self::from_autoscale_settings(&value)
+    }
+
+    /// Reads `offerAutopilotSettings`.
+    pub fn from_autoscale_settings(settings: &Value) -> Result<Self> {
+        let max = settings.get("maxThroughput").and_then(Value::as_i64);
+        let max =
+            max.ok_or_else(|| Error::bad_request("Autoscale settings need 'maxThroughput'."))?;
+        let policy =
+            settings.get("autoUpgradePolicy").and_then(|policy| policy.get("throughputPolicy"));
+        let percent = policy.and_then(|policy| policy.get("incrementPercent"));
+        let percent =
+            percent.and_then(Value::as_i64).and_then(|percent| u32::try_from(percent).ok());
+        Self::autoscale(max, percent.unwrap_or(0))
+    }
+
+    /// The most it allows per second.
+    pub fn peak(self) -> u32 {
+        match self {
+            Self::Manual(units) => units,
+            Self::Autoscale { max, .. } => max,
+        }
+    }
+
+    /// The member `content` of the offer.
+    pub fn content(self, highest: u32) -> Object {
+        let mut content = Object::new();
+        match self {
+            Self::Manual(units) => {
+                content.insert("offerThroughput", i64::from(units).into());
+                content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
+            }
+            Self::Autoscale { max, increment_percent } => {
+                let percent =
+                    Object::of([("incrementPercent", i64::from(increment_percent).into())]);
+                let policy = Object::of([("throughputPolicy", Value::object(percent))]);
+                let settings = Object::of([
+                    ("maxThroughput", i64::from(max).into()),
+                    ("maximumTierThroughput", i64::from(max).into()),
+                    ("autoUpgradePolicy", Value::object(policy)),
+                ]);
+                content.insert("offerThroughput", i64::from(max / 10).into());
+                content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
+                content.insert("offerAutopilotSettings", Value::object(settings));
+            }
+        }
+        let parameters = Object::of([
+            ("maxThroughputEverProvisioned", i64::from(highest).into()),
+            ("maxConsumedStorageEverInKB", 0.into()),
+        ]);
+        content.insert("offerMinimumThroughputParameters", Value::object(parameters));
+        content
+    }
+
+    /// Reads what [`content`](Self::content) wrote, or a client changed.
+    pub fn from_content(content: &Value) -> Result<Self> {
+        match content.get("offerAutopilotSettings") {
+            Some(settings) if settings.get("maxThroughput").is_some() => {
+                Self::from_autoscale_settings(settings)
+            }
+            _ => {
+                let units = content.get("offerThroughput").and_then(Value::as_i64);
+                Self::manual(units.ok_or_else(|| {
+                    Error::bad_request("An offer needs 'content.offerThroughput'.")
+                })?)
+            }
+        }
+    }
+}
+
+impl Offer {
+    /// The least this offer can be lowered to.
+    pub fn minimum(&self) -> u32 {
+        match self.throughput {
+            Throughput::Manual(_) => MANUAL_MIN.max((self.highest / 100).next_multiple_of(100)),
+            Throughput::Autoscale { .. } => {
+                AUTOSCALE_MIN.max((self.highest / 10).next_multiple_of(1000))
+            }
+        }
+    }
+}
+
+fn checked(units: i64, min: u32, step: u32, what: &str) -> Result<u32> {
+    let units = u32::try_from(units).unwrap_or(0);
+    if (min..=THROUGHPUT_MAX).contains(&units) && units.is_multiple_of(step) {
+        return Ok(units);
+    }
+    Err(Error::bad_request(format!(
+        "The offer should have valid throughput values between {min} and {THROUGHPUT_MAX} inclusive in increments of {step}: this {what} is not."
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throughput_comes_in_steps_above_a_minimum() {
+        assert!(Throughput::manual(400).is_ok() && Throughput::autoscale(1000, 0).is_ok());
+        for units in [0, -1, 350, 450, 2_000_000] {
+            assert!(Throughput::manual(units).is_err(), "{units} was accepted");
+        }
+        assert!(Throughput::autoscale(1500, 0).is_err());
+    }
+
+    #[test]
+    fn content_reads_back() {
+        for throughput in
+            [Throughput::Manual(500), Throughput::Autoscale { max: 4000, increment_percent: 10 }]
+        {
+            let content = Value::object(throughput.content(4000));
+            assert_eq!(Throughput::from_content(&content).unwrap(), throughput);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Physical partitions as clients see them: ranges of effective keys that cover the whole space.
+
+use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::{Definition, Epk, Hashing};
+
+/// The bounds of one physical partition, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Its id, never used again.
+    pub id: u32,
+    /// First effective key.
+    pub min: Epk,
+    /// First effective key behind it; `None` is the end of the space (`FF`).
+    pub max: Option<Epk>,
+    /// Every ancestor, oldest first.
+    pub parents: Vec<u32>,
+}
+
+/// A part of the key space that a request addresses: from a key, to a key (or the end).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpkSpan {
+    /// First effective key.
+    pub min: Epk,
+    /// First effective key behind it; `None` is the end.
+    pub max: Option<Epk>,
+}
+
+impl Range {
+    /// True when the key lies in this range.
+    pub fn contains(&self, epk: &Epk) -> bool {
+        self.min <= *epk && self.max.as_ref().is_none_or(|max| epk < max)
+    }
+
+    /// The part of a span that lies in this range, if any.
+    pub fn overlap(&self, span: &EpkSpan) -> Option<EpkSpan> {
+        let min = self.min.clone().max(span.min.clone());
+        let max = match (&self.max, &span.max) {
+            (Some(left), Some(right)) => Some(left.min(right).clone()),
+            (bound, None) | (None, bound) => bound.clone(),
+        };
+        (max.as_ref().is_none_or(|max| min < *max)).then_some(EpkSpan { min, max })
+    }
+}
+
+impl EpkSpan {
+    /// Everything.
+    pub fn all() -> Self {
+        Self { min: Epk::default(), max: None }
+    }
+
+    /// One logical partition, or all partitions below a prefix of a hierarchical key.
+    pub fn of_prefix(epk: &Epk) -> Self {
+        // No hash begins with FF, so nothing of the prefix lies behind prefix + FF.
+        let mut max = epk.clone();
+        max.0.push(0xff);
+        Self { min: epk.clone(), max: Some(max) }
+    }
+
+    /// Reads the bounds of the wire.
+    pub fn parse(min: &str, max: &str) -> Result<Self> {
+        let max = if max.eq_ignore_ascii_case("FF") { None } else { Some(Epk::parse_hex(max)?) };
+        let span = Self { min: Epk::parse_hex(min)?, max };
+        if span.max.as_ref().is_some_and(|max| *max < span.min) {
+            return Err(Error::bad_request("The end of the key range lies before its start."));
+        }
+        Ok(span)
+    }
+}
+
+/// The ranges of a new container.
+pub fn initial(definition: &Definition, count: u32) -> Vec<Range> {
+    let bound = |position: u32| boundary(definition.hashing, position, count);
+    (0..count)
+        .map(|id| Range {
+            id,
+            min: if id == 0 { Epk::default() } else { bound(id) },
+            max: (id + 1 < count).then(|| bound(id + 1)),
+            parents: Vec::new(),
+        })
+        .collect()
+}
+
+/// Where range `position` of `count` equal ones begins: the service's points, hence the minus one.
+fn boundary(hashing: Hashing, position: u32, count: u32) -> Epk {
+    match hashing {
+        Hashing::V2 | Hashing::MultiHash => {
+            let step = (1u128 << 126) / u128::from(count);
+            Epk::from_bytes(&(u128::from(position) * step - 1).to_be_bytes())
+        }
+        Hashing::V1 => {
+            let step = (1u64 << 32) / u64::from(count);
+            armilla_model::partition_key::v1_number((u64::from(position) * step - 1) as f64)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_model::path::Path;
+
+    fn definition(hashing: Hashing) -> Definition {
+        Definition { paths: vec![Path::parse("/pk").unwrap()], hashing }
+    }
+
+    #[test]
+    fn two_ranges_meet_where_the_service_splits() {
+        let v2 = initial(&definition(Hashing::V2), 2);
+        assert_eq!(v2[1].min.to_string(), "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+        let v1 = initial(&definition(Hashing::V1), 2);
+        assert_eq!(v1[1].min.to_string(), "05C1DFFFFFFFFC");
+    }
+
+    #[test]
+    fn ranges_cover_the_space_without_gaps() {
+        for count in [1, 2, 3, 7, 42] {
+            let ranges = initial(&definition(Hashing::V2), count);
+            assert_eq!(ranges[0].min, Epk::default());
+            assert!(ranges.last().unwrap().max.is_none());
+            for pair in ranges.windows(2) {
+                assert_eq!(pair[0].max.as_ref(), Some(&pair[1].min));
+            }
+        }
+    }
+
+    #[test]
+    fn overlaps() {
+        let ranges = initial(&definition(Hashing::V2), 2);
+        let span = EpkSpan::parse("10", "FF").unwrap();
+        assert_eq!(ranges[0].overlap(&span).unwrap().min.to_string(), "10");
+        assert_eq!(ranges[1].overlap(&span).unwrap().max, None);
+        assert!(ranges[1].overlap(&EpkSpan::parse("", "10").unwrap()).is_none());
+    }
+}

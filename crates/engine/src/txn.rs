@@ -1,0 +1,674 @@
+//! Transactions: the changes of one request, batch or script inside one logical partition.
+//!
+//! A transaction holds the lock of its logical partition from before its first read until its view
+//! is published, so whatever it read is still true when it commits. Its writes gather in a change
+//! set laid over the snapshot; committing turns the *final* state of each touched item into one
+//! engine batch with one LSN. Dropping it leaves no trace.
+//!
+//! ```text
+//! find ─► stage ─► stage … ─► commit: sequence (LSN, keys) ─► committer ─► index, view ─► reply
+//! ```
+
+use crate::container::{Container, Settings};
+use crate::core::Core;
+use crate::feed_entry::{FeedEntry, Operation};
+use crate::indexing::{self, ItemTerms};
+use crate::items::body::Body;
+use crate::items::read::Item;
+use crate::items::{WriteOptions, Written};
+use crate::keys::{self, ItemKey, LogPosition};
+use crate::locks::PartitionLock;
+use crate::partition::{DOCNO_BLOCK, Partition, Sequencer};
+use crate::record::{self, HEADER_LENGTH, Head, Record};
+use crate::{store_failure, unique};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_model::lsn::Lsn;
+use armilla_model::partition_key::{Epk, PartitionKey};
+use armilla_model::policy::ContainerPolicy;
+use armilla_model::rid::{self, ChildKind};
+use armilla_model::value::Value;
+use armilla_storage::{Batch, Completion, Keyspace, Snapshot, Submission};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An open transaction.
+pub struct Txn {
+    container: Arc<Container>,
+    settings: Arc<Settings>,
+    key: PartitionKey,
+    epk: Epk,
+    snapshot: Arc<dyn Snapshot>,
+    lock: PartitionLock,
+    now: u32,
+    origin: u32,
+    expiring: bool,
+    staged: Vec<Staged>,
+    by_id: HashMap<Arc<str>, usize>,
+    unique: HashMap<Vec<u8>, Option<Owner>>,
+}
+
+type Owner = (u64, u8);
+
+/// One touched item: what it was when the transaction began, and what it is now.
+struct Staged {
+    key: ItemKey,
+    before: Option<Before>,
+    now: Option<Draft>,
+}
+
+/// The version in the store, expired ones included.
+struct Before {
+    record: Record,
+    tuples: Vec<[u8; 16]>,
+    terms: ItemTerms,
+    visible: bool,
+}
+
+/// A version that is not yet in the store.
+struct Draft {
+    head: Head,
+    bytes: Vec<u8>,
+    value: Value,
+    terms: ItemTerms,
+    tuples: Vec<[u8; 16]>,
+}
+
+/// An item as the transaction sees it.
+pub enum Current<'t> {
+    /// As it is in the store.
+    Stored(Record),
+    /// As the transaction left it.
+    Staged(&'t [u8], ETag, &'t Value),
+}
+
+/// Where and when a transaction was committed.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// Its position in the partition's log.
+    pub lsn: Lsn,
+    /// The partition.
+    pub partition: u32,
+}
+
+impl Txn {
+    /// Begins a transaction under the lock of its logical partition.
+    pub fn begin(
+        container: Arc<Container>,
+        key: PartitionKey,
+        lock: PartitionLock,
+    ) -> Result<Self> {
+        container.check_alive()?;
+        let settings = container.settings();
+        settings.policy.partition_key.check_full(&key)?;
+        let epk = settings.policy.partition_key.epk(&key);
+        Ok(Self {
+            snapshot: container.core.snapshot(),
+            now: container.core.now_seconds(),
+            container,
+            settings,
+            key,
+            epk,
+            lock,
+            origin: 0,
+            expiring: false,
+            staged: Vec::new(),
+            by_id: HashMap::new(),
+            unique: HashMap::new(),
+        })
+    }
+
+    /// The container.
+    pub fn container(&self) -> &Arc<Container> {
+        &self.container
+    }
+
+    /// The logical partition.
+    pub fn key(&self) -> &PartitionKey {
+        &self.key
+    }
+
+    /// Its effective key.
+    pub fn epk(&self) -> &Epk {
+        &self.epk
+    }
+
+    /// The store as it was when the transaction began.
+    pub fn snapshot(&self) -> &Arc<dyn Snapshot> {
+        &self.snapshot
+    }
+
+    /// Says that removals are expiries, which the change feed tells apart.
+    pub(crate) fn set_expiring(&mut self) {
+        self.expiring = true;
+    }
+
+    pub(crate) fn policy(&self) -> &ContainerPolicy {
+        &self.settings.policy
+    }
+
+    pub(crate) fn ttl_enabled(&self) -> bool {
+        self.policy().default_ttl.is_some()
+    }
+
+    pub(crate) fn parse_body(&self, body: &[u8]) -> Result<Body> {
+        Body::parse(body, self.ttl_enabled())
+    }
+
+    /// Refuses an item whose key is not this transaction's.
+    pub(crate) fn check_key_of(&self, item: &Value) -> Result<()> {
+        let key = PartitionKey::of_item(item, &self.policy().partition_key);
+        if self.key.agrees_with_item(&key) {
+            return Ok(());
+        }
+        Err(Error::PartitionKeyMismatch(format!(
+            "PartitionKey extracted from document doesn't match the one specified in the header: the document has {}, the request {}.",
+            key.to_header(),
+            self.key.to_header()
+        )))
+    }
+
+    /// The item as this transaction sees it.
+    pub fn find(&self, id: &str) -> Result<Option<Current<'_>>> {
+        if let Some(&at) = self.by_id.get(id) {
+            let now = self.staged[at].now.as_ref();
+            return Ok(now.map(|draft| {
+                Current::Staged(&draft.bytes[HEADER_LENGTH..], draft.head.etag, &draft.value)
+            }));
+        }
+        let slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
+        Ok(slot.record.filter(|record| self.is_alive(record)).map(Current::Stored))
+    }
+
+    /// Items this transaction has touched: the ordinal of their version in the store, if any, and
+    /// their text now, if any. Readers lay this over the snapshot.
+    pub fn changes(&self) -> impl Iterator<Item = (Option<u64>, Option<&[u8]>)> {
+        self.staged.iter().map(|staged| {
+            let before = staged.before.as_ref().filter(|before| before.visible);
+            let text = staged.now.as_ref().map(|draft| &draft.bytes[HEADER_LENGTH..]);
+            (before.map(|before| before.record.docno()), text)
+        })
+    }
+
+    /// True when nothing was written.
+    pub fn is_clean(&self) -> bool {
+        self.staged.is_empty()
+    }
+
+    fn is_alive(&self, record: &Record) -> bool {
+        let deadline = record.expires_at(self.policy().default_ttl);
+        deadline.is_none_or(|deadline| u64::from(self.now) < deadline)
+    }
+
+    /// Stages a new version of the item, whether or not it exists.
+    pub(crate) fn stage(&mut self, mut body: Body, options: &WriteOptions) -> Result<Written> {
+        let at = self.touch(&body.id)?;
+        let tuples =
+            unique::tuples(&body.value, &self.policy().unique_keys, self.container.secret());
+        self.claim(at, &tuples)?;
+        let container = &self.container;
+        let head = Head {
+            docno: self.docno_of(at),
+            ts: self.now,
+            ttl: body.ttl,
+            etag: container.core.ids.next_etag(),
+            id_at: body.id_at,
+            indexed: !options.exclude_from_index,
+        };
+        let rid = rid::encode(&rid::child(container.rid, ChildKind::Document, head.docno));
+        body.close(&rid, &container.docs_link, head.etag, head.ts);
+        let mut header = Vec::with_capacity(HEADER_LENGTH);
+        record::begin(&head, &mut header);
+        body.bytes[..HEADER_LENGTH].copy_from_slice(&header);
+        let terms =
+            indexing::terms_of(&body.value, head.ts, head.indexed, self.policy(), &container.paths);
+        let size = body.bytes.len() - HEADER_LENGTH;
+        let (created, charge) = self.price(at, size, &terms);
+        let text = Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]);
+        self.staged[at].now =
+            Some(Draft { head, bytes: body.bytes, value: body.value, terms, tuples });
+        Ok(Written { created, text, etag: Some(head.etag), charge })
+    }
+
+    /// Stages the removal of an item that [`find`](Self::find) has seen.
+    pub(crate) fn stage_removal(&mut self, id: &str) -> Result<RequestCharge> {
+        let at = self.touch(id)?;
+        self.claim(at, &[])?;
+        let staged = &mut self.staged[at];
+        let charge = match (&staged.now, &staged.before) {
+            (Some(draft), _) => {
+                RequestCharge::write(draft.bytes.len() - HEADER_LENGTH) + draft.terms.charge()
+            }
+            (None, Some(before)) => {
+                RequestCharge::write(before.record.size()) + before.terms.charge()
+            }
+            (None, None) => RequestCharge::ONE,
+        };
+        staged.now = None;
+        Ok(charge)
+    }
+
+    /// The place of an item in the change set; an untouched item enters as it is in the store.
+    fn touch(&mut self, id: &str) -> Result<usize> {
+        if let Some(&at) = self.by_id.get(id) {
+            return Ok(at);
+        }
+        let mut slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
+        // Two new items of one transaction whose hashes clash take places one after the other.
+        while slot.record.is_none() && self.staged.iter().any(|staged| staged.key == slot.key) {
+            slot.key.probe = slot.key.probe.checked_add(1).ok_or_else(|| {
+                Error::Internal("too many items with the same hash of their id".to_owned())
+            })?;
+        }
+        let before = slot.record.map(|record| self.load(record)).transpose()?;
+        // The draft of an untouched item is its stored version, so that charges see what was there.
+        self.staged.push(Staged { key: slot.key, before, now: None });
+        self.by_id.insert(id.into(), self.staged.len() - 1);
+        Ok(self.staged.len() - 1)
+    }
+
+    fn load(&self, record: Record) -> Result<Before> {
+        let value = parse_stored(&record.text())?;
+        let policy = self.policy();
+        let tuples = unique::tuples(&value, &policy.unique_keys, self.container.secret());
+        let terms = indexing::terms_of(
+            &value,
+            record.ts(),
+            record.is_indexed(),
+            policy,
+            &self.container.paths,
+        );
+        let visible = self.is_alive(&record);
+        Ok(Before { record, tuples, terms, visible })
+    }
+
+    fn docno_of(&self, at: usize) -> u64 {
+        let staged = &self.staged[at];
+        let kept = staged.now.as_ref().map(|draft| draft.head.docno);
+        let before = staged.before.as_ref().filter(|before| before.visible);
+        kept.or(before.map(|before| before.record.docno()))
+            .unwrap_or_else(|| self.container.next_docno())
+    }
+
+    /// Whether the write creates, and its charge against what the item was just before.
+    fn price(&self, at: usize, size: usize, terms: &ItemTerms) -> (bool, RequestCharge) {
+        let staged = &self.staged[at];
+        let stored = staged.before.as_ref().filter(|before| before.visible);
+        let previous = match (&staged.now, stored) {
+            (Some(draft), _) => Some((draft.bytes.len() - HEADER_LENGTH, &draft.terms)),
+            (None, Some(before)) => Some((before.record.size(), &before.terms)),
+            (None, None) => None,
+        };
+        match previous {
+            None => (true, RequestCharge::write(size) + terms.charge()),
+            Some((before_size, before)) => {
+                let sizes = RequestCharge::write(before_size) + RequestCharge::write(size);
+                (false, sizes + before.difference_charge(terms))
+            }
+        }
+    }
+
+    /// Takes an item's unique keys, giving back those it had.
+    fn claim(&mut self, at: usize, tuples: &[[u8; 16]]) -> Result<()> {
+        let owner = (self.staged[at].key.hash, self.staged[at].key.probe);
+        let wanted: Vec<_> = self.unique_keys_of(tuples);
+        for key in &wanted {
+            if self.owner_of(key)?.is_some_and(|other| other != owner) {
+                return Err(Error::UniqueKeyViolation(
+                    "Unique index constraint violation: another item of this logical partition has the same values.".to_owned(),
+                ));
+            }
+        }
+        let staged = &self.staged[at];
+        let held = match (&staged.now, &staged.before) {
+            (Some(draft), _) => draft.tuples.clone(),
+            (None, Some(before)) => before.tuples.clone(),
+            (None, None) => Vec::new(),
+        };
+        for key in self.unique_keys_of(&held) {
+            self.unique.insert(key, None);
+        }
+        for key in wanted {
+            self.unique.insert(key, Some(owner));
+        }
+        Ok(())
+    }
+
+    fn unique_keys_of(&self, tuples: &[[u8; 16]]) -> Vec<Vec<u8>> {
+        let definition = &self.policy().partition_key;
+        let number = self.container.number;
+        let key = |(constraint, tuple): (usize, &[u8; 16])| {
+            keys::unique(number, definition, &self.epk, constraint as u8, *tuple)
+        };
+        tuples.iter().enumerate().map(key).collect()
+    }
+
+    /// Who has a unique key. An owner that has expired does not count.
+    fn owner_of(&self, key: &[u8]) -> Result<Option<Owner>> {
+        if let Some(owner) = self.unique.get(key) {
+            return Ok(*owner);
+        }
+        let stored = self.snapshot.get(Keyspace::Unique, key).map_err(store_failure)?;
+        let Some((hash, probe)) = stored.as_deref().and_then(read_owner) else { return Ok(None) };
+        let place = ItemKey { epk: self.epk.clone(), hash, probe };
+        let alive = match self.container.get(&*self.snapshot, &place)? {
+            Some(record) => self.is_alive(&record),
+            None => false,
+        };
+        Ok(alive.then_some((hash, probe)))
+    }
+
+    /// Commits the change set as one transaction. The callback runs when it is durable and visible;
+    /// a transaction that changed nothing answers at once.
+    pub fn commit(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
+        let touched = |staged: &Staged| staged.now.is_some() || staged.before.is_some();
+        let partition = self.container.partition_of(&self.epk);
+        if !self.staged.iter().any(touched) {
+            let (lsn, partition) = (partition.lsn(), partition.range.id);
+            drop(self);
+            return done(Ok(Committed { lsn, partition }));
+        }
+        if let Err(error) = self.container.check_alive() {
+            drop(self);
+            return done(Err(error));
+        }
+        let Self {
+            container,
+            settings,
+            epk,
+            lock,
+            now,
+            origin,
+            expiring,
+            staged,
+            unique,
+            snapshot,
+            ..
+        } = self;
+        let mut staged = staged;
+        let mut sequencer = partition.sequence();
+        let current = container.settings();
+        if current.generation != settings.generation {
+            remake_terms(&mut staged, &current.policy, &container);
+        }
+        let mut writer = CommitWriter {
+            container: &container,
+            settings: &settings,
+            partition: &partition,
+            snapshot: &*snapshot,
+            batch: Batch::with_capacity(staged.len() * 3),
+            lsn: sequencer.last.next(),
+            second: sequencer.second.max(now),
+            origin,
+            expiring,
+            sequence: 0,
+            changes: Vec::with_capacity(staged.len()),
+            docno_max: 0,
+            counted: (0, 0),
+        };
+        for staged in staged {
+            if let Err(error) = writer.item(staged, &epk) {
+                drop(sequencer);
+                drop(lock);
+                return done(Err(error));
+            }
+        }
+        for (key, owner) in unique {
+            match owner {
+                Some((hash, probe)) => {
+                    let value = [&hash.to_be_bytes()[..], &[probe]].concat();
+                    writer.batch.put(Keyspace::Unique, key, value);
+                }
+                None => writer.batch.delete(Keyspace::Unique, key),
+            }
+        }
+        writer.reserve_docno(&mut sequencer);
+        container.paths.save(container.number, &mut writer.batch);
+        let CommitWriter { batch, lsn, second, changes, counted, .. } = writer;
+        sequencer.last = lsn;
+        sequencer.second = second;
+        let completion = TxnCompletion {
+            core: container.core.clone(),
+            partition: partition.clone(),
+            changes,
+            counted,
+            lsn,
+            lock: Some(lock),
+            done: Some(Box::new(done)),
+        };
+        // Queued under the sequencer: the queue has each partition's batches in LSN order.
+        container.core.committer.submit(Submission { batch, completion: Box::new(completion) });
+    }
+}
+
+impl Current<'_> {
+    /// The version.
+    pub fn etag(&self) -> ETag {
+        match self {
+            Self::Stored(record) => record.etag(),
+            Self::Staged(_, etag, _) => *etag,
+        }
+    }
+
+    /// Checks the client's preconditions against this version.
+    pub fn check(&self, options: &WriteOptions) -> Result<()> {
+        let etag = self.etag();
+        let stale = options.if_match.as_deref().is_some_and(|wanted| !etag.matches(wanted));
+        let known = options.if_none_match.as_deref().is_some_and(|known| etag.matches(known));
+        if stale || known { Err(Error::precondition_failed()) } else { Ok(()) }
+    }
+
+    /// The item for a reader.
+    pub fn into_item(self) -> Item {
+        match self {
+            Self::Stored(record) => Item::of(&record),
+            Self::Staged(text, etag, _) => {
+                Item { text: Bytes::copy_from_slice(text), etag, lsn: Lsn(0) }
+            }
+        }
+    }
+
+    /// The document.
+    pub fn value(&self) -> Result<Value> {
+        match self {
+            Self::Stored(record) => parse_stored(&record.text()),
+            Self::Staged(_, _, value) => Ok((*value).clone()),
+        }
+    }
+}
+
+/// Makes the terms of drafts again that were staged under a policy that has changed since.
+fn remake_terms(staged: &mut [Staged], policy: &ContainerPolicy, container: &Container) {
+    for draft in staged.iter_mut().filter_map(|staged| staged.now.as_mut()) {
+        let Head { ts, indexed, .. } = draft.head;
+        draft.terms = indexing::terms_of(&draft.value, ts, indexed, policy, &container.paths);
+    }
+}
+
+/// Parses a stored text, which was checked when it was written.
+pub(crate) fn parse_stored(text: &[u8]) -> Result<Value> {
+    armilla_model::json::parse(text)
+        .map_err(|error| Error::Internal(format!("a stored item is not JSON: {error}")))
+}
+
+fn read_owner(value: &[u8]) -> Option<Owner> {
+    let (probe, hash) = value.split_last()?;
+    Some((u64::from_be_bytes(hash.try_into().ok()?), *probe))
+}
+
+/// A change to the index, applied when its transaction is durable.
+pub struct IndexChange {
+    /// The version that is gone.
+    pub removed: Option<(u64, Lsn)>,
+    /// The version that is new, with its terms.
+    pub added: Option<(armilla_index::Document, armilla_index::Terms)>,
+    /// The logical partition.
+    pub epk: Epk,
+}
+
+/// Turns the final state of each touched item into keys and values.
+struct CommitWriter<'c> {
+    container: &'c Container,
+    settings: &'c Settings,
+    partition: &'c Partition,
+    snapshot: &'c dyn Snapshot,
+    batch: Batch,
+    lsn: Lsn,
+    second: u32,
+    origin: u32,
+    expiring: bool,
+    sequence: u32,
+    changes: Vec<IndexChange>,
+    docno_max: u64,
+    counted: (i64, i64),
+}
+
+impl CommitWriter<'_> {
+    fn item(&mut self, staged: Staged, epk: &Epk) -> Result<()> {
+        let Staged { key, before, now } = staged;
+        if before.is_none() && now.is_none() {
+            return Ok(());
+        }
+        let created = before.as_ref().is_none_or(|before| !before.visible);
+        let removed = before.as_ref().map(|before| (before.record.docno(), before.record.lsn()));
+        if let Some(before) = &before {
+            self.forget(&key, &before.record);
+        }
+        let added = match now {
+            Some(draft) => Some(self.put(key, draft, created)),
+            None => {
+                let (gone, _) = removed.expect("an item without a new version had an old one");
+                self.remove(key, gone)?;
+                None
+            }
+        };
+        self.changes.push(IndexChange { removed, added, epk: epk.clone() });
+        Ok(())
+    }
+
+    /// Removes what points at the version in the store.
+    fn forget(&mut self, key: &ItemKey, record: &Record) {
+        let number = self.container.number;
+        let position = LogPosition {
+            partition: record.partition(),
+            lsn: record.lsn(),
+            sequence: record.sequence(),
+        };
+        self.batch.delete(Keyspace::Feed, keys::log(number, position));
+        if record.ttl() > 0 {
+            let second = record.ts().saturating_add(record.ttl().unsigned_abs());
+            let definition = &self.settings.policy.partition_key;
+            self.batch.delete(Keyspace::Expiry, keys::expiry(second, number, definition, key));
+        }
+        self.counted.0 -= 1;
+        self.counted.1 -= record.size() as i64;
+    }
+
+    fn put(
+        &mut self,
+        key: ItemKey,
+        mut draft: Draft,
+        created: bool,
+    ) -> (armilla_index::Document, armilla_index::Terms) {
+        let number = self.container.number;
+        let definition = &self.settings.policy.partition_key;
+        let sequence = self.next_sequence();
+        record::set_position(&mut draft.bytes, self.lsn, sequence, self.partition.range.id);
+        self.counted.0 += 1;
+        self.counted.1 += (draft.bytes.len() - HEADER_LENGTH) as i64;
+        self.docno_max = self.docno_max.max(draft.head.docno);
+        if draft.head.ttl > 0 {
+            let second = draft.head.ts.saturating_add(draft.head.ttl.unsigned_abs());
+            let expiry = keys::expiry(second, number, definition, &key);
+            self.batch.put(Keyspace::Expiry, expiry, Vec::new());
+        }
+        let operation = if created { Operation::Create } else { Operation::Replace };
+        let entry = self.entry(key.clone(), operation, draft.head.docno);
+        self.batch.put(Keyspace::Feed, keys::log(number, self.position(sequence)), entry.encode());
+        let document = armilla_index::Document {
+            epk: key.epk.as_bytes().to_vec(),
+            docno: draft.head.docno,
+            lsn: self.lsn.0,
+            hash: key.hash,
+            ts: draft.head.ts,
+            ttl: draft.head.ttl,
+        };
+        self.batch.put(Keyspace::Items, keys::item(number, definition, &key), draft.bytes);
+        (document, draft.terms.terms)
+    }
+
+    fn remove(&mut self, key: ItemKey, docno: u64) -> Result<()> {
+        let number = self.container.number;
+        let definition = &self.settings.policy.partition_key;
+        let place = keys::item(number, definition, &key);
+        let behind = ItemKey { probe: key.probe.saturating_add(1), ..key.clone() };
+        let chain_goes_on = self.container.get_any(self.snapshot, &behind)?.is_some();
+        if chain_goes_on {
+            self.batch.put(Keyspace::Items, place, record::tombstone());
+        } else {
+            self.batch.delete(Keyspace::Items, place);
+        }
+        let sequence = self.next_sequence();
+        let operation = if self.expiring { Operation::Expire } else { Operation::Delete };
+        let entry = self.entry(key, operation, docno);
+        self.batch.put(Keyspace::Gone, keys::log(number, self.position(sequence)), entry.encode());
+        Ok(())
+    }
+
+    fn entry(&self, item: ItemKey, operation: Operation, docno: u64) -> FeedEntry {
+        FeedEntry { item, operation, second: self.second, origin: self.origin, docno }
+    }
+
+    fn position(&self, sequence: u32) -> LogPosition {
+        LogPosition { partition: self.partition.range.id, lsn: self.lsn, sequence }
+    }
+
+    fn next_sequence(&mut self) -> u32 {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        sequence
+    }
+
+    /// Reserves ordinals ahead, so that none is given out twice after a crash. Each partition keeps
+    /// its own mark, because only inside a partition is there an order of batches.
+    fn reserve_docno(&mut self, sequencer: &mut Sequencer) {
+        if self.docno_max < sequencer.docno_reserved {
+            return;
+        }
+        sequencer.docno_reserved = self.docno_max + DOCNO_BLOCK;
+        let key = keys::meta(
+            keys::Meta::DocumentNumber,
+            &[self.container.number, self.partition.range.id],
+        );
+        self.batch.put(Keyspace::Meta, key, sequencer.docno_reserved.to_be_bytes().to_vec());
+    }
+}
+
+struct TxnCompletion {
+    core: Arc<Core>,
+    partition: Arc<Partition>,
+    changes: Vec<IndexChange>,
+    counted: (i64, i64),
+    lsn: Lsn,
+    lock: Option<PartitionLock>,
+    done: Option<Box<dyn FnOnce(Result<Committed>) + Send>>,
+}
+
+impl Completion for TxnCompletion {
+    fn apply(&mut self, _group: u64) {
+        self.partition.count(self.counted.0, self.counted.1);
+        self.partition.apply(std::mem::take(&mut self.changes), self.lsn);
+        self.partition.set_visible(self.lsn);
+        self.core.mark_dirty(&self.partition);
+    }
+
+    fn notify(mut self: Box<Self>) {
+        // The lock goes first: whoever hears of this commit may write again at once.
+        drop(self.lock.take());
+        if let Some(done) = self.done.take() {
+            done(Ok(Committed { lsn: self.lsn, partition: self.partition.range.id }));
+        }
+    }
+}
