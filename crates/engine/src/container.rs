@@ -59,6 +59,8 @@ pub struct Settings {
     pub database: Arc<str>,
     /// Name of the container.
     pub name: Arc<str>,
+    /// `dbs/{name}/colls/{name}`.
+    pub alt_link: Arc<str>,
     /// Its policies.
     pub policy: ContainerPolicy,
     /// Version of the definition.
@@ -106,6 +108,11 @@ impl Container {
             docno: AtomicU64::new(docno),
             dropped: AtomicBool::new(false),
         }
+    }
+
+    /// `dbs/{name}/colls/{name}`.
+    pub fn alt_link(&self) -> Arc<str> {
+        self.settings.load().alt_link.clone()
     }
 
     /// The settings of now.

@@ -93,6 +93,7 @@ impl Account {
         let settings = Settings {
             database: database_name.clone(),
             name: stored.name.clone(),
+            alt_link: format!("dbs/{database_name}/colls/{}", stored.name).into(),
             policy,
             etag: stored.etag,
             ts: stored.ts,
@@ -146,6 +147,7 @@ impl Account {
             container.set_settings(Settings {
                 database: before.database.clone(),
                 name: before.name.clone(),
+                alt_link: before.alt_link.clone(),
                 policy,
                 etag,
                 ts,

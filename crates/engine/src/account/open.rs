@@ -132,6 +132,7 @@ fn container(
     }
     let settings = Settings {
         database: database_name.clone(),
+        alt_link: format!("dbs/{database_name}/colls/{}", stored.name).into(),
         name: stored.name,
         policy,
         etag: stored.etag,

@@ -7,6 +7,7 @@ use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::PartitionKey;
+use armilla_model::rid::{self, ChildKind};
 use bytes::Bytes;
 
 /// An item as a reader gets it.
@@ -33,6 +34,40 @@ impl Item {
 }
 
 impl Container {
+    /// The item that a path names: by id, or else by the ordinal in its rid.
+    pub fn read_item_by_segment(&self, key: &PartitionKey, segment: &str) -> Result<Option<Item>> {
+        match self.read_item(key, segment)? {
+            Some(item) => Ok(Some(item)),
+            None => self.read_item_by_rid(key, segment),
+        }
+    }
+
+    fn read_item_by_rid(&self, key: &PartitionKey, segment: &str) -> Result<Option<Item>> {
+        match self.id_of_rid(key, segment)? {
+            Some(id) => self.read_item(key, &id),
+            None => Ok(None),
+        }
+    }
+
+    /// The id of the item that a rid names inside a logical partition.
+    pub fn id_of_rid(&self, key: &PartitionKey, segment: &str) -> Result<Option<String>> {
+        let Some(bytes) = rid::decode(segment) else { return Ok(None) };
+        let Some((container, docno)) = rid::split_child(&bytes, ChildKind::Document) else {
+            return Ok(None);
+        };
+        if container != self.rid {
+            return Ok(None);
+        }
+        let epk = self.settings().policy.partition_key.epk(key);
+        let partition = self.partition_of(&epk);
+        let (root, published) = self.core.consistent_view(&partition);
+        let Some(located) = published.view.find(epk.as_bytes(), docno) else { return Ok(None) };
+        let found = self.find_by_docno(&*root.snapshot, &epk, located.document.hash, docno)?;
+        let Some(record) = found else { return Ok(None) };
+        let value = crate::txn::parse_stored(&record.text())?;
+        Ok(value.get("id").and_then(armilla_model::Value::as_str).map(str::to_owned))
+    }
+
     /// The item with this id in this logical partition, unless it has expired.
     pub fn read_item(&self, key: &PartitionKey, id: &str) -> Result<Option<Item>> {
         let settings = self.settings();

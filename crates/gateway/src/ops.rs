@@ -1,0 +1,127 @@
+//! Operations: the service that answers requests from an engine, a file per operation or family.
+//!
+//! Each operation turns the call into typed values, asks the engine, and names the facts of the
+//! answer. Point reads and the staging of writes run right here on the connection's task; whatever
+//! waits for a commit is awaited, and the catalog, which waits on its thread, goes to the blocking
+//! pool.
+
+mod addressed;
+mod change_feed;
+mod containers;
+mod databases;
+mod items;
+mod listing;
+mod offers;
+mod permissions;
+mod query;
+mod ranges;
+mod scripts;
+mod users;
+mod writes;
+
+use crate::auth::Authenticator;
+use crate::reply::{FeedBody, FeedKind};
+use crate::routes::Operation;
+use crate::{Call, Reply, Service};
+use armilla_engine::Account;
+use armilla_model::{Error, Result};
+use std::sync::Arc;
+
+/// Answers requests from an account.
+pub struct EngineService {
+    pub(crate) account: Arc<Account>,
+    /// Issues the tokens of permissions, which it verifies when they come back.
+    pub(crate) authenticator: Arc<Authenticator>,
+}
+
+impl EngineService {
+    /// A service over an open account.
+    pub fn new(account: Arc<Account>, authenticator: Arc<Authenticator>) -> Self {
+        Self { account, authenticator }
+    }
+
+    /// Runs work that waits on its thread, on the pool that is there for it.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Account) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let account = self.account.clone();
+        let joined = tokio::task::spawn_blocking(move || work(&account)).await;
+        joined.unwrap_or_else(|error| Err(Error::Internal(format!("the work was cut short: {error}"))))
+    }
+}
+
+impl Service for EngineService {
+    async fn call(&self, call: Call<'_>) -> Reply {
+        let outcome = match call.operation {
+            Operation::ReadItem(path) => items::read(self, &call, path),
+            Operation::CreateItem(container) => writes::create(self, &call, container).await,
+            Operation::UpsertItem(container) => writes::upsert(self, &call, container).await,
+            Operation::ReplaceItem(path) => writes::replace(self, &call, path).await,
+            Operation::PatchItem(path) => writes::patch(self, &call, path).await,
+            Operation::DeleteItem(path) => writes::delete(self, &call, path).await,
+            Operation::DeletePartitionKey(container) => writes::delete_partition(self, &call, container).await,
+            Operation::ExecuteBatch(container) => writes::batch(self, &call, container).await,
+            Operation::ListItems(container) => listing::list(self, &call, container),
+            Operation::ReadChangeFeed(container) => change_feed::read(self, &call, container),
+            Operation::QueryItems(container) => query::query(self, &call, container).await,
+            Operation::PlanQuery(container) => query::plan(self, &call, container),
+            Operation::ListAttachments(_) => Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, ""))),
+
+            Operation::ListDatabases
+            | Operation::QueryDatabases
+            | Operation::CreateDatabase
+            | Operation::ReadDatabase { .. }
+            | Operation::DeleteDatabase { .. } => databases::answer(self, &call).await,
+
+            Operation::ListContainers { .. }
+            | Operation::QueryContainers { .. }
+            | Operation::CreateContainer { .. }
+            | Operation::ReadContainer(_)
+            | Operation::ReplaceContainer(_)
+            | Operation::DeleteContainer(_)
+            | Operation::ListConflicts(_)
+            | Operation::QueryConflicts(_)
+            | Operation::ReadConflict { .. }
+            | Operation::DeleteConflict { .. } => containers::answer(self, &call).await,
+            Operation::ReadPartitionKeyRanges(container) => ranges::read(self, &call, container),
+
+            Operation::ListScripts { .. }
+            | Operation::QueryScripts { .. }
+            | Operation::CreateScript { .. }
+            | Operation::ReadScript(_)
+            | Operation::ReplaceScript(_)
+            | Operation::DeleteScript(_) => scripts::answer(self, &call).await,
+            Operation::ExecuteProcedure(path) => scripts::execute(self, &call, path).await,
+
+            Operation::ListUsers { .. }
+            | Operation::QueryUsers { .. }
+            | Operation::CreateUser { .. }
+            | Operation::ReadUser(_)
+            | Operation::ReplaceUser(_)
+            | Operation::DeleteUser(_) => users::answer(self, &call).await,
+            Operation::ListPermissions(_)
+            | Operation::QueryPermissions(_)
+            | Operation::CreatePermission { .. }
+            | Operation::ReadPermission { .. }
+            | Operation::ReplacePermission { .. }
+            | Operation::DeletePermission { .. } => permissions::answer(self, &call).await,
+
+            Operation::ListOffers
+            | Operation::QueryOffers
+            | Operation::ReadOffer { .. }
+            | Operation::ReplaceOffer { .. } => offers::answer(self, &call).await,
+
+            Operation::ListEncryptionKeys { .. } | Operation::QueryEncryptionKeys { .. } => {
+                Ok(Reply::feed(FeedBody::new(FeedKind::EncryptionKeys, "")))
+            }
+            Operation::CreateEncryptionKey { .. }
+            | Operation::ReadEncryptionKey { .. }
+            | Operation::ReplaceEncryptionKey { .. }
+            | Operation::DeleteEncryptionKey { .. } => Err(Error::NotFound(
+                "Client encryption keys are not kept by this server.".to_owned(),
+            )),
+        };
+        outcome.unwrap_or_else(|error| Reply::error(error).charge(1.0))
+    }
+}

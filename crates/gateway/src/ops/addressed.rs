@@ -1,0 +1,142 @@
+//! What a request on items addresses: the container, the partition key, the part of the key space.
+
+use super::EngineService;
+use crate::routes::ContainerPath;
+use crate::{Call, Reply};
+use armilla_engine::Container;
+use armilla_engine::partition::Partition;
+use armilla_engine::ranges::EpkSpan;
+use armilla_model::lsn::Lsn;
+use armilla_model::partition_key::{Component, Epk, PartitionKey};
+use armilla_model::session_token::SessionToken;
+use armilla_model::{Error, Result};
+use std::sync::Arc;
+
+/// The container of a request. A client that cached another container of the same name is told.
+pub(super) fn container(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Arc<Container>> {
+    let container = service.account.container(path.database, path.container)?;
+    match call.context.intended_container_rid {
+        Some(rid) if rid != &*container.rid_text => Err(Error::ContainerRecreated),
+        _ => Ok(container),
+    }
+}
+
+/// The key of the header, if there is one.
+pub(super) fn key(call: &Call<'_>) -> Option<PartitionKey> {
+    let header = call.context.partition_key.as_ref()?;
+    let component = |value| match value {
+        &armilla_model::Value::Undefined => Component::Undefined,
+        value => Component::from_value(Some(value)),
+    };
+    Some(PartitionKey(header.components.iter().map(component).collect()))
+}
+
+/// The full key that a point operation needs.
+pub(super) fn full_key(call: &Call<'_>, container: &Container) -> Result<PartitionKey> {
+    let settings = container.settings();
+    let levels = settings.policy.partition_key.levels();
+    match key(call) {
+        // `[]` is how clients of migrated containers say "none".
+        Some(key) if key.0.is_empty() => Ok(armilla_engine::account::undefined_key(levels)),
+        Some(key) => settings.policy.partition_key.check_full(&key).map(|()| key),
+        None => Err(Error::bad_request(
+            "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.",
+        )),
+    }
+}
+
+/// The key of a write, taken from the item when the header says nothing.
+pub(super) fn key_of_write(call: &Call<'_>, container: &Container, body: &[u8]) -> Result<PartitionKey> {
+    if call.context.partition_key.is_some() {
+        let header = full_key(call, container)?;
+        // A client that cannot say "undefined" sends null: what the body says decides.
+        if !header.0.contains(&Component::Null) {
+            return Ok(header);
+        }
+        let item = armilla_model::json::parse(body)?;
+        let key = PartitionKey::of_item(&item, &container.settings().policy.partition_key);
+        return Ok(if header.agrees_with_item(&key) { key } else { header });
+    }
+    let item = armilla_model::json::parse(body)?;
+    Ok(PartitionKey::of_item(&item, &container.settings().policy.partition_key))
+}
+
+/// The part of the key space that a feed or query addresses, and the range it was sent to.
+pub(super) struct Scope {
+    /// The keys.
+    pub span: EpkSpan,
+    /// The range that the client named.
+    pub range: Option<Arc<Partition>>,
+    /// True when a key or range limits the request; false when it is for the whole container.
+    pub limited: bool,
+}
+
+/// Reads the scope from key, range and bounds.
+pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
+    let context = &call.context;
+    let definition = container.settings().policy.partition_key.clone();
+    if let Some(key) = key(call).filter(|key| !key.0.is_empty()) {
+        if key.0.len() > definition.levels() {
+            definition.check_full(&key)?;
+        }
+        let span = EpkSpan::of_prefix(&definition.epk(&key));
+        return Ok(Scope { span, range: None, limited: true });
+    }
+    let range = match &context.range_id {
+        Some(range) => Some(container.partition(range.id.parse().map_err(|_| Error::PartitionGone)?)?),
+        None => None,
+    };
+    let bounds = match (&context.start_epk, &context.end_epk) {
+        (None, None) => None,
+        (start, end) => Some(EpkSpan {
+            min: Epk::from_bytes(start.as_deref().unwrap_or_default()),
+            max: end.as_deref().filter(|end| *end != [0xff]).map(Epk::from_bytes),
+        }),
+    };
+    let limited = range.is_some() || bounds.is_some();
+    let span = match (&range, bounds) {
+        (Some(range), Some(bounds)) => range.range.overlap(&bounds).ok_or(Error::PartitionGone)?,
+        (Some(range), None) => EpkSpan { min: range.range.min.clone(), max: range.range.max.clone() },
+        (None, Some(bounds)) => bounds,
+        (None, None) => EpkSpan::all(),
+    };
+    Ok(Scope { span, range, limited })
+}
+
+/// Checks the client's session token against the partition that serves it.
+pub(super) fn check_session(call: &Call<'_>, container: &Container, partition: &Partition) -> Result<()> {
+    match call.context.session_token {
+        Some(text) => container.check_session(&SessionToken::parse_list(text)?, partition),
+        None => Ok(()),
+    }
+}
+
+/// Says which container and partition answered, and how far its log was.
+pub(super) fn from_partition(reply: Reply, container: &Container, partition: &Partition, lsn: Lsn) -> Reply {
+    let mut range = itoa::Buffer::new();
+    let range = range.format(partition.range.id);
+    let token = SessionToken { range: partition.range.id, lsn };
+    owned_by(reply, container).session_token(&token.to_string()).range_id(range).lsn(lsn.0)
+}
+
+/// Says which partition answered, or all of them where the request was not limited to one.
+pub(super) fn from_scope(reply: Reply, container: &Container, scope: &Scope) -> Reply {
+    match container.partitions_in(&scope.span).as_slice() {
+        [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
+        _ => owned_by(reply, container).session_token(&container.session_tokens()),
+    }
+}
+
+/// Says which container answered.
+pub(super) fn owned_by(reply: Reply, container: &Container) -> Reply {
+    reply.owner(&container.alt_link(), &container.rid_text)
+}
+
+/// The answer to a refusal after routing: it carries the partition's position too.
+pub(super) fn refusal(error: Error, container: &Container, partition: &Partition) -> Reply {
+    from_partition(Reply::error(error).charge(1.0), container, partition, partition.lsn())
+}

@@ -1,0 +1,29 @@
+//! Point reads.
+
+use super::EngineService;
+use super::addressed;
+use crate::routes::ItemPath;
+use crate::{Call, Reply};
+use armilla_model::{Error, Result};
+
+/// Answers with the stored text, as it is.
+pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ItemPath<'_>) -> Result<Reply> {
+    let container = addressed::container(service, call, path.container)?;
+    let key = addressed::full_key(call, &container)?;
+    let epk = container.settings().policy.partition_key.epk(&key);
+    let partition = container.partition_of(&epk);
+    if let Err(error) = addressed::check_session(call, &container, &partition) {
+        return Ok(addressed::refusal(error, &container, &partition));
+    }
+    let Some(item) = container.read_item_by_segment(&key, path.item)? else {
+        return Ok(addressed::refusal(Error::not_found(), &container, &partition));
+    };
+    let etag = item.etag.to_string();
+    let known = call.context.if_none_match.is_some_and(|known| item.etag.matches(known));
+    let reply = if known {
+        Reply::not_modified().charge(1.0)
+    } else {
+        Reply::ok(item.text.clone()).charge(item.read_charge().units()).item_count(1)
+    };
+    Ok(addressed::from_partition(reply.etag(&etag), &container, &partition, partition.lsn()))
+}

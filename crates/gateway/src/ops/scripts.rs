@@ -1,0 +1,19 @@
+//! Scripts.
+
+use super::EngineService;
+use crate::{Call, Reply};
+use armilla_model::{Error, Result};
+
+pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
+    let _ = service;
+    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+}
+
+pub(super) async fn execute(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: crate::routes::ScriptPath<'_>,
+) -> Result<Reply> {
+    let _ = (service, path);
+    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+}
