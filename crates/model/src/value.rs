@@ -204,6 +204,11 @@ impl Object {
         Self { members }
     }
 
+    /// An object of named values, whose names the caller knows to be unique.
+    pub fn of<const N: usize>(members: [(&str, Value); N]) -> Self {
+        Self { members: members.into_iter().map(|(name, value)| (name.into(), value)).collect() }
+    }
+
     /// Number of members.
     pub fn len(&self) -> usize {
         self.members.len()
