@@ -12,7 +12,7 @@ mod shape;
 
 use super::{Context, Function, defined};
 use armilla_model::{Object, Value};
-use geo::{Area, Distance, Euclidean, Geometry, Intersects, Relate};
+use geo::{Area, Contains, Distance, Euclidean, Geometry, Intersects, Relate};
 use shape::{Invalid, Shape};
 
 pub use shape::{SHAPE_CROSSINGS_MAX, SHAPE_POSITIONS_MAX};
@@ -89,11 +89,11 @@ fn within(left: &Shape, right: &Shape) -> bool {
 
 fn inside(left: &Shape, right: &Shape) -> bool {
     match (&left.geometry, &right.geometry) {
-        (Geometry::Point(point), Geometry::Polygon(polygon)) => {
-            geo::Contains::contains(polygon, point)
-        }
-        // Lines that cross a border leave the area; finding one crossing is cheaper than all.
-        _ if right.is_area() && left.crosses(right) => false,
+        (Geometry::Point(point), Geometry::Polygon(polygon)) => polygon.contains(point),
+        // What crosses a border leaves the area, and what crosses a line is not part of it. Finding
+        // that out first bounds the work of relating shapes that cross everywhere.
+        _ if left.crosses(right, if right.is_area() { 0 } else { SHAPE_CROSSINGS_MAX }) => false,
+        _ if left.is_area() && !right.is_area() => false,
         (left, right) => left.relate(right).is_within(),
     }
 }

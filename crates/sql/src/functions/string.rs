@@ -148,8 +148,8 @@ fn index_of(arguments: &[Value]) -> Option<i64> {
 fn last_index_of(arguments: &[Value]) -> Option<i64> {
     let (whole, part) = (text(arguments, 0)?, text(arguments, 1)?);
     let last = usize::try_from(optional(arguments, 2, i64::MAX, Value::as_i64)?).ok()?;
-    let end = utf16::byte_at(whole, last.saturating_add(1)).unwrap_or(whole.len());
-    Some(whole[..end].rfind(part).map_or(-1, |found| length(&whole[..found])))
+    let reachable = utf16::prefix(whole, last.saturating_add(1));
+    Some(reachable.rfind(part).map_or(-1, |found| length(&whole[..found])))
 }
 
 fn left(arguments: &[Value]) -> Option<Value> {

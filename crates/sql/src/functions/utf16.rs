@@ -50,6 +50,17 @@ pub(super) fn byte_at(text: &str, position: usize) -> Option<usize> {
     (at >= position).then_some(text.len())
 }
 
+/// The characters that lie wholly within the first `count` code units.
+pub(super) fn prefix(text: &str, count: usize) -> &str {
+    let end = byte_at(text, count).unwrap_or(text.len());
+    let prefix = &text[..end];
+    if length(prefix) <= count {
+        return prefix;
+    }
+    // The position is inside a pair, and the bytes found are those behind it.
+    prefix.char_indices().next_back().map_or("", |(at, _)| &prefix[..at])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +87,7 @@ mod tests {
         }
         assert_eq!(byte_at("abc", 3), Some(3));
         assert_eq!(byte_at("abc", 4), None);
+        assert_eq!([prefix(text, 1), prefix(text, 2), prefix(text, 3)], ["a", "a", "a😀"]);
+        assert_eq!([prefix(text, 9), prefix("abc", 2)], [text, "ab"]);
     }
 }

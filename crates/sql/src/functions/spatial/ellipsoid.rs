@@ -4,6 +4,8 @@ use super::shape::Shape;
 use geo::{Coord, CoordsIter, GeodesicArea, Geometry, Line};
 use geographiclib_rs::{Geodesic, InverseGeodesic};
 
+/// Arcs measured or passed over together; the square root of the most positions a shape may have.
+const STRETCH_ARCS: usize = 64;
 /// Area of the ellipsoid in square metres.
 const EARTH_AREA: f64 = 510_065_621_724_078.9;
 
@@ -48,9 +50,17 @@ struct Arc {
     normal: Direction,
 }
 
+// Arcs that follow each other, and a ball that holds them: what is farther from the ball than the
+// best so far need not be measured arc by arc.
+struct Stretch {
+    arcs: Vec<Arc>,
+    centre: Direction,
+    radius: f64,
+}
+
 struct Outline {
     corners: Vec<Direction>,
-    arcs: Vec<Arc>,
+    stretches: Vec<Stretch>,
 }
 
 struct Nearest {
@@ -61,7 +71,8 @@ struct Nearest {
 impl Outline {
     fn of(shape: &Shape) -> Self {
         let corners = shape.geometry.coords_iter().map(Direction::of).collect();
-        Self { corners, arcs: shape.edges().iter().map(Arc::of).collect() }
+        let stretches = shape.edges().chunks(STRETCH_ARCS).filter_map(Stretch::of).collect();
+        Self { corners, stretches }
     }
 }
 
@@ -69,10 +80,13 @@ impl Nearest {
     // From each corner of one outline to each arc of the other, or to its corners if it has no arcs.
     fn search(&mut self, from: &Outline, to: &Outline) {
         for corner in &from.corners {
-            for arc in &to.arcs {
-                self.offer(*corner, arc.nearest(*corner));
+            for stretch in &to.stretches {
+                if corner.square_to(stretch.centre).sqrt() - stretch.radius > self.square.sqrt() {
+                    continue;
+                }
+                stretch.arcs.iter().for_each(|arc| self.offer(*corner, arc.nearest(*corner)));
             }
-            if to.arcs.is_empty() {
+            if to.stretches.is_empty() {
                 to.corners.iter().for_each(|other| self.offer(*corner, *other));
             }
         }
@@ -83,6 +97,18 @@ impl Nearest {
         if square < self.square {
             *self = Self { square, ends: Some((from, to)) };
         }
+    }
+}
+
+impl Stretch {
+    fn of(edges: &[Line]) -> Option<Self> {
+        let arcs: Vec<Arc> = edges.iter().map(Arc::of).collect();
+        let centre = arcs.first()?.start;
+        let ends = arcs.iter().flat_map(|arc| [arc.start, arc.end]);
+        let square = ends.map(|end| centre.square_to(end)).fold(0.0, f64::max);
+        // Beyond a quarter turn an arc may bulge out of a ball that holds its ends.
+        let radius = if square < 2.0 { square.sqrt() } else { f64::INFINITY };
+        Some(Self { arcs, centre, radius })
     }
 }
 

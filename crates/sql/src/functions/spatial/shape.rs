@@ -83,10 +83,12 @@ impl Shape {
         }
     }
 
-    /// True when an edge of one shape goes through an edge of the other.
-    pub(super) fn crosses(&self, other: &Self) -> bool {
+    /// True when edges of one shape go through edges of the other more than `most` times.
+    pub(super) fn crosses(&self, other: &Self, most: usize) -> bool {
         let others = other.edges();
-        self.edges().iter().any(|edge| others.iter().any(|other| cross(edge, other)))
+        let edges = self.edges();
+        let crossings = edges.iter().flat_map(|edge| others.iter().filter(|it| cross(edge, it)));
+        crossings.take(most + 1).count() > most
     }
 }
 
