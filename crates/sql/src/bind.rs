@@ -69,7 +69,6 @@ struct Binder<'a> {
     depth: usize,
     grouping: Option<Grouping>,
     inside_aggregate: bool,
-    inside_order: bool,
     calls_user_functions: bool,
     /// Computed properties being expanded: they do not see each other.
     inside_computed: bool,
@@ -86,7 +85,6 @@ impl<'a> Binder<'a> {
             depth: 0,
             grouping: None,
             inside_aggregate: false,
-            inside_order: false,
             calls_user_functions: false,
             inside_computed: false,
             errors: Vec::new(),

@@ -8,8 +8,8 @@ mod operators;
 mod rows;
 mod sink;
 
-pub use rows::{matches_item, order_keys, project, project_group, visit_rows};
-pub use sink::Sink;
+pub use rows::{Visited, matches_item, order_keys, project, project_group, visit_rows};
+pub use sink::{Sink, add_row, compare_keys, finished_slots};
 
 use crate::ast::SubqueryKind;
 use crate::compiled::{Compiled, Expr, PathRef, Step};
@@ -373,7 +373,7 @@ fn exists<'v>(
         return Ok(!sink::collect(query, frame, runtime)?.is_empty());
     }
     let mut found = false;
-    rows::visit(query, frame, runtime, &mut |row, runtime| {
+    let _stopped = rows::visit(query, frame, runtime, &mut |row, runtime| {
         found = rows::project(query, row, runtime)?.is_some();
         Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;

@@ -2,10 +2,11 @@
 
 pub use armilla_model::limits::QUERY_LENGTH_MAX;
 
-/// Deepest nesting the parser follows: parentheses, constructors, operands of operators.
-pub const EXPRESSION_NESTING_MAX: usize = 256;
+/// Deepest nesting the parser follows: constructors, calls, operands of operators. Parentheses that
+/// open one after the other do not count.
+pub const EXPRESSION_NESTING_MAX: usize = 128;
 /// Tallest expression tree. Chains such as `a + b + c` grow a tree without nesting the text.
-pub const EXPRESSION_HEIGHT_MAX: usize = 512;
+pub const EXPRESSION_HEIGHT_MAX: usize = 200;
 /// What a sub-query adds to the height of the expression around it: it costs more stack.
 pub const SUBQUERY_HEIGHT: usize = 16;
 /// Most JOINs in one query.

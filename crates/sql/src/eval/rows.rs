@@ -108,7 +108,7 @@ pub(super) fn all_pass<'v>(
 ) -> Result<bool> {
     let Some(filter) = &query.filter else { return Ok(true) };
     let mut pass = true;
-    expand(None, &query.sources, frame, runtime, &mut |row, runtime| {
+    let _stopped = expand(None, &query.sources, frame, runtime, &mut |row, runtime| {
         pass = truth(filter, row, runtime)? == Some(true);
         Ok(if pass { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;

@@ -1,7 +1,7 @@
 //! Where rows end up: grouped, ordered, made distinct, cut to TOP, OFFSET and LIMIT.
 
 use super::rows::{order_keys, project, visit};
-use super::{Frame, Runtime, UNDEFINED, evaluate};
+use super::{Frame, Runtime, evaluate};
 use crate::aggregate::{Accumulator, Distinct, Group, Groups};
 use crate::compiled::{Aggregation, Compiled, Expr, Order, OrderKey};
 use crate::error::Result;
@@ -103,7 +103,7 @@ pub(super) fn collect<'v>(
     runtime: &mut Runtime<'_>,
 ) -> Result<Vec<Value>> {
     let mut sink = Sink::new(query, &[]);
-    visit(query, base, runtime, &mut |frame, runtime| sink.push(frame, runtime))?;
+    let _stopped = visit(query, base, runtime, &mut |frame, runtime| sink.push(frame, runtime))?;
     sink.finish(base, runtime)
 }
 
@@ -188,9 +188,4 @@ fn window(query: &Compiled, rows: Vec<Value>) -> Vec<Value> {
     let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
     let taken = usize::try_from(taken).unwrap_or(usize::MAX);
     rows.into_iter().skip(skipped).take(taken).collect()
-}
-
-/// The frame below the groups of a query that is no sub-query.
-pub(crate) fn outermost() -> Frame<'static> {
-    Frame::item(&UNDEFINED)
 }

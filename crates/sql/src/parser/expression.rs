@@ -25,7 +25,11 @@ enum Infix {
 impl Parser<'_> {
     /// `coalesce [ ? expr : expr ]`
     pub(super) fn expression(&mut self) -> Result<Tall<Expr>> {
-        let (condition, height) = self.operators(PRECEDENCE_COALESCE)?;
+        let condition = self.operators(PRECEDENCE_COALESCE)?;
+        self.conditional(condition)
+    }
+
+    fn conditional(&mut self, (condition, height): Tall<Expr>) -> Result<Tall<Expr>> {
         if !self.take_symbol("?") {
             return Ok((condition, height));
         }
@@ -56,9 +60,14 @@ impl Parser<'_> {
 
     fn operators(&mut self, minimum: u8) -> Result<Tall<Expr>> {
         self.descend()?;
-        let mut left = self.unary()?;
-        // A chain of ANDs (or ORs) without parentheses is one node, however long it is.
-        let mut chain = false;
+        let left = self.unary()?;
+        let whole = self.operators_behind(left, minimum)?;
+        self.ascend();
+        Ok(whole)
+    }
+
+    /// The operators behind an operand that has been read.
+    fn operators_behind(&mut self, mut left: Tall<Expr>, minimum: u8) -> Result<Tall<Expr>> {
         while let Some((infix, precedence)) = self.infix() {
             if precedence < minimum {
                 break;
@@ -74,12 +83,10 @@ impl Parser<'_> {
                     self.advance();
                     let right = self.operators(precedence + 1)?;
                     let is_and = matches!(infix, Infix::And);
-                    self.connective(is_and, chain, left, right)?
+                    self.connective(is_and, left, right)?
                 }
             };
-            chain = matches!(infix, Infix::And | Infix::Or);
         }
-        self.ascend();
         Ok(left)
     }
 
@@ -110,17 +117,13 @@ impl Parser<'_> {
         Ok((Expr { kind, location }, height))
     }
 
-    fn connective(
-        &self,
-        is_and: bool,
-        chain: bool,
-        left: Tall<Expr>,
-        right: Tall<Expr>,
-    ) -> Result<Tall<Expr>> {
+    /// A chain of ANDs (or ORs) is one node, however long it is, and so is one that is nested to
+    /// the left by parentheses, as object-relational mappers write it.
+    fn connective(&self, is_and: bool, left: Tall<Expr>, right: Tall<Expr>) -> Result<Tall<Expr>> {
         let location = left.0.location.to(right.0.location);
         let mut height = 1 + left.1.max(right.1);
         let parts = match (left.0.kind, is_and) {
-            (ExprKind::And(mut parts), true) | (ExprKind::Or(mut parts), false) if chain => {
+            (ExprKind::And(mut parts), true) | (ExprKind::Or(mut parts), false) => {
                 height = left.1.max(1 + right.1);
                 parts.push(right.0);
                 parts
@@ -190,7 +193,12 @@ impl Parser<'_> {
 
     fn postfix(&mut self) -> Result<Tall<Expr>> {
         let start = self.current.location;
-        let (mut expr, mut height) = self.primary()?;
+        let operand = self.primary()?;
+        self.postfix_behind(operand, start)
+    }
+
+    fn postfix_behind(&mut self, operand: Tall<Expr>, start: Location) -> Result<Tall<Expr>> {
+        let (mut expr, mut height) = operand;
         loop {
             let kind = if self.take_symbol(".") {
                 let name = self.name()?;
@@ -231,16 +239,33 @@ impl Parser<'_> {
         Ok((Expr { kind, location }, 1))
     }
 
+    /// `( … )`. Parentheses that open one after the other are read in a loop: such nesting to the
+    /// left comes from generated texts and may be hundreds deep.
     fn parenthesis(&mut self) -> Result<Tall<Expr>> {
-        let start = self.advance().location;
+        let mut starts = Vec::new();
+        while self.at_symbol("(") {
+            starts.push(self.advance().location);
+        }
+        let innermost = starts.pop().unwrap_or_default();
         let mut inner = if self.at_keyword(Keyword::Select) {
-            self.subquery(SubqueryKind::Scalar, start)?
+            self.subquery(SubqueryKind::Scalar, innermost)?
         } else {
             self.expression()?
         };
+        self.close(&mut inner, innermost)?;
+        while let Some(start) = starts.pop() {
+            let operand = self.postfix_behind(inner, start)?;
+            let condition = self.operators_behind(operand, PRECEDENCE_COALESCE)?;
+            inner = self.conditional(condition)?;
+            self.close(&mut inner, start)?;
+        }
+        Ok(inner)
+    }
+
+    fn close(&mut self, inner: &mut Tall<Expr>, start: Location) -> Result<()> {
         self.expect_symbol(")")?;
         inner.0.location = self.since(start);
-        Ok(inner)
+        Ok(())
     }
 
     fn subquery(&mut self, kind: SubqueryKind, start: Location) -> Result<Tall<Expr>> {
