@@ -55,7 +55,12 @@ pub fn word_count(text: &str) -> usize {
 fn runs(text: &str) -> impl Iterator<Item = &str> {
     text.split(|char: char| !char.is_alphanumeric())
         .filter(|run| !run.is_empty() && !is_common(run))
-        .map(|run| &run[..run.floor_char_boundary(WORD_LENGTH_MAX)])
+        .map(cut)
+}
+
+fn cut(run: &str) -> &str {
+    let end = (0..=run.len().min(WORD_LENGTH_MAX)).rev().find(|&end| run.is_char_boundary(end));
+    &run[..end.unwrap_or(0)]
 }
 
 fn is_common(run: &str) -> bool {
