@@ -56,13 +56,7 @@ impl DeadSet {
         if self.contains(local) {
             return false;
         }
-        let number = (local / LEAF_BITS) as usize;
-        let leaves = Arc::make_mut(&mut self.leaves);
-        if leaves.len() <= number {
-            leaves.resize(number + 1, None);
-        }
-        let leaf = leaves[number].get_or_insert_with(Arc::default);
-        let leaf = Arc::make_mut(leaf);
+        let leaf = self.leaf_mut(local / LEAF_BITS);
         leaf.words[word_of(local)] |= bit_of(local);
         leaf.count += 1;
         self.count += 1;
@@ -71,8 +65,16 @@ impl DeadSet {
 
     /// Marks a run of documents.
     pub(crate) fn insert_range(&mut self, locals: Range<u32>) {
-        for local in locals {
-            self.insert(local);
+        if locals.is_empty() {
+            return;
+        }
+        for number in locals.start / LEAF_BITS..=(locals.end - 1) / LEAF_BITS {
+            let base = number * LEAF_BITS;
+            let leaf = self.leaf_mut(number);
+            let before = leaf.count;
+            leaf.fill(locals.start.saturating_sub(base), (locals.end - base).min(LEAF_BITS));
+            let added = leaf.count - before;
+            self.count += added;
         }
     }
 
@@ -111,6 +113,16 @@ impl DeadSet {
             .filter(|local| !older.contains(*local))
     }
 
+    /// A leaf that no view shares, made on demand.
+    fn leaf_mut(&mut self, number: u32) -> &mut Leaf {
+        let number = number as usize;
+        let leaves = Arc::make_mut(&mut self.leaves);
+        if leaves.len() <= number {
+            leaves.resize(number + 1, None);
+        }
+        Arc::make_mut(leaves[number].get_or_insert_with(Arc::default))
+    }
+
     #[inline]
     fn leaf(&self, number: u32) -> Option<&Leaf> {
         self.leaves.get(number as usize)?.as_deref()
@@ -124,20 +136,29 @@ impl Leaf {
         if start == 0 && end == LEAF_BITS {
             return self.count;
         }
-        let (first, last) = (word_of(start), word_of(end - 1));
-        let mut count = 0;
-        for (number, word) in self.words.iter().enumerate().take(last + 1).skip(first) {
-            let mut word = *word;
-            if number == first {
-                word &= u64::MAX << (start % u64::BITS);
-            }
-            if number == last {
-                word &= u64::MAX >> (u64::BITS - 1 - (end - 1) % u64::BITS);
-            }
-            count += word.count_ones();
-        }
-        count
+        masks(start, end).map(|(word, mask)| (self.words[word] & mask).count_ones()).sum()
     }
+
+    fn fill(&mut self, start: u32, end: u32) {
+        for (word, mask) in masks(start, end) {
+            self.count += (mask & !self.words[word]).count_ones();
+            self.words[word] |= mask;
+        }
+    }
+}
+
+/// The words of the bits from `start` to `end`, which is not empty, and which bits of each.
+fn masks(start: u32, end: u32) -> impl Iterator<Item = (usize, u64)> {
+    let (first, last) = (word_of(start), word_of(end - 1));
+    (first..=last).map(move |word| {
+        let low = if word == first { u64::MAX << (start % u64::BITS) } else { u64::MAX };
+        let high = if word == last {
+            u64::MAX >> (u64::BITS - 1 - (end - 1) % u64::BITS)
+        } else {
+            u64::MAX
+        };
+        (word, low & high)
+    })
 }
 
 impl Default for Leaf {
@@ -217,7 +238,12 @@ mod tests {
             prop_assert_eq!(dead.len() as usize, plain.len());
             prop_assert!(dead.iter().eq(plain.iter().copied()));
             let run = start..start + length;
-            prop_assert_eq!(dead.count_in(&run) as usize, plain.range(run).count());
+            prop_assert_eq!(dead.count_in(&run) as usize, plain.range(run.clone()).count());
+            let mut more = dead.clone();
+            more.insert_range(run.clone());
+            let with_run: BTreeSet<u32> = plain.iter().copied().chain(run).collect();
+            prop_assert_eq!(more.len() as usize, with_run.len());
+            prop_assert!(more.iter().eq(with_run));
             let newer: Vec<u32> = dead.since(&half).collect();
             prop_assert_eq!(newer.len(), (dead.len() - half.len()) as usize);
             prop_assert!(newer.iter().all(|local| !half.contains(*local)));

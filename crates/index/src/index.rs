@@ -6,6 +6,7 @@
 
 use std::{ops::Range, sync::Arc};
 
+mod extract;
 mod pending;
 mod persist;
 mod plan;
@@ -19,7 +20,7 @@ use crate::{
     error::Result,
     files::Files,
     job::{Combined, Input, Job, JobKind, JobResult, Outcome},
-    limits::Limits,
+    limits::{Limits, PENDING_BYTES_MAX},
     merge::DROPPED,
     part::{Part, PartData},
     range::EpkRange,
@@ -116,6 +117,9 @@ impl Index {
                 self.advance(document.lsn);
                 let found = replaces.is_some_and(|version| self.kill(&version));
                 self.pending.push(document, terms);
+                if self.pending.size() >= PENDING_BYTES_MAX {
+                    self.make_chunk();
+                }
                 found
             }
             Change::Delete { lsn, version } => {
@@ -136,13 +140,7 @@ impl Index {
 
     /// Makes a view of everything applied so far.
     pub fn publish(&mut self) -> Arc<View> {
-        let rows = self.pending.take();
-        if !rows.is_empty() {
-            let chunk = Chunk::new(&rows);
-            let slot = self.slot(PartData::Chunk(chunk), DeadSet::new(), State::Open);
-            self.slots.push(slot);
-            self.gather_tail();
-        }
+        self.make_chunk();
         Arc::new(self.view())
     }
 
@@ -191,12 +189,35 @@ impl Index {
         Ok(())
     }
 
+    /// How many parts there are.
+    #[must_use]
+    pub fn part_count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// How many chunks wait to be sealed: if this grows, the job threads do not keep up and the
     /// writers should be slowed down.
     #[must_use]
     pub fn backlog(&self) -> usize {
         let waits = |slot: &&Slot| slot.data.as_chunk().is_some() && slot.state != State::Open;
         self.slots.iter().filter(waits).count()
+    }
+
+    /// Roughly how much memory the parts that are not files take.
+    #[must_use]
+    pub fn memory_size(&self) -> usize {
+        let in_memory = self.slots.iter().filter(|slot| slot.file.is_none());
+        in_memory.map(|slot| slot.data.size()).sum::<usize>() + self.pending.size()
+    }
+
+    fn make_chunk(&mut self) {
+        let rows = self.pending.take();
+        if !rows.is_empty() {
+            let chunk = Chunk::new(&rows);
+            let slot = self.slot(PartData::Chunk(chunk), DeadSet::new(), State::Open);
+            self.slots.push(slot);
+            self.gather_tail();
+        }
     }
 
     fn view(&self) -> View {

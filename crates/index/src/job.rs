@@ -146,7 +146,7 @@ impl JobResult {
 }
 
 impl Combine {
-    fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         match self.combine() {
             Ok((maps, segment)) => {
                 let lives = segment.documents().len() > 0;

@@ -22,8 +22,15 @@ pub const JOB_INPUTS_MAX: usize = 64;
 /// merged any further.
 pub const SEGMENT_DOCUMENTS_MAX: u32 = 8 << 20;
 
-/// One job never takes parts with more bytes than this together: offsets have four bytes.
+/// One job never takes segments with more bytes than this together, for offsets have four bytes;
+/// and one with half as many is not merged any further.
 pub const SEGMENT_BYTES_MAX: u64 = 2 << 30;
+
+/// Applied documents with this many bytes of terms become a chunk even before they are published.
+pub const PENDING_BYTES_MAX: usize = 16 << 20;
+
+/// One seal never takes chunks with more bytes than this together.
+pub const SEAL_BYTES_MAX: usize = 256 << 20;
 
 /// Segments with at least this many documents become files; smaller ones live in memory.
 pub const FILE_DOCUMENTS_MIN: u32 = 32 << 10;

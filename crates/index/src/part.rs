@@ -7,7 +7,8 @@ use crate::{
     dead::DeadSet,
     document::DocumentRef,
     documents::Documents,
-    locals::{Local, LocalSet},
+    layout::narrow,
+    locals::{Local, LocalSet, within},
     path_index::{Direction, PathIndex, Step},
     range::{EpkRange, ValueRange},
     segment::Segment,
@@ -148,7 +149,7 @@ impl Part {
     /// How many live documents a run of local numbers has.
     #[must_use]
     pub fn live_count_in(&self, locals: &Range<u32>) -> u32 {
-        crate::layout::narrow(locals.len()) - self.dead.count_in(locals)
+        narrow(locals.len()) - self.dead.count_in(locals)
     }
 
     /// The live version of a document.
@@ -210,7 +211,32 @@ impl Part {
             set.subtract_dead(&self.dead);
             return set.len();
         }
-        crate::layout::narrow(list.len() - self.dead_in(index, ordinals, list))
+        narrow(list.len() - self.dead_in(index, ordinals, list))
+    }
+
+    /// How many live documents in a run of local numbers have a value in a range: COUNT inside
+    /// one logical partition.
+    #[must_use]
+    pub fn count_within(&self, path: u32, range: &ValueRange, locals: &Range<u32>) -> u32 {
+        let Some(index) = self.path(path) else { return 0 };
+        let ordinals = index.ordinals(range);
+        if locals.len() >= self.len() as usize {
+            return self.count_ordinals(&index, &ordinals);
+        }
+        if ordinals.len() == 1 {
+            let list = within(index.list(ordinals.start), locals).iter();
+            return narrow(list.filter(|local| !self.is_dead(local.get())).count());
+        }
+        let list = index.lists(&ordinals);
+        if index.column().is_none() || list.len() < locals.len() {
+            let mut set = LocalSet::none(self.len());
+            let inside =
+                list.iter().map(|local| local.get()).filter(|local| locals.contains(local));
+            inside.filter(|local| !self.is_dead(*local)).for_each(|local| set.insert(local));
+            return set.len();
+        }
+        let matching = locals.clone().filter(|local| index.contains(*local, &ordinals));
+        narrow(matching.filter(|local| !self.is_dead(*local)).count())
     }
 
     /// The values of a range with their documents, in value order. Dead documents included.

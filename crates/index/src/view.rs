@@ -73,6 +73,13 @@ impl View {
         self.parts.iter().map(|part| u64::from(part.count(path, range))).sum()
     }
 
+    /// How many live documents of a range of effective partition keys have a value in a range.
+    #[must_use]
+    pub fn count_in(&self, path: u32, range: &ValueRange, epks: &EpkRange) -> u64 {
+        let count = |part: &Part| u64::from(part.count_within(path, range, &part.locals_of(epks)));
+        self.parts.iter().map(count).sum()
+    }
+
     /// The live version of a document.
     #[must_use]
     pub fn find(&self, epk: &[u8], docno: u64) -> Option<Located<'_>> {

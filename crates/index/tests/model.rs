@@ -187,7 +187,16 @@ impl History {
         assert!(self.index.covered_lsn() >= covered);
         self.replay();
         self.trim();
+        self.check_folder();
         self.publish();
+    }
+
+    /// Right after opening there is the manifest and its segments, nothing else.
+    fn check_folder(&self) {
+        let names = self.disk.files.list().unwrap();
+        assert!(names.iter().all(|name| name == "MANIFEST" || name.ends_with(".segment")));
+        let segments = names.iter().filter(|name| name.ends_with(".segment")).count();
+        assert!(segments <= self.index.part_count());
     }
 
     fn replay(&mut self) {
@@ -222,6 +231,23 @@ impl History {
         for (view, plain) in &self.held {
             check(view, plain);
         }
+        self.split();
+    }
+}
+
+impl History {
+    /// Makes one index in memory and one on disk of two halves.
+    fn split(&mut self) {
+        let view = self.index.publish();
+        let (low, high) = (EpkRange::below(vec![1]), EpkRange::at_least(vec![1]));
+        let mut index = Index::extract(&view, &low, limits(), None).unwrap();
+        check(&index.publish(), &self.plain.restricted(&low));
+        let files = Arc::new(MemoryFiles::new());
+        Index::extract(&view, &high, limits(), Some(files.clone())).unwrap();
+        files.crash();
+        let mut index = Index::open(limits(), files).unwrap();
+        assert_eq!(index.covered_lsn(), self.lsn);
+        check(&index.publish(), &self.plain.restricted(&high));
     }
 }
 

@@ -13,10 +13,12 @@ use crate::{
 pub(super) struct Pending {
     rows: Vec<Option<(Document, Terms)>>,
     by_docno: HashMap<u64, usize>,
+    bytes: usize,
 }
 
 impl Pending {
     pub(super) fn push(&mut self, document: Document, terms: Terms) {
+        self.bytes += terms.size() + document.epk.len();
         self.by_docno.insert(document.docno, self.rows.len());
         self.rows.push(Some((document, terms)));
     }
@@ -44,6 +46,11 @@ impl Pending {
         found
     }
 
+    /// Roughly how much memory is taken.
+    pub(super) fn size(&self) -> usize {
+        self.bytes
+    }
+
     /// The lowest LSN that waits.
     pub(super) fn lsn_low(&self) -> Option<u64> {
         self.rows.iter().flatten().map(|(document, _)| document.lsn).min()
@@ -51,6 +58,7 @@ impl Pending {
 
     pub(super) fn take(&mut self) -> Vec<(Document, Terms)> {
         self.by_docno.clear();
+        self.bytes = 0;
         self.rows.drain(..).flatten().collect()
     }
 }

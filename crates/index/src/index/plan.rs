@@ -7,7 +7,7 @@ use crate::{
     dead::DeadSet,
     files::Files,
     job::{Combine, Input, Job, JobKind, Work},
-    limits::{JOB_INPUTS_MAX, Limits, SEGMENT_BYTES_MAX},
+    limits::{JOB_INPUTS_MAX, Limits, SEAL_BYTES_MAX, SEGMENT_BYTES_MAX},
     part::PartData,
     tail::Chunk,
     tiers::{run_to_merge, tier_of},
@@ -55,7 +55,13 @@ impl Index {
     pub(super) fn run_to_seal(&self) -> Option<Range<usize>> {
         let start = self.slots.iter().position(|slot| slot.state == State::Frozen)?;
         let frozen = self.slots[start..].iter().take_while(|slot| slot.state == State::Frozen);
-        Some(start..start + frozen.take(JOB_INPUTS_MAX).count())
+        let mut bytes = 0;
+        let fits = |slot: &&Slot| {
+            bytes += slot.data.size();
+            bytes <= SEAL_BYTES_MAX
+        };
+        let count = frozen.take(JOB_INPUTS_MAX).take_while(fits).count();
+        Some(start..start + count.max(1))
     }
 
     pub(super) fn segment_to_rewrite(&self) -> Option<Range<usize>> {
@@ -69,10 +75,11 @@ impl Index {
     }
 
     pub(super) fn run_of_tier(&self) -> Option<Range<usize>> {
-        let Limits { tail_documents_max, tier_fan_in, segment_documents_max, .. } = self.limits;
+        let Limits { tier_fan_in, segment_documents_max, .. } = self.limits;
         let tier = |slot: &Slot| {
-            let free = slot.state == State::Settled && slot.live() < segment_documents_max / 2;
-            free.then(|| tier_of(slot.live(), tail_documents_max, tier_fan_in))
+            let small = slot.live() < segment_documents_max / 2
+                && (slot.data.size() as u64) < SEGMENT_BYTES_MAX / 2;
+            (slot.state == State::Settled && small).then(|| self.tier(slot))
         };
         let tiers: Vec<_> = self.slots.iter().map(tier).collect();
         let run = run_to_merge(&tiers, tier_fan_in, JOB_INPUTS_MAX)?;
@@ -84,6 +91,15 @@ impl Index {
         };
         let length = self.slots[run.clone()].iter().take_while(fits).count();
         (length > 1).then(|| run.start..run.start + length)
+    }
+
+    /// The tier of a segment by its documents or, where they are wide, by its bytes.
+    fn tier(&self, slot: &Slot) -> u32 {
+        let Limits { tail_documents_max, tail_bytes_max, tier_fan_in, .. } = self.limits;
+        let bytes = u32::try_from(slot.data.size()).unwrap_or(u32::MAX);
+        let bytes_base = u32::try_from(tail_bytes_max / 2).unwrap_or(u32::MAX);
+        let by_documents = tier_of(slot.live(), tail_documents_max, tier_fan_in);
+        by_documents.max(tier_of(bytes, bytes_base, tier_fan_in))
     }
 
     pub(super) fn combine(&mut self, kind: JobKind, range: Range<usize>) -> Job {

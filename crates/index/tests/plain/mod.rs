@@ -91,6 +91,14 @@ impl Plain {
     }
 }
 
+impl Plain {
+    /// Only the documents of a range.
+    pub(crate) fn restricted(&self, range: &EpkRange) -> Self {
+        let inside = self.rows.iter().filter(|((epk, _), _)| range.contains(epk));
+        Self { rows: inside.map(|(key, row)| (key.clone(), row.clone())).collect() }
+    }
+}
+
 /// Compares everything a view can answer with the plain map.
 pub(crate) fn check(view: &View, plain: &Plain) {
     assert_eq!(view.live_count(), plain.rows.len() as u64);
@@ -98,9 +106,18 @@ pub(crate) fn check(view: &View, plain: &Plain) {
     for path in 0..=PATHS {
         for range in value_ranges(plain) {
             check_postings(view, plain, path, &range);
+            check_counts(view, plain, path, &range);
             check_walk(view, plain, path, &range);
         }
         check_columns(view, plain, path);
+    }
+}
+
+/// Counts inside ranges of effective partition keys.
+fn check_counts(view: &View, plain: &Plain, path: u32, range: &ValueRange) {
+    for epks in [EpkRange::exact(vec![1]), EpkRange::prefix(&[0]), EpkRange::all()] {
+        let expected = plain.restricted(&epks).with(path, range).len() as u64;
+        assert_eq!(view.count_in(path, range, &epks), expected, "{path} {range:?} {epks:?}");
     }
 }
 
