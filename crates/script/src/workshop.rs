@@ -44,6 +44,7 @@ const CALLS_BEFORE_COLLECTION: usize = 16;
 /// Our own JavaScript, compiled once per engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Library {
+    armour: Bytecode,
     library: Bytecode,
     query: Bytecode,
 }
@@ -55,6 +56,7 @@ impl Library {
         context.with(|ctx| {
             let part = |source: &str, file: &CStr| bytecode::compile(&ctx, source, file);
             Ok(Self {
+                armour: part(include_str!("library/armour.js"), c"armilla:armour")?,
                 library: part(include_str!("library/library.js"), c"armilla:library")?,
                 query: part(include_str!("library/query.js"), c"armilla:query")?,
             })
@@ -134,6 +136,8 @@ fn fresh_context(
 ) -> Result<Context, Error> {
     let context = Context::custom::<Builtins>(runtime)?;
     context.with(|ctx| {
+        let add_armour: Function<'_> = bytecode::evaluate(&ctx, &library.armour)?.get()?;
+        add_armour.call::<_, ()>(())?;
         let load: Function<'_> = bytecode::evaluate(&ctx, &library.library)?.get()?;
         let driver: Object<'_> = load.call((native_functions(&ctx, meter)?,))?;
         let add_query: Function<'_> = bytecode::evaluate(&ctx, &library.query)?.get()?;

@@ -25,6 +25,7 @@ impl Container {
         Self { key_path: key_path.trim_start_matches('/').to_owned(), ..Self::default() }
     }
 
+    #[allow(dead_code, reason = "not every test file fills its container")]
     pub(crate) fn insert(&mut self, item: &Value) {
         let stored = self.stored(item, None);
         self.items.push(stored);

@@ -1,0 +1,287 @@
+// Some built-in functions of the engine can run for hours inside one call, where no interrupt
+// reaches them: array methods over lengths that no memory could hold, searches for a long text in
+// a long text, sorting endless runs of accents. Here they are replaced by versions that refuse
+// such input with a RangeError, or do the long way round in JavaScript, which can be interrupted.
+// For ordinary input they do exactly what the originals do.
+(function armour() {
+  'use strict';
+
+  const { apply } = Reflect;
+  const { isArray } = Array;
+  const { defineProperty, getOwnPropertyDescriptor } = Object;
+  const { min, max, trunc } = Math;
+  const text = String, number = Number, range = RangeError, type = TypeError;
+  const { MAX_SAFE_INTEGER } = Number;
+  const { isConcatSpreadable, replace: replaceSymbol, split: splitSymbol } = Symbol;
+  const arrays = Array.prototype, strings = String.prototype;
+
+  // More elements than fit into a script's memory: a longer array is made of holes.
+  const LENGTH_MAX = 5000000;
+  // Characters compared at most by one search.
+  const SEARCH_MAX = 500000000;
+  // The longest run of combining marks that is put into order.
+  const MARKS_MAX = 1000;
+
+  function refuse(what) {
+    throw new range(`The ${what} is too large for a script.`);
+  }
+
+  // Replaces methods of `owner`; `makers` get the original and return an object with the new one,
+  // so that the new one is a method like the old one: no prototype, same name and length.
+  function replace(owner, makers) {
+    for (const name in makers) {
+      const old = getOwnPropertyDescriptor(owner, name);
+      const made = makers[name](old.value)[name];
+      defineProperty(made, 'length', { value: old.value.length, configurable: true });
+      defineProperty(owner, name, { ...old, value: made });
+    }
+  }
+
+  // ---- proxies ----------------------------------------------------------------------------------
+  // The length of a true array cannot lie; that of a proxy for one can. So proxies are known.
+
+  const NativeProxy = Proxy, nativeRevocable = Proxy.revocable;
+  const proxies = new WeakSet();
+  const remember = WeakSet.prototype.add.bind(proxies);
+  const isProxy = WeakSet.prototype.has.bind(proxies);
+  // Bound, because a bound function has no prototype property, as Proxy has none.
+  const KnownProxy = function (target, handler) {
+    if (new.target === undefined) throw new type('Proxy must be called with new');
+    const made = new NativeProxy(target, handler);
+    remember(made);
+    return made;
+  }.bind(undefined);
+  defineProperty(KnownProxy, 'name', { value: 'Proxy', configurable: true });
+  defineProperty(KnownProxy, 'length', { value: 2, configurable: true });
+  defineProperty(KnownProxy, 'revocable', {
+    value: {
+      revocable(target, handler) {
+        const made = nativeRevocable(target, handler);
+        remember(made.proxy);
+        return made;
+      },
+    }.revocable,
+    writable: true,
+    configurable: true,
+  });
+  defineProperty(globalThis, 'Proxy', { value: KnownProxy, writable: true, configurable: true });
+
+  function isTrueArray(value) {
+    return isArray(value) && !isProxy(value);
+  }
+
+  // ---- arrays -----------------------------------------------------------------------------------
+
+  function toLength(value) {
+    const length = trunc(number(value)) || 0;
+    return min(max(length, 0), MAX_SAFE_INTEGER);
+  }
+
+  function checkedLength(list) {
+    const length = toLength(list.length);
+    if (length > LENGTH_MAX) refuse('array');
+    return length;
+  }
+
+  // A true array with the elements and holes of an array-like.
+  function copied(like) {
+    const length = checkedLength(like), copy = [];
+    copy.length = length;
+    for (let at = 0; at < length; at++) if (at in like) put(copy, at, like[at]);
+    return copy;
+  }
+
+  // Own property, whatever setters an index has further up.
+  function put(list, at, value) {
+    defineProperty(list, at, { value, writable: true, enumerable: true, configurable: true });
+  }
+
+  // For methods that only read.
+  function reading(name) {
+    return (native) => ({
+      [name](...given) {
+        if (!isTrueArray(this) && this !== undefined && this !== null) {
+          return apply(native, copied(Object(this)), given);
+        }
+        if (isArray(this) && this.length > LENGTH_MAX) refuse('array');
+        return apply(native, this, given);
+      },
+    });
+  }
+
+  // For methods that change their receiver: an array-like is worked on as a copy and written back.
+  function changing(name) {
+    return (native) => ({
+      [name](...given) {
+        if (isTrueArray(this)) {
+          if (this.length > LENGTH_MAX) refuse('array');
+          return apply(native, this, given);
+        }
+        if (this === undefined || this === null) return apply(native, this, given);
+        const like = Object(this), copy = copied(like), before = copy.length;
+        const result = apply(native, copy, given);
+        for (let at = 0; at < copy.length; at++) {
+          if (at in copy) like[at] = copy[at]; else delete like[at];
+        }
+        for (let at = copy.length; at < before; at++) delete like[at];
+        like.length = copy.length;
+        return result === copy ? like : result;
+      },
+    });
+  }
+
+  function flattenInto(out, list, depth) {
+    const length = toLength(list.length);
+    for (let at = 0; at < length; at++) {
+      if (!(at in list)) continue;
+      const value = list[at];
+      if (depth > 0 && isArray(value)) flattenInto(out, value, depth - 1);
+      else put(out, out.length, value);
+    }
+    return out;
+  }
+
+  replace(arrays, {
+    join: reading('join'),
+    slice: reading('slice'),
+    toLocaleString: reading('toLocaleString'),
+    copyWithin: changing('copyWithin'),
+    reverse: changing('reverse'),
+    shift: changing('shift'),
+    sort: changing('sort'),
+    splice: changing('splice'),
+    unshift: changing('unshift'),
+    concat: (native) => ({
+      concat(...given) {
+        for (let at = 0; at < given.length; at++) given[at] = checkedPart(given[at]);
+        return apply(native, checkedPart(this), given);
+      },
+    }),
+    flat: () => ({
+      flat(depth) {
+        return flattenInto([], Object(this), depth === undefined ? 1 : trunc(number(depth)) || 0);
+      },
+    }),
+    flatMap: () => ({
+      flatMap(change, self) {
+        if (typeof change !== 'function') throw new type('not a function');
+        const list = Object(this), length = toLength(list.length), out = [];
+        for (let at = 0; at < length; at++) {
+          if (!(at in list)) continue;
+          const value = apply(change, self, [list[at], at, list]);
+          if (isArray(value)) flattenInto(out, value, 0); else put(out, out.length, value);
+        }
+        return out;
+      },
+    }),
+  });
+
+  function checkedPart(part) {
+    if (typeof part !== 'object' || part === null) return part;
+    const spread = part[isConcatSpreadable];
+    const spreads = spread === undefined ? isArray(part) : Boolean(spread);
+    if (!spreads) return part;
+    if (isTrueArray(part) && spread === undefined) {
+      if (part.length > LENGTH_MAX) refuse('array');
+      return part;
+    }
+    return copied(part);
+  }
+
+  // ---- text -------------------------------------------------------------------------------------
+
+  function checkSearch(long, short) {
+    if (short.length > 64 && long.length * short.length > SEARCH_MAX) refuse('text to search');
+  }
+
+  function receiver(self, name) {
+    if (self === undefined || self === null) {
+      throw new type(`String.prototype.${name} called on null or undefined`);
+    }
+    return typeof self === 'string' ? self : text(self);
+  }
+
+  function searching(name) {
+    return (native) => ({
+      [name](search, position) {
+        const long = receiver(this, name);
+        // Regular expressions are refused by `includes` and turned into text by the others.
+        if (typeof search === 'object' && search !== null && name === 'includes' &&
+          search[Symbol.match] !== undefined) {
+          throw new type('regexp not supported');
+        }
+        const short = text(search);
+        checkSearch(long, short);
+        return arguments.length < 2 ? apply(native, long, [short])
+          : apply(native, long, [short, position]);
+      },
+    });
+  }
+
+  // For methods that hand over to their argument when it has a method for it.
+  function delegating(name, symbol) {
+    return (native) => ({
+      [name](pattern, other) {
+        if (typeof pattern === 'object' && pattern !== null) {
+          if (this === undefined || this === null) receiver(this, name);
+          const delegate = pattern[symbol];
+          if (delegate !== undefined && delegate !== null) {
+            if (name === 'replaceAll' && pattern instanceof RegExp && !pattern.global) {
+              throw new type('regexp must have the g flag');
+            }
+            return apply(delegate, pattern, [this, other]);
+          }
+        }
+        const long = receiver(this, name);
+        if (pattern === undefined && name === 'split') return apply(native, long, [undefined, other]);
+        const short = text(pattern);
+        checkSearch(long, short);
+        return apply(native, long, [short, other]);
+      },
+    });
+  }
+
+  const marks = /\p{M}{1000}/u, exec = RegExp.prototype.exec;
+  function checkMarks(value) {
+    if (value.length >= MARKS_MAX && apply(exec, marks, [value]) !== null) {
+      refuse('run of combining marks');
+    }
+    return value;
+  }
+
+  replace(strings, {
+    indexOf: searching('indexOf'),
+    lastIndexOf: searching('lastIndexOf'),
+    includes: searching('includes'),
+    split: delegating('split', splitSymbol),
+    replace: delegating('replace', replaceSymbol),
+    replaceAll: delegating('replaceAll', replaceSymbol),
+    normalize: (native) => ({
+      normalize(form) {
+        return apply(native, checkMarks(receiver(this, 'normalize')), [form]);
+      },
+    }),
+    localeCompare: (native) => ({
+      localeCompare(that) {
+        return apply(native, checkMarks(receiver(this, 'localeCompare')), [checkMarks(text(that))]);
+      },
+    }),
+  });
+
+  replace(String, {
+    raw: () => ({
+      raw(template, ...values) {
+        const { raw } = Object(template), length = toLength(raw.length);
+        let out = '';
+        for (let at = 0; at < length; at++) {
+          out += text(raw[at]);
+          if (at + 1 < length && at < values.length) out += text(values[at]);
+        }
+        return out;
+      },
+    }),
+  });
+
+  // Calls user code from inside the making of every error; nobody needs it.
+  delete Error.prepareStackTrace;
+})
