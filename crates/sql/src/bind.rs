@@ -10,6 +10,9 @@ mod fold;
 mod order;
 mod query;
 
+pub(crate) use fold::{is_boolean, is_volatile};
+pub(crate) use query::{is_aggregated, output_names};
+
 use crate::aggregate::AggregateKind;
 use crate::ast::{self, Name, Query};
 use crate::compiled::{Aggregate, Compiled, Expr};
@@ -128,7 +131,7 @@ impl<'a> Binder<'a> {
 }
 
 /// The aggregate a call names, if it is one.
-fn aggregate_of(expr: &ast::Expr) -> Option<(AggregateKind, &[ast::Expr])> {
+pub(crate) fn aggregate_of(expr: &ast::Expr) -> Option<(AggregateKind, &[ast::Expr])> {
     match &expr.kind {
         ast::ExprKind::Call { name, user: false, arguments } => {
             AggregateKind::lookup(name).map(|kind| (kind, arguments.as_slice()))
@@ -143,7 +146,7 @@ pub(crate) fn contains_aggregate(expr: &ast::Expr) -> bool {
 }
 
 /// True when a sub-query occurs in an expression.
-fn contains_subquery(expr: &ast::Expr) -> bool {
+pub(crate) fn contains_subquery(expr: &ast::Expr) -> bool {
     matches!(expr.kind, ast::ExprKind::Subquery(..))
         || children(expr).into_iter().any(contains_subquery)
 }

@@ -1,5 +1,6 @@
 //! Cosmos SQL: text to plan, and expressions over values.
 
+pub mod access;
 pub mod aggregate;
 pub mod ast;
 pub mod bind;

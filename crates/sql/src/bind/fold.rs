@@ -25,7 +25,7 @@ pub(super) fn fold(expr: Expr) -> Expr {
 }
 
 /// Calls whose value changes from call to call, or depends on the container or the moment.
-fn is_volatile(function: &Function) -> bool {
+pub(crate) fn is_volatile(function: &Function) -> bool {
     let name = function.name;
     matches!(name, "RAND" | "NOW" | "AGO")
         || name.starts_with("GETCURRENT")

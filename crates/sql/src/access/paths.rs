@@ -1,0 +1,162 @@
+//! The paths a query refers to: for covering answers, index metrics and ORDER BY.
+
+use super::{PathStep, Scope};
+use crate::ast::Name;
+use crate::compiled::{Compiled, Expr, Input, Order, Projection, RankComponent, Source, Step};
+
+/// One ORDER BY key that is a path of the item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderPath {
+    /// The names from the item.
+    pub path: Vec<Name>,
+    /// The first name is a computed property.
+    pub computed: bool,
+    /// From large to small.
+    pub descending: bool,
+}
+
+/// The ORDER BY keys as paths of the item; `None` when one of them is something else, or there is
+/// no order.
+pub fn order_paths(query: &Compiled) -> Option<Vec<OrderPath>> {
+    let Order::Keys { keys, .. } = &query.order else { return None };
+    let scope = scope_of(query);
+    keys.iter()
+        .map(|key| {
+            let found = scope.find(&key.expr).filter(|found| found.precise)?;
+            let name = |step: PathStep| match step {
+                PathStep::Name(name) => Some(name),
+                PathStep::Element => None,
+            };
+            let path: Option<Vec<_>> = found.path.into_iter().map(name).collect();
+            let path = path.filter(|path| !path.is_empty())?;
+            Some(OrderPath { path, computed: found.computed, descending: key.descending })
+        })
+        .collect()
+}
+
+/// Every path of the item the query reads, once each. An empty path is the whole item. Computed
+/// properties count with the paths their definitions read.
+pub fn referenced_paths(query: &Compiled) -> Vec<Vec<PathStep>> {
+    let mut paths = Vec::new();
+    collect_query(query, &Scope::of(query), &mut paths);
+    paths
+}
+
+fn scope_of(query: &Compiled) -> Scope {
+    let mut scope = Scope::of(query);
+    query.sources.iter().for_each(|source| {
+        scope.source(source);
+    });
+    scope
+}
+
+fn collect_query(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>) {
+    if let Input::Query(inner) = &query.input {
+        collect_query(inner, &Scope::of(inner), paths);
+    }
+    let mut scope = outer.clone();
+    for source in &query.sources {
+        match source {
+            // The frame stands for the path; what is read below it is collected where it is read.
+            Source::One(expr) | Source::Each(expr) => {
+                collect_source(expr, &scope, paths, matches!(source, Source::Each(_)));
+            }
+            Source::Rows(rows) | Source::EachOfRows(rows) => collect_query(rows, &scope, paths),
+        }
+        scope.source(source);
+    }
+    let mut collect = |expr: &Expr, scope: &Scope| collect_expr(expr, scope, paths);
+    query.filter.iter().for_each(|filter| collect(filter, &scope));
+    match &query.order {
+        Order::None => {}
+        Order::Keys { keys, .. } => keys.iter().for_each(|key| collect(&key.expr, &scope)),
+        Order::Rank(rank) => rank.components.iter().for_each(|component| match component {
+            RankComponent::FullText { path, .. } => collect(&Expr::Path(path.clone()), &scope),
+            RankComponent::Vector { distance, .. } => collect(distance, &scope),
+        }),
+    }
+    let mut behind = scope.clone();
+    if let Some(aggregation) = &query.aggregation {
+        aggregation.keys.iter().for_each(|key| collect(key, &scope));
+        aggregation.aggregates.iter().for_each(|aggregate| collect(&aggregate.argument, &scope));
+        behind = outer.clone();
+        behind.frames.push(None);
+    }
+    match &query.projection {
+        Projection::Star => {
+            if query.aggregation.is_none()
+                && let Some(Some(path)) = scope.frames.last()
+            {
+                add(path.clone(), paths);
+            }
+        }
+        Projection::Value(expr) => collect(expr, &behind),
+        Projection::Object(members) => members.iter().for_each(|(_, expr)| collect(expr, &behind)),
+    }
+}
+
+fn add(path: Vec<PathStep>, paths: &mut Vec<Vec<PathStep>>) {
+    if !paths.contains(&path) {
+        paths.push(path);
+    }
+}
+
+fn collect_source(expr: &Expr, scope: &Scope, paths: &mut Vec<Vec<PathStep>>, each: bool) {
+    match scope.find(expr) {
+        Some(mut found) => {
+            if each {
+                found.path.push(PathStep::Element);
+            }
+            add(found.path, paths);
+        }
+        None => collect_expr(expr, scope, paths),
+    }
+}
+
+fn collect_expr(expr: &Expr, scope: &Scope, paths: &mut Vec<Vec<PathStep>>) {
+    match expr {
+        Expr::Constant(_) | Expr::Slot(_) | Expr::DocumentId => {}
+        Expr::Path(path) => {
+            if let Some(Some(base)) = scope
+                .frames
+                .len()
+                .checked_sub(path.hops + 1)
+                .and_then(|depth| scope.frames.get(depth))
+            {
+                let step = |step: &Step| match step {
+                    Step::Member(name) => PathStep::Name(name.clone()),
+                    Step::Element(_) => PathStep::Element,
+                };
+                add(base.iter().cloned().chain(path.steps.iter().map(step)).collect(), paths);
+            }
+        }
+        Expr::Computed { definition, .. } => {
+            collect_expr(definition, &Scope { frames: vec![Some(Vec::new())] }, paths);
+        }
+        Expr::Subquery(_, query) => collect_query(query, scope, paths),
+        other => {
+            operands(other).into_iter().for_each(|operand| collect_expr(operand, scope, paths));
+        }
+    }
+}
+
+/// The direct operands of an expression.
+fn operands(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Member(base, _)
+        | Expr::Unary(_, base)
+        | Expr::InSet(base, _)
+        | Expr::Like(base, _) => vec![base],
+        Expr::Index(left, right) | Expr::Binary(_, left, right) => vec![left, right],
+        Expr::Array(list)
+        | Expr::And(list)
+        | Expr::Or(list)
+        | Expr::Call(_, list)
+        | Expr::User(_, list) => list.iter().collect(),
+        Expr::Object(members) => members.iter().map(|(_, expr)| expr).collect(),
+        Expr::Conditional(parts) | Expr::Between(parts) => vec![&parts.0, &parts.1, &parts.2],
+        Expr::In(needle, list) => std::iter::once(&**needle).chain(list).collect(),
+        Expr::LikeComputed(parts, _) => vec![&parts.0, &parts.1],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,171 @@
+//! Predicates over a single path that no index entry answers directly.
+//!
+//! `UPPER(c.a) = 'X'`, `c.n % 2 = 0`, `CONTAINS(c.s, 'y')`: when a predicate refers to one path and
+//! to constants only, it can be tested on the path's distinct values instead of on items.
+
+use super::{Node, Scope, Test};
+use crate::ast::BinaryOperator;
+use crate::compiled::{Expr, PathRef};
+use crate::eval::{Frame, Runtime, truth};
+use crate::functions::Context;
+use armilla_model::Value;
+use std::sync::Arc;
+
+/// A predicate over one value.
+#[derive(Clone, Debug)]
+pub struct Predicate {
+    expr: Arc<Expr>,
+    wanted: bool,
+    /// Arrays and objects may pass too. The index knows only that they are there: they are
+    /// candidates.
+    pub non_scalars: bool,
+}
+
+impl PartialEq for Predicate {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.expr, &other.expr) && self.wanted == other.wanted
+    }
+}
+
+impl Predicate {
+    /// True when the value passes.
+    pub fn holds(&self, value: &Value) -> bool {
+        let mut random = || 0.0;
+        let mut runtime = Runtime::new(Context {
+            now_ticks: &|| 0,
+            now_static_ticks: 0,
+            random: &mut random,
+            geometry: false,
+            vectors: &[],
+        });
+        let frame = Frame::item(value);
+        // User functions and sub-queries, which alone can fail, are never part of a predicate.
+        matches!(truth(&self.expr, &frame, &mut runtime), Ok(Some(found)) if found == self.wanted)
+    }
+}
+
+impl Scope {
+    pub(super) fn predicate(&self, expr: &Expr, wanted: bool) -> Node {
+        let mut only: Option<&Expr> = None;
+        let Some(rewritten) = self.over_value(expr, &mut only) else { return Node::Unknown };
+        let found = only.and_then(|path| self.find(path));
+        let Some(found) = found.filter(|found| !found.path.is_empty()) else {
+            return Node::Unknown;
+        };
+        let predicate = Predicate {
+            non_scalars: !is_undefined_for_non_scalars(&rewritten),
+            expr: Arc::new(rewritten),
+            wanted,
+        };
+        // Items without the path would have to pass too; the index does not list them.
+        if predicate.holds(&Value::Undefined) {
+            return Node::Unknown;
+        }
+        found.atom(Test::Predicate(predicate))
+    }
+
+    /// The expression over a frame that holds the value of the one path it refers to.
+    fn over_value<'e>(&self, expr: &'e Expr, only: &mut Option<&'e Expr>) -> Option<Expr> {
+        let boxed =
+            |expr: &'e Expr, only: &mut Option<&'e Expr>| self.over_value(expr, only).map(Box::new);
+        Some(match expr {
+            Expr::Constant(_) => expr.clone(),
+            Expr::Path(_) | Expr::Computed { .. } => {
+                match only {
+                    Some(known) if !is_same_reference(known, expr) => return None,
+                    _ => *only = Some(expr),
+                }
+                Expr::Path(PathRef { hops: 0, steps: Box::default() })
+            }
+            Expr::Unary(operator, operand) => Expr::Unary(*operator, boxed(operand, only)?),
+            Expr::Binary(operator, left, right) => {
+                Expr::Binary(*operator, boxed(left, only)?, boxed(right, only)?)
+            }
+            Expr::InSet(needle, set) => Expr::InSet(boxed(needle, only)?, set.clone()),
+            Expr::Like(value, pattern) => Expr::Like(boxed(value, only)?, pattern.clone()),
+            Expr::Between(parts) => Expr::Between(Box::new((
+                self.over_value(&parts.0, only)?,
+                self.over_value(&parts.1, only)?,
+                self.over_value(&parts.2, only)?,
+            ))),
+            Expr::Call(function, arguments) if !crate::bind::is_volatile(function) => {
+                let arguments: Option<Vec<_>> =
+                    arguments.iter().map(|argument| self.over_value(argument, only)).collect();
+                Expr::Call(function, arguments?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The same value of the same row. Two elements of one array are at one path and are not.
+fn is_same_reference(left: &Expr, right: &Expr) -> bool {
+    match (left, right) {
+        (Expr::Path(left), Expr::Path(right)) => left == right,
+        (
+            Expr::Computed { name, hops, steps, .. },
+            Expr::Computed { name: other, hops: other_hops, steps: other_steps, .. },
+        ) => name == other && hops == other_hops && steps == other_steps,
+        _ => false,
+    }
+}
+
+/// Functions that are undefined for arrays and objects, whichever argument they are.
+fn is_scalar_function(name: &str) -> bool {
+    const NAMES: [&str; 32] = [
+        "ABS",
+        "CEILING",
+        "FLOOR",
+        "ROUND",
+        "TRUNC",
+        "SIGN",
+        "SQRT",
+        "SQUARE",
+        "POWER",
+        "LOG",
+        "LOG10",
+        "EXP",
+        "LEFT",
+        "RIGHT",
+        "SUBSTRING",
+        "UPPER",
+        "LOWER",
+        "LENGTH",
+        "CONTAINS",
+        "STARTSWITH",
+        "ENDSWITH",
+        "STRINGEQUALS",
+        "REGEXMATCH",
+        "INDEX_OF",
+        "TRIM",
+        "LTRIM",
+        "RTRIM",
+        "REVERSE",
+        "REPLACE",
+        "CONCAT",
+        "DATETIMEPART",
+        "YEAR",
+    ];
+    NAMES.contains(&name)
+}
+
+/// True when the expression is undefined wherever the value is an array or object.
+fn is_undefined_for_non_scalars(expr: &Expr) -> bool {
+    use BinaryOperator::*;
+    let feeds = |expr: &Expr| matches!(expr, Expr::Path(_)) || is_undefined_for_non_scalars(expr);
+    match expr {
+        Expr::Call(function, arguments) => {
+            is_scalar_function(function.name) && arguments.iter().any(feeds)
+        }
+        Expr::Binary(Equal | NotEqual, left, right) => {
+            is_undefined_for_non_scalars(left) || is_undefined_for_non_scalars(right)
+        }
+        Expr::Binary(Coalesce, ..) => false,
+        Expr::Binary(_, left, right) => feeds(left) || feeds(right),
+        Expr::Like(value, _) => feeds(value),
+        Expr::Between(parts) => feeds(&parts.0),
+        Expr::InSet(needle, _) => is_undefined_for_non_scalars(needle),
+        Expr::Unary(_, operand) => feeds(operand),
+        _ => false,
+    }
+}
