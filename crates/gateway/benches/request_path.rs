@@ -1,0 +1,91 @@
+//! What the gateway itself costs per request, step by step, without sockets.
+//!
+//! `cargo bench -p armilla-gateway` prints nanoseconds per call; compare runs on one machine only.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints and may stop")]
+
+use armilla_gateway::auth::{Authenticator, MasterKeys, Presented, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::routes::{Route, Segments};
+use armilla_gateway::{Operation, Reply, RequestContext, auth};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use std::hint::black_box;
+use std::time::Instant;
+
+const NOW: u64 = 1_794_770_659;
+const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
+const PATH: &str = "/dbs/blog/colls/posts/docs/post-123456";
+const ROUNDS: u32 = 200_000;
+
+fn main() {
+    let headers = headers();
+    let (context, _) = RequestContext::read(&headers);
+    let segments = Segments::parse(PATH).unwrap();
+    let authenticator = Authenticator::new(MasterKeys::new(WellKnownKey::OnLoopback), &[1; 32]);
+    let method = Method::GET;
+    let presented =
+        Presented { method: &method, segments: &segments, context: &context, is_loopback: true };
+
+    measure("path to operation", || {
+        let segments = Segments::parse(black_box(PATH)).unwrap();
+        let route = Route::find(&segments).unwrap();
+        black_box(Operation::find(route, &method, context.intent).unwrap());
+    });
+    measure("headers to context", || {
+        black_box(RequestContext::read(black_box(&headers)).1.unwrap());
+    });
+    measure("credentials", || {
+        black_box(authenticator.authenticate(black_box(&presented), NOW).unwrap());
+    });
+    measure("reply with its facts", || {
+        let reply = Reply::ok(black_box("{}"))
+            .charge(1.0)
+            .session_token("0:-1#12345")
+            .range_id("0")
+            .etag("\"00004400-0000-0700-0000-655000000000\"")
+            .owner("dbs/blog/colls/posts", "uQEAAIAAAAE=")
+            .lsn(12_345);
+        black_box(reply);
+    });
+}
+
+fn measure(name: &str, mut call: impl FnMut()) {
+    for _ in 0..ROUNDS / 10 {
+        call();
+    }
+    let started = Instant::now();
+    for _ in 0..ROUNDS {
+        call();
+    }
+    println!("{name:<24} {:>6} ns", (started.elapsed() / ROUNDS).as_nanos());
+}
+
+/// The headers of a point read by the Python SDK.
+fn headers() -> HeaderMap {
+    let segments = Segments::parse(PATH).unwrap();
+    let text = auth::string_to_sign(&Method::GET, &segments, DATE);
+    let key = STANDARD.decode(WELL_KNOWN_KEY).unwrap();
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+    let signature = STANDARD.encode(ring::hmac::sign(&key, text.as_bytes()));
+    let signature = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    let authorization = format!("type%3Dmaster%26ver%3D1.0%26sig%3D{signature}");
+    let pairs = [
+        ("host", "localhost:8081"),
+        ("accept", "application/json"),
+        ("user-agent", "azsdk-python-cosmos/4.17.1 Python/3.12"),
+        ("cache-control", "no-cache"),
+        ("accept-encoding", "gzip, deflate"),
+        ("x-ms-version", "2020-07-15"),
+        ("x-ms-documentdb-query-iscontinuationexpected", "False"),
+        ("x-ms-consistency-level", "Session"),
+        ("x-ms-documentdb-partitionkey", "[\"post-123456\"]"),
+        ("x-ms-session-token", "0:-1#12345"),
+        ("x-ms-cosmos-intended-collection-rid", "uQEAAIAAAAE="),
+        ("x-ms-activity-id", "3f0c7d9e-8d5c-4f53-9f5d-0a1b2c3d4e5f"),
+        ("x-ms-date", DATE),
+        ("authorization", &authorization),
+    ];
+    let value = |text| HeaderValue::from_str(text).unwrap();
+    pairs.into_iter().map(|(name, text)| (HeaderName::from_static(name), value(text))).collect()
+}
