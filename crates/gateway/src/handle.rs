@@ -48,8 +48,8 @@ pub struct Gateway<S> {
     pub service: S,
     /// Configuration.
     pub settings: Settings,
-    /// Who may ask.
-    pub authenticator: Authenticator,
+    /// Who may ask. Shared with a service that issues resource tokens.
+    pub authenticator: Arc<Authenticator>,
     /// Time, handed in.
     pub clock: Arc<dyn Clock>,
     /// Ids for requests that bring none.

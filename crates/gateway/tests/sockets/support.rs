@@ -70,7 +70,7 @@ impl Running {
                 limits,
                 ..Settings::default()
             },
-            authenticator: Authenticator::new(keys, &[1; 32]),
+            authenticator: Arc::new(Authenticator::new(keys, &[1; 32])),
             clock: Arc::new(ManualClock::at_seconds(NOW)),
             activity_ids: ActivityIds::new(1),
         };
