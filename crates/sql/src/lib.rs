@@ -13,6 +13,7 @@ pub mod lexer;
 pub mod like;
 pub mod limits;
 pub mod parser;
+pub mod plan;
 pub mod print;
 pub mod rank;
 pub mod reference;
