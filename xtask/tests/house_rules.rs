@@ -1,0 +1,137 @@
+//! The rules of the house, checked like any other behaviour: which crate may know which, how files are
+//! named, how long they grow. A rule that is wrong is changed here, in the open.
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Who may depend on whom. Arrows only point down; what is absent here is forbidden.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("storage", &["model"]),
+    ("index", &["model"]),
+    ("sql", &["model"]),
+    ("script", &["model"]),
+    ("engine", &["model", "storage", "index", "sql", "script"]),
+    ("gateway", &["model", "engine"]),
+    ("advisor", &["model", "sql", "engine"]),
+    ("armilla", &["model", "storage", "index", "sql", "script", "engine", "gateway", "advisor"]),
+];
+
+/// Names that say nothing about what is inside.
+const VAGUE: [&str; 6] = ["util", "utils", "helper", "helpers", "common", "misc"];
+
+/// A source file near this length is asking where its seam is.
+const FILE_LINES_MAX: usize = 1000;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies one level below the root")
+}
+
+fn crates() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("crates")).unwrap();
+    let mut folders: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    folders.retain(|folder| folder.join("Cargo.toml").is_file());
+    folders.sort();
+    folders
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+/// Every Rust file below a folder.
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn source_files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in crates() {
+        rust_files(&folder.join("src"), &mut found);
+    }
+    rust_files(&root().join("xtask/src"), &mut found);
+    assert!(found.len() > 20, "the walk found only {} files", found.len());
+    found
+}
+
+/// The crates of this house that a manifest names outside its dev-dependencies.
+fn house_dependencies(manifest: &str) -> Vec<String> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section == "[dependencies]"
+            && let Some(rest) = line.strip_prefix("armilla-")
+        {
+            let end = rest.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(rest.len());
+            found.push(rest[..end].to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn arrows_between_crates_point_down() {
+    for folder in crates() {
+        let name = name_of(&folder);
+        let allowed = ARROWS.iter().find(|(from, _)| *from == name);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("crate {name} has no place in ARROWS"));
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for dependency in house_dependencies(&manifest) {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not know {dependency}");
+        }
+    }
+}
+
+#[test]
+fn only_the_outermost_crates_know_http() {
+    for folder in crates() {
+        let name = name_of(&folder);
+        if matches!(name.as_str(), "gateway" | "armilla") {
+            continue;
+        }
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let dependencies = manifest.split("[dev-dependencies]").next().unwrap();
+        for stranger in ["hyper", "http", "tokio", "rustls"] {
+            let named = |line: &str| {
+                line.strip_prefix(stranger).is_some_and(|rest| rest.starts_with([' ', '.', '=']))
+            };
+            assert!(!dependencies.lines().any(named), "{name} must not depend on {stranger}");
+        }
+    }
+}
+
+#[test]
+fn files_are_named_after_what_is_inside() {
+    for path in source_files() {
+        let name = name_of(&path);
+        assert!(name != "mod", "{}: use `x.rs` beside `x/`", path.display());
+        assert!(!VAGUE.contains(&name.as_str()), "{}: a name that says nothing", path.display());
+    }
+}
+
+#[test]
+fn files_stay_readable() {
+    for path in source_files() {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn every_file_of_a_library_begins_with_its_idea() {
+    for path in source_files() {
+        let text = fs::read_to_string(&path).unwrap();
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        assert!(first.starts_with("//!"), "{}: begin with a module comment", path.display());
+    }
+}
