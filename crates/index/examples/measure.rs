@@ -53,9 +53,11 @@ fn main() {
         let start = Instant::now();
         index.checkpoint().unwrap();
         println!("checkpoint: {:?}", start.elapsed());
-        let start = Instant::now();
+        drop(index);
+        let (start, cpu) = (Instant::now(), cpu_of_thread());
         let index = open(folder);
-        println!("open: {:?}, covered {}", start.elapsed(), index.covered_lsn());
+        let (wall, cpu) = (start.elapsed(), cpu_of_thread() - cpu);
+        println!("open: {wall:?}, {cpu:?} CPU with reading, covered {}", index.covered_lsn());
     }
 }
 

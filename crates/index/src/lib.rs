@@ -33,6 +33,27 @@
 //! comes back to the committer for [`Index::install`], and is in the next published view. Deaths
 //! that came while a job ran are applied again by `install`. Several jobs may be out at once.
 //!
+//! Jobs differ in size by a factor of thousands ([`Job::documents`]): give the large ones a
+//! thread of their own, or a long merge holds up the seals. If seals do not keep up nothing breaks,
+//! but queries visit more parts; [`Index::backlog`] tells.
+//!
+//! An upsert has to name the version it replaces; the index does not look for one by itself.
+//! Every document is applied, also one without terms: the document table is the one map from
+//! `_rid` to key.
+//!
+//! # On disk
+//!
+//! With [`Files`], large segments become files, and a `MANIFEST` names them together with their
+//! dead and the *covered* LSN. [`Index::open`] takes up what the manifest names; its owner then
+//! applies everything above [`Index::covered_lsn`] again, which does no harm if it was applied
+//! before. [`Index::checkpoint`] makes all of it durable for a clean stop. If a file is lost or
+//! damaged, opening fails with [`Error::Damaged`]; [`Index::create`] and a scan of all items
+//! build the index anew. While it runs, an index removes exactly the files that its own merges
+//! replaced, after a manifest without them is durable. The modules `segment`, `documents`,
+//! `path_index` and `manifest` describe every byte.
+//!
+//! [`Index::extract`] makes the index of one half of a partition from a view of the whole.
+//!
 //! # Reading
 //!
 //! A query takes the current `Arc<View>` and visits its parts one by one. Nothing is locked and
@@ -106,8 +127,9 @@
 //! | a second predicate | [`PathIndex::ordinals`] once, then [`Column::matches`] or [`PathIndex::contains`] per document |
 //! | OR, NOT | [`LocalSet`]: [`Part::set`], [`PathIndex::set`], `union`, `complement`, `subtract_dead` |
 //! | inside one logical partition | [`Part::locals_of`], then [`within`] on sorted lists or the column over the run |
-//! | COUNT | [`View::count`], [`Part::count`], [`View::live_count`], [`View::live_count_in`] |
-//! | ORDER BY | [`View::walk`] over all parts, [`Part::walk`] in one, or [`PathIndex::column`] for a top-k |
+//! | COUNT | [`View::count`], [`View::live_count`]; inside partitions [`View::count_in`], [`View::live_count_in`] |
+//! | ORDER BY with few values to pass | [`View::walk`] over all parts, [`Part::walk`] in one |
+//! | ORDER BY, TOP k | per part [`PathIndex::lists`] from either end, or the filtered documents through [`PathIndex::column`]; values only of what is kept |
 //! | MIN, MAX, GROUP BY, DISTINCT | [`PathIndex::walk`] with list lengths, or the column |
 //! | `_rid` to key | [`View::find`] |
 //! | all documents in order | [`View::documents`] |

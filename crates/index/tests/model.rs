@@ -309,15 +309,29 @@ impl Files for Disk {
     }
 }
 
+fn run(steps: Vec<Step>) {
+    let mut history = History::new();
+    for step in steps {
+        history.apply(step);
+    }
+    history.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_lookup_agrees_with_a_plain_scan(steps in proptest::collection::vec(step(), 1..250)) {
-        let mut history = History::new();
-        for step in steps {
-            history.apply(step);
-        }
-        history.finish();
+        run(steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    #[ignore = "minutes; run it after changing how parts are made"]
+    fn many_histories_agree_with_a_plain_scan(steps in proptest::collection::vec(step(), 1..600)) {
+        run(steps);
     }
 }
