@@ -2,7 +2,7 @@
 //! on one data folder, and nothing that was acknowledged may be missing.
 //!
 //! ```text
-//! round:  start ── check everything against the model ── 16 writers ── SIGKILL ── armilla verify
+//! round:  start ── check everything against the model ── 16 writers ── SIGKILL ── verify a copy
 //!           └─ now and then the start itself is killed first, in the middle of recovery
 //! ```
 //!
@@ -241,7 +241,7 @@ impl<'a> Trial<'a> {
         let output =
             Command::new(&self.plan.binary).args(["verify", "--data"]).arg(self.data()).output()?;
         if output.status.success() {
-            return Ok(());
+            return Ok(std::fs::remove_dir_all(&copy)?);
         }
         let said = String::from_utf8_lossy(&output.stderr).into_owned()
             + &String::from_utf8_lossy(&output.stdout);
@@ -273,6 +273,21 @@ impl<'a> Trial<'a> {
         }
         kept
     }
+}
+
+/// Copies the files of a folder; sockets and the like stay behind.
+fn copy_folder(from: &Path, to: &Path) -> Outcome<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&entry.path(), &to.join(entry.file_name()))?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn create_container(client: &Client) -> Outcome<()> {

@@ -35,7 +35,9 @@ impl Server {
     pub(crate) fn spawn(binary: &Path, data: &Path, log: &Path) -> Outcome<Self> {
         let port = free_port()?;
         let output = std::fs::File::options().create(true).append(true).open(log)?;
-        let child = Command::new(binary)
+        let mut command = Command::new(binary);
+        forget_settings(&mut command);
+        let child = command
             .args(["serve", "--host", "127.0.0.1", "--port", &port.to_string(), "--data"])
             .arg(data)
             .stdin(Stdio::null())
@@ -107,6 +109,25 @@ impl Drop for Server {
         // Both fail only when the process is gone already, which is what we want.
         self.child.kill().ok();
         self.child.wait().ok();
+    }
+}
+
+/// The environment can configure a server; a test server must not hear what was meant for another.
+fn forget_settings(command: &mut Command) {
+    const SHARED: [&str; 7] = [
+        "PORT",
+        "PROTOCOL",
+        "KEY_FILE",
+        "DATA_PATH",
+        "CERT_PATH",
+        "CERT_SECRET",
+        "GATEWAY_PUBLIC_ENDPOINT",
+    ];
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("ARMILLA_") || SHARED.contains(&&*text) {
+            command.env_remove(&name);
+        }
     }
 }
 
