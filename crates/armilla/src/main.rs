@@ -1,2 +1,36 @@
-//! The server binary.
-fn main() {}
+//! The server: flags, configuration, start and stop.
+//!
+//! `armilla` alone serves. The other commands work on a data folder: `backup` also while a server
+//! has it open, `restore` and `verify` while none does.
+
+mod config;
+mod control;
+mod keys;
+mod offline;
+mod serve;
+mod tls;
+
+use clap::Parser;
+use config::{Arguments, Command};
+use std::process::ExitCode;
+
+/// Many small objects from many threads: the system's allocator fragments and keeps memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
+        Command::Serve(options) => serve::run(&options),
+        Command::Backup(options) => offline::backup(&options),
+        Command::Restore(options) => offline::restore(&options),
+        Command::Verify(options) => offline::verify(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("armilla: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

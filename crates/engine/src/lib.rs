@@ -28,10 +28,12 @@ pub mod query;
 pub mod ranges;
 pub mod record;
 mod reindex;
+pub mod restore;
 pub mod scripts;
 pub mod txn;
 pub mod unique;
 pub mod users;
+pub mod verify;
 
 pub use account::{Account, Options};
 pub use container::Container;

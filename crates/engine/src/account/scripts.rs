@@ -31,7 +31,7 @@ impl Account {
         upsert: bool,
     ) -> Result<(Arc<Script>, bool)> {
         check_name(new.name)?;
-        crate::scripts::check(new)?;
+        crate::scripts::check(self.core.script_engine()?, new)?;
         self.change(|change| {
             container.check_alive()?;
             let mut scripts = Scripts::clone(&container.scripts.load());
@@ -77,7 +77,7 @@ impl Account {
         if_match: Option<&str>,
     ) -> Result<Arc<Script>> {
         check_name(new.name)?;
-        crate::scripts::check(new)?;
+        crate::scripts::check(self.core.script_engine()?, new)?;
         self.change(|change| {
             let before = container.script(new.kind, segment)?;
             check_etag(before.etag, if_match)?;

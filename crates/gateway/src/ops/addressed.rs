@@ -50,7 +50,11 @@ pub(super) fn full_key(call: &Call<'_>, container: &Container) -> Result<Partiti
 }
 
 /// The key of a write, taken from the item when the header says nothing.
-pub(super) fn key_of_write(call: &Call<'_>, container: &Container, body: &[u8]) -> Result<PartitionKey> {
+pub(super) fn key_of_write(
+    call: &Call<'_>,
+    container: &Container,
+    body: &[u8],
+) -> Result<PartitionKey> {
     if call.context.partition_key.is_some() {
         let header = full_key(call, container)?;
         // A client that cannot say "undefined" sends null: what the body says decides.
@@ -87,7 +91,9 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
         return Ok(Scope { span, range: None, limited: true });
     }
     let range = match &context.range_id {
-        Some(range) => Some(container.partition(range.id.parse().map_err(|_| Error::PartitionGone)?)?),
+        Some(range) => {
+            Some(container.partition(range.id.parse().map_err(|_| Error::PartitionGone)?)?)
+        }
         None => None,
     };
     let bounds = match (&context.start_epk, &context.end_epk) {
@@ -100,7 +106,9 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
     let limited = range.is_some() || bounds.is_some();
     let span = match (&range, bounds) {
         (Some(range), Some(bounds)) => range.range.overlap(&bounds).ok_or(Error::PartitionGone)?,
-        (Some(range), None) => EpkSpan { min: range.range.min.clone(), max: range.range.max.clone() },
+        (Some(range), None) => {
+            EpkSpan { min: range.range.min.clone(), max: range.range.max.clone() }
+        }
         (None, Some(bounds)) => bounds,
         (None, None) => EpkSpan::all(),
     };
@@ -108,7 +116,11 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
 }
 
 /// Checks the client's session token against the partition that serves it.
-pub(super) fn check_session(call: &Call<'_>, container: &Container, partition: &Partition) -> Result<()> {
+pub(super) fn check_session(
+    call: &Call<'_>,
+    container: &Container,
+    partition: &Partition,
+) -> Result<()> {
     match call.context.session_token {
         Some(text) => container.check_session(&SessionToken::parse_list(text)?, partition),
         None => Ok(()),
@@ -116,7 +128,12 @@ pub(super) fn check_session(call: &Call<'_>, container: &Container, partition: &
 }
 
 /// Says which container and partition answered, and how far its log was.
-pub(super) fn from_partition(reply: Reply, container: &Container, partition: &Partition, lsn: Lsn) -> Reply {
+pub(super) fn from_partition(
+    reply: Reply,
+    container: &Container,
+    partition: &Partition,
+    lsn: Lsn,
+) -> Reply {
     let mut range = itoa::Buffer::new();
     let range = range.format(partition.range.id);
     let token = SessionToken { range: partition.range.id, lsn };

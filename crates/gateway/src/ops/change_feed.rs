@@ -13,9 +13,13 @@ use armilla_model::lsn::Lsn;
 use armilla_model::{Error, Result};
 
 /// Answers with the changes behind a position, or 304.
-pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
+pub(super) fn read(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
-    if call.context.feed_mode == Some(FeedMode::AllVersions) {
+    if call.context.feed_mode == Some(FeedMode::AllVersionsAndDeletes) {
         return Err(Error::bad_request(
             "The change feed of all versions and deletes is not served by this server yet; use the latest-version feed.",
         ));
@@ -44,7 +48,10 @@ pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ContainerPath
 
 /// `If-None-Match` wins over `If-Modified-Since`, which some clients go on sending beside it.
 fn start(call: &Call<'_>) -> Result<Start> {
-    match (call.context.if_none_match.map(|etag| etag.trim().trim_matches('"')), call.context.if_modified_since) {
+    match (
+        call.context.if_none_match.map(|etag| etag.trim().trim_matches('"')),
+        call.context.if_modified_since,
+    ) {
         (Some("*"), _) => Ok(Start::Now),
         (Some(position), _) => {
             let lsn = position.parse().map_err(|_| {

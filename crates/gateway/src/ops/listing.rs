@@ -9,7 +9,11 @@ use armilla_model::Result;
 use armilla_model::limits::FEED_PAGE_DEFAULT;
 
 /// Answers with a page of items in order.
-pub(super) fn list(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
+pub(super) fn list(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
     let scope = addressed::scope(call, &container)?;
     let count_max = call.context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize);

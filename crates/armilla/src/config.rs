@@ -1,0 +1,148 @@
+//! What can be set, by flag or by environment.
+//!
+//! Beside our own names the environment names of the official containers are read, so that
+//! Armilla drops in where one of those runs.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Armilla: a document database you run yourself, for apps that speak Azure Cosmos DB (API for NoSQL).
+#[derive(Debug, Parser)]
+#[command(version, about, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: ServeOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a data folder (what happens without a command)
+    Serve(ServeOptions),
+    /// Copy a data folder into a new folder, also while a server has it open
+    Backup(BackupOptions),
+    /// Fill a new data folder from a backup
+    Restore(RestoreOptions),
+    /// Read everything in a data folder and check that it agrees
+    Verify(VerifyOptions),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeOptions {
+    /// Address to listen on; anything beyond this machine needs --key-file
+    #[arg(long, env = "ARMILLA_HOST", default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Port for http and https alike [environment also: PORT]
+    #[arg(long, env = "ARMILLA_PORT")]
+    pub(crate) port: Option<u16>,
+    /// Folder for the data, made when it is not there [environment also: DATA_PATH]
+    #[arg(long, env = "ARMILLA_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// Keep everything in memory and nothing on disk: for throw-away servers
+    #[arg(long, env = "ARMILLA_IN_MEMORY")]
+    pub(crate) in_memory: bool,
+    /// When a write counts as done
+    #[arg(long, env = "ARMILLA_DURABILITY", value_enum, default_value_t = DurabilityOption::Synced)]
+    pub(crate) durability: DurabilityOption,
+    /// File with the account key in base64, made with a random key when it is not there; the
+    /// published well-known key then no longer works [environment also: KEY_FILE]
+    #[arg(long, env = "ARMILLA_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Accept the published well-known key from other machines too: anybody can read and write
+    #[arg(long, env = "ARMILLA_ALLOW_WELL_KNOWN_KEY")]
+    pub(crate) allow_well_known_key: bool,
+    /// Address that clients are told to use, where it is not the one they used [environment also:
+    /// GATEWAY_PUBLIC_ENDPOINT]
+    #[arg(long, env = "ARMILLA_PUBLIC_ENDPOINT")]
+    pub(crate) public_endpoint: Option<String>,
+    /// Further names or addresses for the server's certificate
+    #[arg(long = "tls-name", env = "ARMILLA_TLS_NAMES", value_delimiter = ',')]
+    pub(crate) tls_names: Vec<String>,
+    /// Fixed number of physical partitions for new containers, whatever their throughput
+    #[arg(long, env = "ARMILLA_PARTITIONS")]
+    pub(crate) partitions: Option<u32>,
+    /// Request units per second that one physical partition serves
+    #[arg(long, env = "ARMILLA_PARTITION_RUS", default_value_t = 10_000)]
+    pub(crate) partition_rus: u32,
+    /// Memory for the store's cache, in MB
+    #[arg(long, env = "ARMILLA_CACHE_MB", default_value_t = 128)]
+    pub(crate) cache_mb: u64,
+    /// Threads for the network; as many as processors when not given
+    #[arg(long, env = "ARMILLA_THREADS")]
+    pub(crate) threads: Option<usize>,
+    /// What to log on standard error: error, warn, info, debug [environment also: LOG_LEVEL]
+    #[arg(long, env = "ARMILLA_LOG")]
+    pub(crate) log: Option<String>,
+}
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityOption {
+    /// When it is synced to disk
+    Synced,
+    /// When the system has it: a power cut may lose the last second
+    Relaxed,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BackupOptions {
+    /// The data folder
+    #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
+    pub(crate) data: PathBuf,
+    /// The new folder for the backup
+    #[arg(long)]
+    pub(crate) to: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RestoreOptions {
+    /// The folder of the backup
+    #[arg(long)]
+    pub(crate) from: PathBuf,
+    /// The data folder to fill; it must be new or empty
+    #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct VerifyOptions {
+    /// The data folder; no server may have it open
+    #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
+    pub(crate) data: PathBuf,
+}
+
+impl ServeOptions {
+    /// The port, with the name that the official containers use as second choice.
+    pub(crate) fn port(&self) -> Result<u16, String> {
+        match (self.port, environment("PORT")) {
+            (Some(port), _) => Ok(port),
+            (None, Some(text)) => {
+                text.parse().map_err(|_| format!("PORT is '{text}', which is no port"))
+            }
+            (None, None) => Ok(8081),
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        let given = self.data.clone().or_else(|| environment("DATA_PATH").map(PathBuf::from));
+        given.unwrap_or_else(|| PathBuf::from("./armilla-data"))
+    }
+
+    pub(crate) fn key_file(&self) -> Option<PathBuf> {
+        self.key_file.clone().or_else(|| environment("KEY_FILE").map(PathBuf::from))
+    }
+
+    pub(crate) fn public_endpoint(&self) -> Option<String> {
+        self.public_endpoint.clone().or_else(|| environment("GATEWAY_PUBLIC_ENDPOINT"))
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.clone().or_else(|| environment("LOG_LEVEL")).unwrap_or_else(|| "warn".to_owned())
+    }
+}
+
+/// The one place where the environment is read by name.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

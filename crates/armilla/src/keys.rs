@@ -1,0 +1,82 @@
+//! The account key and the secret behind resource tokens.
+
+use crate::config::ServeOptions;
+use armilla_gateway::auth::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_storage::disk::{Disk, FolderDisk};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::path::Path;
+
+/// Bytes of a key, as the service has it.
+const KEY_LENGTH: usize = 64;
+
+/// The keys that are accepted, and the one to show to the user.
+pub(crate) struct AccountKeys {
+    pub(crate) accepted: MasterKeys,
+    pub(crate) shown: String,
+}
+
+/// Reads or makes the key file; without one the well-known key works on this machine.
+pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys, String> {
+    let Some(file) = options.key_file() else {
+        if !loopback && !options.allow_well_known_key {
+            return Err(format!(
+                "listening on {} would let everybody in: the well-known key is published. \
+                 Give --key-file FILE for a key of your own, or --allow-well-known-key to do it all the same.",
+                options.host
+            ));
+        }
+        let where_accepted =
+            if loopback { WellKnownKey::OnLoopback } else { WellKnownKey::Everywhere };
+        let accepted = MasterKeys::new(where_accepted);
+        return Ok(AccountKeys { accepted, shown: WELL_KNOWN_KEY.to_owned() });
+    };
+    let text = read_or_make(&file)?;
+    let mut accepted = MasterKeys::new(WellKnownKey::Nowhere);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let shown = lines.next().ok_or_else(|| format!("{} is empty", file.display()))?.to_owned();
+    // Lines in order: primary, secondary, primary read-only, secondary read-only.
+    let access = [Access::ReadWrite, Access::ReadWrite, Access::ReadOnly, Access::ReadOnly];
+    for (key, access) in text.lines().map(str::trim).filter(|line| !line.is_empty()).zip(access) {
+        accepted
+            .add(key, access)
+            .map_err(|error| format!("a key in {} is unusable: {error}", file.display()))?;
+    }
+    Ok(AccountKeys { accepted, shown })
+}
+
+/// A secret that is the server's own: kept in the data folder, or new for each run in memory.
+pub(crate) fn token_secret(folder: Option<&Path>) -> Result<[u8; 32], String> {
+    let Some(folder) = folder else { return random() };
+    let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
+    let name = Path::new("token-secret");
+    let kept = disk.read(name).map_err(|error| error.to_string())?;
+    if let Some(secret) = kept.and_then(|bytes| bytes[..].try_into().ok()) {
+        return Ok(secret);
+    }
+    let secret = random()?;
+    disk.replace(name, &secret).map_err(|error| error.to_string())?;
+    Ok(secret)
+}
+
+fn read_or_make(file: &Path) -> Result<String, String> {
+    let folder =
+        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().ok_or_else(|| format!("{} is no file", file.display()))?;
+    let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
+    let kept = disk.read(Path::new(name)).map_err(|error| error.to_string())?;
+    if let Some(bytes) = kept {
+        return String::from_utf8(bytes.to_vec())
+            .map_err(|_| format!("{} is not text", file.display()));
+    }
+    let text = format!("{}\n", STANDARD.encode(random::<KEY_LENGTH>()?));
+    disk.replace(Path::new(name), text.as_bytes()).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| format!("the system gave no random bytes: {error}"))?;
+    Ok(bytes)
+}

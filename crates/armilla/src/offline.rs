@@ -1,0 +1,82 @@
+//! Commands on a data folder: backup, restore, verify.
+
+use crate::config::{BackupOptions, RestoreOptions, VerifyOptions};
+use crate::control;
+use armilla_engine::{Account, Options};
+use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store, StoreError};
+use std::path::{Path, absolute};
+use std::sync::Arc;
+
+/// Copies a data folder, through the server that has it open if there is one.
+pub(crate) fn backup(options: &BackupOptions) -> Result<(), String> {
+    let to = absolute(&options.to).map_err(|error| error.to_string())?;
+    match open(&options.data) {
+        Ok(store) => {
+            let manifest = armilla_storage::backup::backup(&*store.snapshot(), &to);
+            manifest.map_err(|error| error.to_string())?;
+        }
+        Err(locked @ StoreError::Locked { .. }) => {
+            match control::ask_for_backup(&options.data, &to) {
+                Some(outcome) => outcome?,
+                None => return Err(locked.to_string()),
+            }
+        }
+        Err(error) => return Err(error.to_string()),
+    }
+    say(&format!("backup written to {}", to.display()));
+    Ok(())
+}
+
+/// Fills a new data folder.
+pub(crate) fn restore(options: &RestoreOptions) -> Result<(), String> {
+    if options.data.exists()
+        && std::fs::read_dir(&options.data).is_ok_and(|mut entries| entries.next().is_some())
+    {
+        return Err(format!(
+            "{} is not empty; a restore needs a new folder",
+            options.data.display()
+        ));
+    }
+    armilla_storage::backup::check(&options.from).map_err(|error| error.to_string())?;
+    let store = EmbeddedStore::open(&options.data, &EmbeddedOptions::default())
+        .map_err(|error| error.to_string())?;
+    armilla_storage::backup::restore(&options.from, &store).map_err(|error| error.to_string())?;
+    armilla_engine::restore::raise_heads(&store).map_err(|error| error.to_string())?;
+    store.close().map_err(|error| error.to_string())?;
+    say(&format!("{} restored from {}", options.data.display(), options.from.display()));
+    Ok(())
+}
+
+/// Walks everything and compares.
+pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
+    let store = open(&options.data).map_err(|error| error.to_string())?;
+    let damage = armilla_storage::verify::verify(&*store.snapshot());
+    armilla_storage::verify::first_damage(&damage).map_err(|error| error.to_string())?;
+    let options = Options { background: false, ..Options::default() };
+    let account = Account::open(Arc::new(store), options).map_err(|error| error.to_string())?;
+    let report = account.verify().map_err(|error| error.to_string())?;
+    account.close().map_err(|error| error.to_string())?;
+    if report.findings.is_empty() {
+        say(&format!("{} items in {} containers agree", report.items, report.containers));
+        return Ok(());
+    }
+    for finding in &report.findings {
+        eprintln!("armilla: {finding}");
+    }
+    Err(format!("{} findings", report.findings.len()))
+}
+
+fn open(folder: &Path) -> Result<EmbeddedStore, StoreError> {
+    if !folder.exists() {
+        return Err(StoreError::io(
+            format!("open {}", folder.display()),
+            std::io::Error::from(std::io::ErrorKind::NotFound),
+        ));
+    }
+    EmbeddedStore::open(folder, &EmbeddedOptions::default())
+}
+
+#[allow(clippy::print_stdout, reason = "this is the answer to the command")]
+fn say(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,156 @@
+//! `armilla serve`: open the data, listen, say so, and stop cleanly.
+
+use crate::config::{DurabilityOption, ServeOptions};
+use crate::{control, keys, tls};
+use armilla_engine::{Account, Options};
+use armilla_gateway::account_document::AccountSettings;
+use armilla_gateway::activity::ActivityIds;
+use armilla_gateway::auth::Authenticator;
+use armilla_gateway::ops::EngineService;
+use armilla_gateway::serve::{Protocols, Stopped, runtime};
+use armilla_gateway::{Gateway, Server, Settings};
+use armilla_model::clock::{Clock, SystemClock};
+use armilla_storage::{Durability, EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Serves until the process is told to stop.
+pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
+    start_log(&options.log());
+    let port = options.port()?;
+    let addresses = addresses(&options.host, port)?;
+    let loopback = addresses.iter().all(|address| address.ip().is_loopback());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let folder = (!options.in_memory).then(|| options.data());
+    let keys = keys::load(options, loopback)?;
+    let account = Account::open(
+        open_store(options, folder.as_deref())?,
+        Options {
+            clock: clock.clone(),
+            durability: durability(options),
+            partitions: options.partitions,
+            partition_rus: options.partition_rus,
+            background: true,
+        },
+    )
+    .map_err(|error| error.to_string())?;
+    let certificates = tls::load(folder.as_deref(), &options.tls_names, clock.now_seconds())?;
+    let authenticator = Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref())?);
+    let authenticator =
+        Arc::new(if loopback { authenticator.accepting_aad() } else { authenticator });
+    let gateway = Gateway {
+        service: EngineService::new(account.clone(), authenticator.clone()),
+        settings: Settings {
+            account: AccountSettings {
+                public_endpoint: options.public_endpoint(),
+                ..AccountSettings::default()
+            },
+            certificate_pem: Some(certificates.authority_pem),
+            ..Settings::default()
+        },
+        authenticator,
+        activity_ids: ActivityIds::new(clock.now_millis()),
+        clock,
+    };
+    let protocols =
+        Protocols::Both(certificates.identity.server_config().map_err(|error| error.to_string())?);
+    let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
+    let stopped = runtime.block_on(async {
+        let server = Server::bind(&addresses, protocols, gateway)
+            .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
+        let bound = server.local_addresses().map_err(|error| error.to_string())?;
+        let _control = folder.as_deref().map(|folder| control::start(folder, account.clone()));
+        greet(options, &bound, &keys.shown, folder.as_deref());
+        Ok::<_, String>(server.run(stop_signal()).await)
+    })?;
+    if let Stopped::CutOff(connections) = stopped {
+        eprintln!("armilla: {connections} connections did not finish in time and were cut off");
+    }
+    account.close().map_err(|error| error.to_string())?;
+    say("armilla: stopped");
+    Ok(())
+}
+
+fn open_store(options: &ServeOptions, folder: Option<&Path>) -> Result<Arc<dyn Store>, String> {
+    let Some(folder) = folder else { return Ok(Arc::new(MemoryStore::new())) };
+    let embedded = EmbeddedOptions {
+        cache_bytes: options.cache_mb * 1024 * 1024,
+        ..EmbeddedOptions::default()
+    };
+    let store = EmbeddedStore::open(folder, &embedded).map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+fn durability(options: &ServeOptions) -> Durability {
+    match options.durability {
+        DurabilityOption::Synced => Durability::Synced,
+        DurabilityOption::Relaxed => Durability::Relaxed,
+    }
+}
+
+/// The addresses to listen on. For this machine alone both families are taken where the system has
+/// them, because `localhost` means either.
+fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let v6_loopback = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    if port != 0
+        && matches!(host, "127.0.0.1" | "localhost")
+        && std::net::TcpListener::bind(v6_loopback).is_ok()
+    {
+        return Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), v6_loopback]);
+    }
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::from((address, port))]);
+    }
+    let found = (host, port)
+        .to_socket_addrs()
+        .map_err(|error| format!("the host '{host}' is not known: {error}"))?;
+    Ok(found.collect())
+}
+
+fn greet(options: &ServeOptions, bound: &[SocketAddr], key: &str, folder: Option<&Path>) {
+    let port = bound.first().map_or(0, SocketAddr::port);
+    let host = match options.host.as_str() {
+        "127.0.0.1" | "0.0.0.0" | "::" | "::1" => "localhost",
+        host => host,
+    };
+    say(&format!("Armilla {} is ready", env!("CARGO_PKG_VERSION")));
+    say(&format!("  endpoint           http://{host}:{port}/  (https://{host}:{port}/ works too)"));
+    say(&format!("  connection string  AccountEndpoint=http://{host}:{port}/;AccountKey={key};"));
+    match folder {
+        Some(folder) => say(&format!("  data               {}", folder.display())),
+        None => say("  data               in memory: everything is gone when the server stops"),
+    }
+    if options.durability == DurabilityOption::Relaxed && folder.is_some() {
+        say("  durability         relaxed: a power cut may lose the last second of writes");
+    }
+    say("  to stop            Ctrl+C, or SIGTERM");
+}
+
+#[allow(clippy::print_stdout, reason = "this is what the user starts the program to read")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+fn start_log(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_new(level)
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second logger in one process can only be a test's, and it may keep its own.
+    let _ = log.try_init();
+}
+
+async fn stop_signal() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
