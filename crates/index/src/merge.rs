@@ -33,9 +33,8 @@ pub(crate) fn merge<W: io::Write>(
     for path in all_paths(parts) {
         let inputs = parts.iter().zip(&maps);
         let inputs = inputs.filter_map(|((data, _), map)| Some((data.path(path)?, map.as_slice())));
-        if let Some(block) = merge_path(&mut builder, &inputs.collect::<Vec<_>>()) {
-            writer.path(path, &block)?;
-        }
+        merge_path(&mut builder, &inputs.collect::<Vec<_>>());
+        builder.finish(|pieces| writer.path(path, pieces)).transpose()?;
     }
     Ok((writer.finish()?, maps))
 }
@@ -117,7 +116,8 @@ struct Head<'a> {
     ordinal: u32,
 }
 
-fn merge_path(builder: &mut PathBuilder, inputs: &[(PathIndex<'_>, &[u32])]) -> Option<Vec<u8>> {
+/// Gives the builder all values of a path with their renumbered documents.
+fn merge_path(builder: &mut PathBuilder, inputs: &[(PathIndex<'_>, &[u32])]) {
     let mut heap: BinaryHeap<_> =
         (0..inputs.len()).filter_map(|input| head_at(inputs, input, 0)).map(Reverse).collect();
     let mut current: Option<Value<'_>> = None;
@@ -145,7 +145,6 @@ fn merge_path(builder: &mut PathBuilder, inputs: &[(PathIndex<'_>, &[u32])]) -> 
     if current.is_some() {
         builder.end();
     }
-    builder.finish()
 }
 
 fn head_at<'a>(inputs: &[(PathIndex<'a>, &[u32])], input: usize, ordinal: u32) -> Option<Head<'a>> {

@@ -1,9 +1,13 @@
 //! Writes the block of one path; see `path_index` for its form.
 
+use std::borrow::Cow;
+
+use zerocopy::IntoBytes;
+
 use crate::{
     column,
     dead::bits,
-    layout::{Block, U32, narrow},
+    layout::{ALIGNMENT, Block, U32, narrow},
     locals::Local,
     path_index::{FLAG_MULTI_VALUED, FLAG_WITH_CUTS, FLAG_WITHOUT_STARTS},
     terms::Value,
@@ -96,9 +100,10 @@ impl PathBuilder {
         }
     }
 
-    /// The block of the path, or nothing if it has no value; the builder is ready for the next.
-    pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
-        let block = (!self.starts.is_empty()).then(|| self.encode());
+    /// Hands over the block of the path in pieces, unless it has no value. The builder is ready
+    /// for the next path.
+    pub(crate) fn finish<T>(&mut self, visit: impl FnOnce(&[Cow<'_, [u8]>]) -> T) -> Option<T> {
+        let result = (!self.starts.is_empty()).then(|| visit(&self.encode()));
         for local in &self.lists {
             self.cells[local.get() as usize] = 0;
         }
@@ -109,7 +114,7 @@ impl PathBuilder {
         self.lists.clear();
         self.cuts.clear();
         self.values.clear();
-        block
+        result
     }
 
     fn take_back(&mut self) {
@@ -141,7 +146,8 @@ impl PathBuilder {
         self.bitmap.fill(0);
     }
 
-    fn encode(&mut self) -> Vec<u8> {
+    /// The pieces of the block: each is followed by padding.
+    fn encode(&mut self) -> Vec<Cow<'_, [u8]>> {
         let value_count = narrow(self.starts.len());
         let without_starts = self.lists.len() == self.starts.len();
         let with_cuts = self.cuts.iter().any(|cut| *cut);
@@ -153,44 +159,37 @@ impl PathBuilder {
         self.starts.push(U32::new(narrow(self.lists.len())));
 
         let flag = |set: bool, flag: u32| if set { flag } else { 0 };
-        let mut block = Block::with_capacity(self.size_hint(column_width));
-        block.u32(self.documents);
-        block.u32(value_count);
-        block.u32(narrow(self.lists.len()));
-        block.u32(self.documents_with);
-        block.u32(value_width);
-        block.u32(column_width);
-        block.u32(
+        let mut header = Block::default();
+        header.u32(self.documents);
+        header.u32(value_count);
+        header.u32(narrow(self.lists.len()));
+        header.u32(self.documents_with);
+        header.u32(value_width);
+        header.u32(column_width);
+        header.u32(
             flag(self.multi_valued, FLAG_MULTI_VALUED)
                 | flag(without_starts, FLAG_WITHOUT_STARTS)
                 | flag(with_cuts, FLAG_WITH_CUTS),
         );
-        block.u32(0);
-        block.length(self.values.len());
+        header.u32(0);
+        header.length(self.values.len());
+
+        let mut pieces = vec![Cow::Owned(header.finish())];
         if value_width == 0 {
-            block.array(&self.offsets);
+            pieces.push(Cow::Borrowed(self.offsets.as_bytes()));
         }
         if !without_starts {
-            block.array(&self.starts);
+            pieces.push(Cow::Borrowed(self.starts.as_bytes()));
         }
-        block.array(&self.lists);
+        pieces.push(Cow::Borrowed(self.lists.as_bytes()));
         if with_column {
-            block.array(&column::encode(column_width, &self.cells));
+            pieces.push(Cow::Owned(column::encode(column_width, &self.cells)));
         }
         if with_cuts {
-            block.array(&pack(&self.cuts));
+            pieces.push(Cow::Owned(pack(&self.cuts)));
         }
-        block.array(&self.values);
-        block.finish()
-    }
-
-    fn size_hint(&self, column_width: u32) -> usize {
-        let numbers = self.offsets.len() + self.starts.len() + self.lists.len() + 16;
-        numbers * 4
-            + (column_width * self.documents) as usize
-            + self.cuts.len()
-            + self.values.len()
-            + 64
+        pieces.push(Cow::Borrowed(&self.values));
+        pieces
     }
 
     /// The length all values share, or 0.
@@ -202,6 +201,14 @@ impl PathBuilder {
         let fixed = self.offsets.iter().enumerate().all(|(o, offset)| offset.get() == position(o));
         if fixed && width * count == length { width } else { 0 }
     }
+}
+
+/// The pieces of a block put together, with their padding.
+pub(crate) fn join(pieces: &[Cow<'_, [u8]>]) -> Vec<u8> {
+    let length = pieces.iter().map(|piece| piece.len() + ALIGNMENT).sum();
+    let mut block = Block::with_capacity(length);
+    pieces.iter().for_each(|piece| block.array(piece.as_ref()));
+    block.finish()
 }
 
 fn pack(flags: &[bool]) -> Vec<u8> {
@@ -240,7 +247,7 @@ mod tests {
             list.iter().for_each(|local| builder.push(*local));
             builder.end();
         }
-        builder.finish()
+        builder.finish(join)
     }
 
     proptest! {

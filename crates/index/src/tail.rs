@@ -6,7 +6,7 @@
 //! lists, column) is made when a query first asks for it and kept as long as the chunk lives.
 //! So a write pays for copying only, and a query sees the same form as in a segment.
 
-use std::{ops::Range, sync::OnceLock};
+use std::{borrow::Cow, ops::Range, sync::OnceLock};
 
 use crate::{
     dead::DeadSet,
@@ -14,7 +14,7 @@ use crate::{
     documents::{Documents, DocumentsBuilder},
     layout::narrow,
     merge::{DROPPED, merge_documents},
-    path_builder::PathBuilder,
+    path_builder::{PathBuilder, join},
     path_index::PathIndex,
     terms::{Terms, Value},
 };
@@ -94,27 +94,27 @@ impl Chunk {
         let entry = &self.paths[position];
         let block = entry.block.get_or_init(|| {
             let mut builder = PathBuilder::new(self.documents.len());
-            self.build(&entry.terms, &mut builder)
+            self.build(&entry.terms, &mut builder);
+            builder.finish(join).unwrap_or_default()
         });
         PathIndex::read(block)
     }
 
-    /// Calls `visit` with the block of every path, in order. Nothing is kept.
+    /// Calls `visit` with the block of every path, in order and in pieces. Nothing is kept.
     pub(crate) fn visit_blocks<E>(
         &self,
-        mut visit: impl FnMut(u32, &[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(u32, &[Cow<'_, [u8]>]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut builder = PathBuilder::new(self.documents.len());
         for entry in &self.paths {
-            match entry.block.get() {
-                Some(block) => visit(entry.path, block)?,
-                None => visit(entry.path, &self.build(&entry.terms, &mut builder))?,
-            }
+            self.build(&entry.terms, &mut builder);
+            builder.finish(|pieces| visit(entry.path, pieces)).transpose()?;
         }
         Ok(())
     }
 
-    fn build(&self, terms: &Range<usize>, builder: &mut PathBuilder) -> Vec<u8> {
+    /// Gives the builder all terms of a path.
+    fn build(&self, terms: &Range<usize>, builder: &mut PathBuilder) {
         let terms = &self.terms[terms.clone()];
         let mut previous: Option<Value<'_>> = None;
         for key in self.sorted(terms) {
@@ -132,7 +132,6 @@ impl Chunk {
         if previous.is_some() {
             builder.end();
         }
-        builder.finish().unwrap_or_default()
     }
 
     /// The terms of one path in the order of (value, local), as numbers that end in their index.

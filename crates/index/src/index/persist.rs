@@ -115,11 +115,18 @@ impl Index {
     pub(super) fn manifest_job(&mut self) -> Option<Job> {
         if self.durable.changes >= self.limits.manifest_changes_max {
             self.persist(Reach::AllSegments)
-        } else if self.durable.dirty {
+        } else if self.durable.dirty && !self.waits_for_older() {
             self.persist(Reach::LastFile)
         } else {
             None
         }
+    }
+
+    /// Whether a job still works on something older than a file, which the manifest could not
+    /// name: it is worth waiting for.
+    fn waits_for_older(&self) -> bool {
+        let end = self.listed_end(Reach::AllSegments);
+        self.slots[end..].iter().any(|slot| slot.file.is_some())
     }
 
     /// Notes which files a job replaced and whether it made one.
