@@ -10,6 +10,7 @@ mod users;
 
 pub use containers::NewContainer;
 pub use scripts::NewScript;
+pub use throughput::OfferChange;
 pub use users::NewPermission;
 
 use crate::catalog::{Catalog, Database};

@@ -9,11 +9,13 @@ use crate::partition::{Partition, PublishedView};
 use arc_swap::ArcSwap;
 use armilla_index::{Job, JobKind, JobResult};
 use armilla_model::clock::Clock;
+use armilla_model::error::{Error, Result};
 use armilla_model::etag::IdSource;
+use armilla_script::ScriptEngine;
 use armilla_storage::{Batch, Committer, Completion, Durability, Snapshot, Store, Submission};
 use parking_lot::Mutex;
 use std::sync::mpsc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 /// What readers see: everything up to one group of commits.
@@ -38,6 +40,7 @@ pub struct Core {
     pub clock: Arc<dyn Clock>,
     /// Fresh etags.
     pub ids: IdSource,
+    scripts: OnceLock<ScriptEngine>,
     dirty: Arc<Mutex<Vec<Arc<Partition>>>>,
 }
 
@@ -68,9 +71,20 @@ impl Core {
                 ids: IdSource::started_at(clock.now_millis()),
                 clock,
                 store,
+                scripts: OnceLock::new(),
                 dirty,
             }
         })
+    }
+
+    /// What compiles and runs scripts, started when the first one comes.
+    pub fn script_engine(&self) -> Result<&ScriptEngine> {
+        if let Some(engine) = self.scripts.get() {
+            return Ok(engine);
+        }
+        let engine = ScriptEngine::new(armilla_script::Limits::default())
+            .map_err(|error| Error::Internal(error.detail))?;
+        Ok(self.scripts.get_or_init(|| engine))
     }
 
     /// The store as readers see it now.

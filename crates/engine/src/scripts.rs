@@ -1,8 +1,10 @@
 //! Stored procedures, triggers and user functions as resources of a container.
 
+use crate::account::NewScript;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::rid::ChildKind;
+use armilla_script::{ScriptEngine, ScriptKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -131,13 +133,55 @@ impl Scripts {
     }
 }
 
-/// Refuses a script that cannot run.
-pub(crate) fn check(new: &crate::account::NewScript<'_>) -> Result<()> {
+/// Refuses a script that cannot run. One that was blocked for its past gets another chance.
+pub(crate) fn check(engine: &ScriptEngine, new: &NewScript<'_>) -> Result<()> {
     let kind = match new.kind {
-        Kind::Procedure => armilla_script::ScriptKind::Procedure,
-        Kind::Trigger => armilla_script::ScriptKind::Trigger,
-        Kind::Function => armilla_script::ScriptKind::Function,
+        Kind::Procedure => ScriptKind::Procedure,
+        Kind::Trigger => ScriptKind::Trigger,
+        Kind::Function => ScriptKind::Function,
     };
-    let _ = (kind, new.body);
+    if new.kind == Kind::Function && !is_identifier(new.name) {
+        return Err(Error::bad_request(format!(
+            "The name '{}' is invalid: queries call a user function by it, so it must be an identifier.",
+            new.name
+        )));
+    }
+    let compiled = engine
+        .compile(kind, new.body)
+        .map_err(|error| Error::ScriptSyntax(format!("The script does not compile: {error}.")))?;
+    engine.forgive(&compiled);
     Ok(())
+}
+
+/// What the query language takes for a word, keywords included.
+fn is_identifier(name: &str) -> bool {
+    let starts = |letter: char| letter == '_' || letter.is_alphabetic();
+    name.starts_with(starts) && name.chars().all(|letter| starts(letter) || letter.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_script::Limits;
+
+    fn outcome(kind: Kind, name: &str, body: &str) -> Result<()> {
+        let engine = ScriptEngine::new(Limits::default()).unwrap();
+        check(&engine, &NewScript { kind, name, body, trigger: None })
+    }
+
+    #[test]
+    fn bodies_must_compile() {
+        outcome(Kind::Procedure, "odd name", "function () { }").unwrap();
+        let error = outcome(Kind::Procedure, "p", "function () { return").unwrap_err();
+        assert!(matches!(error, Error::ScriptSyntax(_)), "{error}");
+    }
+
+    #[test]
+    fn functions_are_called_by_their_names() {
+        outcome(Kind::Function, "_taxed2", "function (x) { return x; }").unwrap();
+        for name in ["2x", "a b", "a-b", "a.b"] {
+            let error = outcome(Kind::Function, name, "function (x) { }").unwrap_err();
+            assert!(matches!(error, Error::BadRequest(_)), "{name}: {error}");
+        }
+    }
 }
