@@ -1,10 +1,139 @@
-//! Containers.
+//! Containers, and the conflicts that a server with one write region never has.
 
-use super::EngineService;
+use super::{EngineService, addressed, databases};
+use crate::reply::FeedKind;
+use crate::routes::{ContainerPath, Operation};
+use crate::wire::{self, container, database, offer, page};
 use crate::{Call, Reply};
+use armilla_engine::Container;
+use armilla_engine::account::NewContainer;
+use armilla_engine::catalog::Database;
+use armilla_model::value::Object;
 use armilla_model::{Error, Result};
+use http::StatusCode;
+use std::sync::Arc;
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
-    let _ = service;
-    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+    match call.operation {
+        Operation::ListContainers { database } => {
+            let database = databases::parent(service, database)?;
+            let rid = database.rid_text();
+            let reply = page::list(call, FeedKind::Containers, &rid, rows(&database))?;
+            Ok(database::owned_by(reply, &database))
+        }
+        Operation::QueryContainers { database } => {
+            let database = databases::parent(service, database)?;
+            let (kind, rid) = (FeedKind::Containers, database.rid_text());
+            let reply = databases::query(service, call, kind, &rid, rows(&database)).await?;
+            Ok(database::owned_by(reply, &database))
+        }
+        Operation::CreateContainer { database } => create(service, call, database).await,
+        Operation::ReadContainer(path) => read(service, call, path),
+        Operation::ReplaceContainer(path) => replace(service, call, path).await,
+        Operation::DeleteContainer(path) => delete(service, call, path).await,
+        Operation::ListConflicts(path) => {
+            let container = addressed::container(service, call, path)?;
+            let reply = page::list(call, FeedKind::Conflicts, &container.rid_text, Vec::new())?;
+            Ok(addressed::owned_by(reply, &container))
+        }
+        Operation::QueryConflicts(path) => {
+            let container = addressed::container(service, call, path)?;
+            let (kind, rid) = (FeedKind::Conflicts, &container.rid_text);
+            let reply = databases::query(service, call, kind, rid, Vec::new()).await?;
+            Ok(addressed::owned_by(reply, &container))
+        }
+        Operation::ReadConflict { container, .. } | Operation::DeleteConflict { container, .. } => {
+            addressed::container(service, call, container)?;
+            Err(Error::not_found())
+        }
+        _ => Err(wire::misrouted(call)),
+    }
+}
+
+fn rows(database: &Database) -> Vec<(u32, Object)> {
+    let row = |found: &Arc<Container>| (found.number, container::shape(found));
+    database.containers.values().map(row).collect()
+}
+
+/// A container as a resource of its database: plain 404 when only it is missing.
+fn find(service: &EngineService, path: ContainerPath<'_>) -> Result<Arc<Container>> {
+    let database = databases::parent(service, path.database)?;
+    database.container(path.container).cloned().ok_or_else(Error::not_found)
+}
+
+async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Result<Reply> {
+    let definition = wire::object(&call.body)?;
+    wire::required(&definition, ["id"])?;
+    let throughput = offer::wanted(&call.context)?;
+    let database = database.to_owned();
+    let created = service
+        .blocking(move |account| {
+            account.create_container(
+                &database,
+                &NewContainer { definition: &definition, throughput },
+            )
+        })
+        .await?;
+    Ok(written(StatusCode::CREATED, &created))
+}
+
+fn read(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
+    let found = find(service, path)?;
+    let mut shape = container::shape(&found);
+    if call.context.populate_partition_statistics {
+        shape.insert("statistics", container::statistics(&found));
+    }
+    let reply = wire::read_reply(call, found.settings().etag, &shape);
+    Ok(about(reply, &found))
+}
+
+async fn replace(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    let definition = wire::object(&call.body)?;
+    wire::required(&definition, ["id"])?;
+    let found = find(service, path)?;
+    let if_match = call.context.if_match.map(str::to_owned);
+    let replaced = service
+        .blocking(move |account| {
+            let settings = found.settings();
+            let (database, name) = (&settings.database, &found.rid_text);
+            account.replace_container(database, name, &definition, if_match.as_deref())
+        })
+        .await?;
+    Ok(written(StatusCode::OK, &replaced))
+}
+
+async fn delete(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    let found = find(service, path)?;
+    let if_match = call.context.if_match.map(str::to_owned);
+    let owner = found.clone();
+    service
+        .blocking(move |account| {
+            let settings = found.settings();
+            account.delete_container(&settings.database, &found.rid_text, if_match.as_deref())
+        })
+        .await?;
+    Ok(owned_by_database(wire::delete_reply(), &owner))
+}
+
+fn written(status: StatusCode, written: &Container) -> Reply {
+    let etag = written.settings().etag;
+    about(wire::write_reply(status, etag, &container::shape(written)), written)
+}
+
+/// Adds what every answer about one container carries.
+fn about(reply: Reply, found: &Container) -> Reply {
+    owned_by_database(container::with_quota(reply, found), found)
+}
+
+fn owned_by_database(reply: Reply, found: &Container) -> Reply {
+    let rid = armilla_model::rid::encode(&armilla_model::rid::database(found.database));
+    reply.owner(&format!("dbs/{}", found.settings().database), &rid)
 }

@@ -1,11 +1,41 @@
 //! Partition key ranges.
 
-use super::EngineService;
+use super::{EngineService, addressed};
+use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
+use crate::wire::{range, text};
 use crate::{Call, Reply};
-use armilla_model::{Error, Result};
+use armilla_engine::partition::Partition;
+use armilla_model::Result;
+use armilla_model::charge::RequestCharge;
+use std::sync::Arc;
 
-pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
-    let _ = (service, path);
-    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+/// Answers with the ranges that the client does not know yet, or 304 when there are none: clients
+/// ask again until they get that.
+pub(super) fn read(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    let container = addressed::container(service, call, path)?;
+    let partitions = container.partitions();
+    let known = call.context.if_none_match;
+    let known = known.and_then(|etag| range::newest_known(container.number, etag));
+    let is_new =
+        |partition: &&Arc<Partition>| known.is_none_or(|known| partition.range.id > known);
+    let rows: Vec<_> = partitions
+        .iter()
+        .filter(is_new)
+        .map(|partition| text(&range::shape(&container, partition, partitions.len())))
+        .collect();
+    let newest = partitions.iter().map(|partition| partition.range.id).max().unwrap_or(0);
+    let reply = if rows.is_empty() {
+        Reply::not_modified()
+    } else {
+        Reply::feed(FeedBody::of(FeedKind::PartitionKeyRanges, &container.rid_text, &rows))
+    };
+    let reply = reply
+        .etag(&range::etag(container.number, newest))
+        .charge(RequestCharge::ONE.units());
+    Ok(addressed::owned_by(reply, &container))
 }

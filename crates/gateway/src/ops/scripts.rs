@@ -1,19 +1,109 @@
-//! Scripts.
+//! Stored procedures, triggers and user functions as resources.
 
-use super::EngineService;
+use super::{EngineService, addressed, databases};
+use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
+use crate::wire::{self, page, script};
 use crate::{Call, Reply};
+use armilla_engine::Container;
+use armilla_engine::scripts::{Kind, Script};
+use armilla_model::value::Object;
 use armilla_model::{Error, Result};
+use http::StatusCode;
+use std::sync::Arc;
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
-    let _ = service;
-    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+    match call.operation {
+        Operation::ListScripts { container, kind } => {
+            let container = addressed::container(service, call, container)?;
+            let kind = script::kind(kind);
+            let rows = rows(&container, kind);
+            let reply = page::list(call, script::feed_kind(kind), &container.rid_text, rows)?;
+            Ok(about(reply, &container))
+        }
+        Operation::QueryScripts { container, kind } => {
+            let container = addressed::container(service, call, container)?;
+            let kind = script::kind(kind);
+            let (rows, rid) = (rows(&container, kind), &container.rid_text);
+            let feed = script::feed_kind(kind);
+            let reply = databases::query(service, call, feed, rid, rows).await?;
+            Ok(about(reply, &container))
+        }
+        Operation::CreateScript { container, kind, mode } => {
+            create(service, call, container, script::kind(kind), mode).await
+        }
+        Operation::ReadScript(path) => {
+            let container = addressed::container(service, call, path.container)?;
+            let found = container.script(script::kind(path.kind), path.script)?;
+            let reply = wire::read_reply(call, found.etag, &script::shape(&container, &found));
+            Ok(about(reply, &container))
+        }
+        Operation::ReplaceScript(path) => replace(service, call, path).await,
+        Operation::DeleteScript(path) => delete(service, call, path).await,
+        _ => Err(wire::misrouted(call)),
+    }
 }
 
 pub(super) async fn execute(
     service: &EngineService,
     call: &Call<'_>,
-    path: crate::routes::ScriptPath<'_>,
+    path: ScriptPath<'_>,
 ) -> Result<Reply> {
     let _ = (service, path);
     Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+}
+
+fn rows(container: &Container, kind: Kind) -> Vec<(u32, Object)> {
+    let row = |found: &Arc<Script>| (found.number, script::shape(container, found));
+    container.scripts().of(kind).values().map(row).collect()
+}
+
+async fn create(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+    kind: Kind,
+    mode: WriteMode,
+) -> Result<Reply> {
+    let container = addressed::container(service, call, path)?;
+    let (owner, body) = (container.clone(), wire::object(&call.body)?);
+    let upsert = mode == WriteMode::Upsert;
+    let (written, created) = service
+        .blocking(move |account| account.create_script(&owner, &script::read(kind, &body)?, upsert))
+        .await?;
+    Ok(reply(wire::status_of_upsert(created), &container, &written))
+}
+
+async fn replace(service: &EngineService, call: &Call<'_>, path: ScriptPath<'_>) -> Result<Reply> {
+    let container = addressed::container(service, call, path.container)?;
+    let (owner, body) = (container.clone(), wire::object(&call.body)?);
+    let (kind, segment) = (script::kind(path.kind), path.script.to_owned());
+    let if_match = call.context.if_match.map(str::to_owned);
+    let replaced = service
+        .blocking(move |account| {
+            let new = script::read(kind, &body)?;
+            account.replace_script(&owner, &segment, &new, if_match.as_deref())
+        })
+        .await?;
+    Ok(reply(StatusCode::OK, &container, &replaced))
+}
+
+async fn delete(service: &EngineService, call: &Call<'_>, path: ScriptPath<'_>) -> Result<Reply> {
+    let container = addressed::container(service, call, path.container)?;
+    let (owner, segment) = (container.clone(), path.script.to_owned());
+    let kind = script::kind(path.kind);
+    let if_match = call.context.if_match.map(str::to_owned);
+    service
+        .blocking(move |account| account.delete_script(&owner, kind, &segment, if_match.as_deref()))
+        .await?;
+    Ok(about(wire::delete_reply(), &container))
+}
+
+fn reply(status: StatusCode, container: &Container, written: &Script) -> Reply {
+    let shape = script::shape(container, written);
+    about(wire::write_reply(status, written.etag, &shape), container)
+}
+
+/// Says which container answered. Scripts are in no partition, so all positions are told.
+fn about(reply: Reply, container: &Container) -> Reply {
+    addressed::owned_by(reply, container).session_token(&container.session_tokens())
 }

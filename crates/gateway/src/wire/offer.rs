@@ -1,0 +1,152 @@
+//! Offers, and throughput in headers.
+
+use super::{etag_member, ts_member};
+use crate::headers::names;
+use crate::{Reply, RequestContext};
+use armilla_engine::account::OfferChange;
+use armilla_engine::catalog::Catalog;
+use armilla_engine::offers::{Offer, Throughput};
+use armilla_model::rid;
+use armilla_model::value::{Object, Value};
+use armilla_model::{Error, Result};
+use http::HeaderValue;
+use std::sync::Arc;
+
+/// The resource.
+pub(crate) fn shape(offer: &Offer) -> Object {
+    let rid = rid_text(offer.number);
+    Object::of([
+        ("resource", Value::String(offer.resource.clone())),
+        ("offerType", "Invalid".into()),
+        ("offerResourceId", Value::String(offer.resource_rid.clone())),
+        ("offerVersion", "V2".into()),
+        ("content", Value::object(offer.throughput.content(offer.highest))),
+        ("id", rid.as_str().into()),
+        ("_rid", rid.as_str().into()),
+        ("_self", format!("offers/{rid}/").into()),
+        ("_etag", etag_member(offer.etag)),
+        ("_ts", ts_member(offer.ts)),
+    ])
+}
+
+/// The rid: three bytes of the offer's number.
+pub(crate) fn rid_text(number: u32) -> String {
+    let [_, bytes @ ..] = number.to_be_bytes();
+    rid::encode(&bytes)
+}
+
+/// The offer with this rid.
+pub(crate) fn find(catalog: &Catalog, segment: &str) -> Option<Arc<Offer>> {
+    let bytes: [u8; 3] = rid::decode(segment)?.try_into().ok()?;
+    let [high, middle, low] = bytes;
+    let number = u32::from_be_bytes([0, high, middle, low]);
+    catalog.offers.get(&number).cloned()
+}
+
+/// How far the throughput can be lowered, and that no change of it is under way.
+pub(crate) fn with_limits(reply: Reply, offer: &Offer) -> Reply {
+    reply
+        .text_header(names::MIN_THROUGHPUT, &offer.minimum().to_string())
+        .header(names::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"))
+}
+
+/// The throughput that the headers of a create ask for.
+pub(crate) fn wanted(context: &RequestContext<'_>) -> Result<Option<Throughput>> {
+    match (context.offer_throughput, context.autopilot_settings) {
+        (None, None) => Ok(None),
+        (Some(units), None) => Throughput::manual(i64::from(units)).map(Some),
+        (None, Some(settings)) => Throughput::parse_autoscale(settings).map(Some),
+        (Some(_), Some(_)) => Err(Error::bad_request(
+            "Manual throughput (x-ms-offer-throughput) and autoscale settings (x-ms-cosmos-offer-autopilot-settings) cannot be set at once.",
+        )),
+    }
+}
+
+/// The change that a replacement asks for: by one of the migration headers, else by its content.
+pub(crate) fn change(context: &RequestContext<'_>, body: &Value) -> Result<OfferChange> {
+    let content = body.get("content");
+    match (context.migrate_to_autopilot, context.migrate_to_manual) {
+        (true, true) => Err(Error::bad_request("An offer cannot be migrated both ways at once.")),
+        (true, false) if autoscale_settings(content).is_some() => Err(Error::bad_request(
+            "'offerAutopilotSettings' may not be present when an offer is migrated to autoscale.",
+        )),
+        (true, false) => Ok(OfferChange::ToAutoscale),
+        (false, true) => Ok(OfferChange::ToManual),
+        (false, false) => {
+            let content = content.ok_or_else(|| Error::bad_request("An offer needs 'content'."))?;
+            Throughput::from_content(content).map(OfferChange::Set)
+        }
+    }
+}
+
+fn autoscale_settings(content: Option<&Value>) -> Option<&Value> {
+    content?.get("offerAutopilotSettings").filter(|settings| !matches!(settings, Value::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_model::etag::ETag;
+    use armilla_model::json;
+
+    fn offer() -> Offer {
+        Offer {
+            number: 0x5e_4ddc,
+            resource: "dbs/uQEAAA==/colls/uQEAAIAAAAE=/".into(),
+            resource_rid: "uQEAAIAAAAE=".into(),
+            throughput: Throughput::Manual(400),
+            highest: 400,
+            etag: ETag([0; 16]),
+            ts: 1_763_234_659,
+        }
+    }
+
+    #[test]
+    fn manual_offers_have_the_documented_shape() {
+        assert_eq!(
+            Value::object(shape(&offer())).to_json(),
+            r#"{"resource":"dbs/uQEAAA==/colls/uQEAAIAAAAE=/","offerType":"Invalid","offerResourceId":"uQEAAIAAAAE=","offerVersion":"V2","content":{"offerThroughput":400,"offerIsRUPerMinuteThroughputEnabled":false,"offerMinimumThroughputParameters":{"maxThroughputEverProvisioned":400,"maxConsumedStorageEverInKB":0}},"id":"Xk3c","_rid":"Xk3c","_self":"offers/Xk3c/","_etag":"\"00000000-0000-0000-0000-000000000000\"","_ts":1763234659}"#
+        );
+    }
+
+    #[test]
+    fn rids_lead_back_to_their_offer() {
+        let mut catalog = Catalog::default();
+        catalog.offers.insert(0x5e_4ddc, Arc::new(offer()));
+        assert_eq!(find(&catalog, "Xk3c").unwrap().number, 0x5e_4ddc);
+        assert!(find(&catalog, "Xk3d").is_none());
+        assert!(find(&catalog, "uQEAAA==").is_none());
+        assert!(find(&catalog, "offer").is_none());
+    }
+
+    #[test]
+    fn both_kinds_of_throughput_at_once_are_refused() {
+        let settings = Some(r#"{"maxThroughput":4000}"#);
+        let context = |offer_throughput, autopilot_settings| RequestContext {
+            offer_throughput,
+            autopilot_settings,
+            ..RequestContext::default()
+        };
+        assert_eq!(wanted(&context(None, None)).unwrap(), None);
+        assert_eq!(wanted(&context(Some(500), None)).unwrap(), Some(Throughput::Manual(500)));
+        let autoscale = wanted(&context(None, settings)).unwrap().unwrap();
+        assert_eq!(autoscale.peak(), 4000);
+        assert!(wanted(&context(Some(400), settings)).is_err());
+        assert!(wanted(&context(Some(399), None)).is_err());
+        assert!(wanted(&context(None, Some("400"))).is_err());
+    }
+
+    #[test]
+    fn migrations_are_asked_for_by_header() {
+        let to_autoscale =
+            RequestContext { migrate_to_autopilot: true, ..RequestContext::default() };
+        let body = json::parse(br#"{"content":{"offerThroughput":-1}}"#).unwrap();
+        assert!(matches!(change(&to_autoscale, &body), Ok(OfferChange::ToAutoscale)));
+        assert!(change(&RequestContext::default(), &body).is_err());
+        let settings =
+            json::parse(br#"{"content":{"offerAutopilotSettings":{"maxThroughput":-1}}}"#).unwrap();
+        assert!(change(&to_autoscale, &settings).is_err());
+        let to_manual = RequestContext { migrate_to_manual: true, ..RequestContext::default() };
+        assert!(matches!(change(&to_manual, &settings), Ok(OfferChange::ToManual)));
+    }
+}

@@ -1,0 +1,161 @@
+//! Pages of the catalog's feeds and queries.
+//!
+//! Every resource has a number that grows with its creation. A feed runs in the order of these
+//! numbers and its token is the last one handed out, so resources that come or go between two
+//! pages move nothing. A query has no such order; its token counts rows.
+
+use crate::reply::{FeedBody, FeedKind};
+use crate::{Call, Reply, RequestContext};
+use armilla_model::charge::RequestCharge;
+use armilla_model::limits::{FEED_PAGE_DEFAULT, PAGE_SIZE_MAX, QUERY_PAGE_DEFAULT};
+use armilla_model::value::{Object, Value};
+use armilla_model::{Error, Result};
+
+const AFTER: &str = "after:";
+const SKIP: &str = "skip:";
+
+/// A page of a feed: the rows behind the token, in the order of their numbers.
+pub(crate) fn list(
+    call: &Call<'_>,
+    kind: FeedKind,
+    rid: &str,
+    mut rows: Vec<(u32, Object)>,
+) -> Result<Reply> {
+    let after = token(&call.context, AFTER)?;
+    rows.sort_by_key(|(number, _)| *number);
+    let start = after.map_or(0, |after| rows.partition_point(|row| u64::from(row.0) <= after));
+    let mut page = Page::new(kind, rid, count_max(&call.context, FEED_PAGE_DEFAULT));
+    let mut last = None;
+    for (number, row) in &rows[start..] {
+        if !page.has_room() {
+            return Ok(page.reply(last.map(|last| format!("{AFTER}{last}"))));
+        }
+        page.body.push_with(|out| row.write_json(out));
+        last = Some(number);
+    }
+    Ok(page.reply(None))
+}
+
+/// A page of a query's answer.
+pub(crate) fn query(call: &Call<'_>, kind: FeedKind, rid: &str, rows: &[Value]) -> Result<Reply> {
+    let skipped = token(&call.context, SKIP)?.unwrap_or(0);
+    let start = usize::try_from(skipped).unwrap_or(usize::MAX).min(rows.len());
+    let mut page = Page::new(kind, rid, count_max(&call.context, QUERY_PAGE_DEFAULT));
+    for row in &rows[start..] {
+        if !page.has_room() {
+            let next = start + page.body.count();
+            return Ok(page.reply(Some(format!("{SKIP}{next}"))));
+        }
+        page.body.push_with(|out| row.write_json(out));
+    }
+    Ok(page.reply(None))
+}
+
+struct Page {
+    body: FeedBody,
+    count_max: usize,
+}
+
+impl Page {
+    fn new(kind: FeedKind, rid: &str, count_max: usize) -> Self {
+        Self { body: FeedBody::new(kind, rid), count_max }
+    }
+
+    /// Whether another row may come; the first one always may.
+    fn has_room(&self) -> bool {
+        self.body.count() < self.count_max && self.body.size() < PAGE_SIZE_MAX
+    }
+
+    fn reply(self, continuation: Option<String>) -> Reply {
+        let reply = Reply::feed(self.body).charge(RequestCharge::ONE.units());
+        reply.continuation(continuation.as_deref())
+    }
+}
+
+fn count_max(context: &RequestContext<'_>, default: usize) -> usize {
+    context.max_item_count.map_or(default, |count| count as usize).max(1)
+}
+
+fn token(context: &RequestContext<'_>, prefix: &str) -> Result<Option<u64>> {
+    let Some(token) = context.continuation else { return Ok(None) };
+    let number = token.strip_prefix(prefix).and_then(|number| number.parse().ok());
+    number.map(Some).ok_or_else(|| {
+        Error::bad_request(format!("'{token}' is not a continuation token of this feed."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{Access, Principal};
+    use crate::headers::names;
+    use crate::routes::Operation;
+    use bytes::Bytes;
+    use http_body_util::BodyExt as _;
+
+    const OWNER: &Principal = &Principal::Account(Access::ReadWrite);
+
+    fn call(continuation: Option<&str>, count: u32) -> Call<'_> {
+        let context = RequestContext {
+            continuation,
+            max_item_count: Some(count),
+            ..RequestContext::default()
+        };
+        Call { operation: Operation::ListDatabases, context, principal: OWNER, body: Bytes::new() }
+    }
+
+    fn taken(reply: Reply) -> (String, Option<String>) {
+        let response = reply.finish(
+            &http::Method::GET,
+            http::HeaderValue::from_static("a"),
+            std::time::Duration::ZERO,
+        );
+        let token = response.headers().get(names::CONTINUATION);
+        let token = token.map(|token| token.to_str().unwrap().to_owned());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = runtime.block_on(response.into_body().collect()).unwrap().to_bytes();
+        (String::from_utf8(body.to_vec()).unwrap(), token)
+    }
+
+    fn rows(numbers: &[u32]) -> Vec<(u32, Object)> {
+        let row = |number: &u32| (*number, Object::of([("n", i64::from(*number).into())]));
+        numbers.iter().map(row).collect()
+    }
+
+    #[test]
+    fn feeds_go_on_behind_the_last_row_whatever_was_deleted() {
+        let list = |token, count, numbers: &[u32]| {
+            taken(list(&call(token, count), FeedKind::Databases, "", rows(numbers)).unwrap())
+        };
+        let (first, token) = list(None, 2, &[7, 3, 5]);
+        assert_eq!(first, r#"{"_rid":"","Databases":[{"n":3},{"n":5}],"_count":2}"#);
+        let (second, end) = list(token.as_deref(), 2, &[7, 3]);
+        assert_eq!(second, r#"{"_rid":"","Databases":[{"n":7}],"_count":1}"#);
+        assert_eq!(end, None);
+    }
+
+    #[test]
+    fn a_full_last_page_has_no_token() {
+        let reply = list(&call(None, 3), FeedKind::Databases, "", rows(&[1, 2, 3])).unwrap();
+        assert_eq!(taken(reply).1, None);
+    }
+
+    #[test]
+    fn queries_count_their_rows() {
+        let values: Vec<Value> = (0..3).map(Value::from).collect();
+        let reply = query(&call(Some("skip:1"), 1), FeedKind::Users, "", &values).unwrap();
+        let (body, token) = taken(reply);
+        assert_eq!(body, r#"{"_rid":"","Users":[1],"_count":1}"#);
+        assert_eq!(token.as_deref(), Some("skip:2"));
+        let beyond = query(&call(Some("skip:99"), 1), FeedKind::Users, "", &values).unwrap();
+        assert_eq!(taken(beyond).0, r#"{"_rid":"","Users":[],"_count":0}"#);
+    }
+
+    #[test]
+    fn foreign_tokens_are_refused() {
+        for token in ["", "7", "after:", "after:-1", "skip:1", "after:99999999999999999999"] {
+            let outcome = list(&call(Some(token), 1), FeedKind::Databases, "", Vec::new());
+            assert!(matches!(outcome, Err(Error::BadRequest(_))), "{token}");
+        }
+    }
+}
