@@ -39,9 +39,9 @@ pub enum Node {
     /// A test on a path.
     Atom(Atom),
     /// Items in all of these; two or more.
-    And(Vec<Node>),
+    And(Vec<Self>),
     /// Items in any of these; two or more.
-    Or(Vec<Node>),
+    Or(Vec<Self>),
 }
 
 /// Items that have a value at a path which passes a test.

@@ -5,6 +5,7 @@
 //! goes on with `undefined` where something was wrong.
 
 mod call;
+mod checks;
 mod expression;
 mod fold;
 mod order;
@@ -72,6 +73,8 @@ struct Binder<'a> {
     depth: usize,
     grouping: Option<Grouping>,
     inside_aggregate: bool,
+    /// Inside a constructor or call: the outermost one is guarded for all.
+    inside_constructor: bool,
     calls_user_functions: bool,
     /// Computed properties being expanded: they do not see each other.
     inside_computed: bool,
@@ -88,6 +91,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             grouping: None,
             inside_aggregate: false,
+            inside_constructor: false,
             calls_user_functions: false,
             inside_computed: false,
             errors: Vec::new(),

@@ -22,6 +22,9 @@ pub struct Compiled {
     pub sources: Vec<Source>,
     /// The condition rows must meet.
     pub filter: Option<Expr>,
+    /// The same condition in parts, each tested as soon as its frames are there: `checks[n]` on top
+    /// of `n` sources.
+    pub checks: Vec<Option<Expr>>,
     /// Grouping and aggregates; the projection then reads its slots.
     pub aggregation: Option<Aggregation>,
     /// What becomes of a row.
@@ -221,6 +224,8 @@ pub enum Expr {
     User(Name, Vec<Self>),
     /// The document number of the item.
     DocumentId,
+    /// An expression whose value is checked for its size.
+    Guarded(Box<Self>),
     /// A sub-query.
     Subquery(SubqueryKind, Box<Compiled>),
 }
@@ -252,6 +257,62 @@ impl ValueSet {
 impl Expr {
     /// The constant `undefined`.
     pub const UNDEFINED: Self = Self::Constant(Value::Undefined);
+
+    /// The direct operands.
+    pub fn operands(&self) -> Vec<&Self> {
+        match self {
+            Self::Member(base, _)
+            | Self::Unary(_, base)
+            | Self::InSet(base, _)
+            | Self::Like(base, _)
+            | Self::Guarded(base) => vec![base],
+            Self::Index(left, right) | Self::Binary(_, left, right) => vec![left, right],
+            Self::Array(list)
+            | Self::And(list)
+            | Self::Or(list)
+            | Self::Call(_, list)
+            | Self::User(_, list) => list.iter().collect(),
+            Self::Object(members) => members.iter().map(|(_, expr)| expr).collect(),
+            Self::Conditional(parts) | Self::Between(parts) => vec![&parts.0, &parts.1, &parts.2],
+            Self::In(needle, list) => std::iter::once(&**needle).chain(list).collect(),
+            Self::LikeComputed(parts, _) => vec![&parts.0, &parts.1],
+            Self::Constant(_)
+            | Self::Path(_)
+            | Self::Computed { .. }
+            | Self::Slot(_)
+            | Self::DocumentId
+            | Self::Subquery(..) => Vec::new(),
+        }
+    }
+
+    /// The direct operands, to be changed.
+    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Self> {
+        match self {
+            Self::Member(base, _)
+            | Self::Unary(_, base)
+            | Self::InSet(base, _)
+            | Self::Like(base, _)
+            | Self::Guarded(base) => vec![base],
+            Self::Index(left, right) | Self::Binary(_, left, right) => vec![left, right],
+            Self::Array(list)
+            | Self::And(list)
+            | Self::Or(list)
+            | Self::Call(_, list)
+            | Self::User(_, list) => list.iter_mut().collect(),
+            Self::Object(members) => members.iter_mut().map(|(_, expr)| expr).collect(),
+            Self::Conditional(parts) | Self::Between(parts) => {
+                vec![&mut parts.0, &mut parts.1, &mut parts.2]
+            }
+            Self::In(needle, list) => std::iter::once(&mut **needle).chain(list).collect(),
+            Self::LikeComputed(parts, _) => vec![&mut parts.0, &mut parts.1],
+            Self::Constant(_)
+            | Self::Path(_)
+            | Self::Computed { .. }
+            | Self::Slot(_)
+            | Self::DocumentId
+            | Self::Subquery(..) => Vec::new(),
+        }
+    }
 
     /// The value of a constant expression.
     pub fn constant(&self) -> Option<&Value> {

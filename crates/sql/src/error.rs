@@ -125,7 +125,11 @@ pub enum SqlError {
     Compile(Vec<Diagnostic>),
     /// The query is understood and refused, or failed while it ran.
     Refused(String),
+    /// The runtime asked the query to stop.
+    Interrupted,
 }
+
+const INTERRUPTED: &str = "The query was stopped because it ran too long.";
 
 /// The result of compiling or running.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
@@ -155,7 +159,11 @@ impl SqlError {
                     diagnostic.write_json(&mut out);
                 }
             }
-            Self::Refused(message) => {
+            Self::Refused(_) | Self::Interrupted => {
+                let message = match self {
+                    Self::Refused(message) => message,
+                    _ => INTERRUPTED,
+                };
                 out.extend_from_slice(b"{\"Errors\":[");
                 write_string(message, &mut out);
             }
@@ -189,7 +197,10 @@ impl std::error::Error for SqlError {}
 
 impl From<SqlError> for armilla_model::Error {
     fn from(error: SqlError) -> Self {
-        Self::QuerySyntax(error.to_json())
+        match error {
+            SqlError::Interrupted => Self::Timeout(INTERRUPTED.to_owned()),
+            other => Self::QuerySyntax(other.to_json()),
+        }
     }
 }
 

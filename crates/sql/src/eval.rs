@@ -16,7 +16,9 @@ use crate::compiled::{Compiled, Expr, PathRef, Step};
 use crate::error::{Result, SqlError};
 use crate::functions::Context;
 use crate::like::Pattern;
+use crate::limits::{COMPUTED_VALUE_MAX, MADE_FOR_ITEM_MAX};
 use crate::udf;
+use crate::weight;
 use armilla_model::{Object, Value};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -31,8 +33,10 @@ pub struct Runtime<'r> {
     pub document_id: u64,
     /// Asked now and then; answers true when the query should stop.
     pub interrupted: &'r dyn Fn() -> bool,
-    /// Rows visited so far, sub-queries included.
+    /// Rows visited so far, sub-queries and rows on the way to others included.
     pub rows_visited: u64,
+    /// Bytes of strings and elements of arrays that functions made for the item at hand.
+    made: usize,
 }
 
 /// How many rows go by between two questions whether to stop.
@@ -42,13 +46,26 @@ impl<'r> Runtime<'r> {
     /// A runtime without user functions that is never interrupted.
     pub fn new(functions: Context<'r>) -> Self {
         let users = &udf::NoFunctions;
-        Self { functions, users, document_id: 0, interrupted: &|| false, rows_visited: 0 }
+        Self { functions, users, document_id: 0, interrupted: &|| false, rows_visited: 0, made: 0 }
     }
 
     fn count_row(&mut self) -> Result<()> {
         self.rows_visited += 1;
         if self.rows_visited.is_multiple_of(ROWS_BETWEEN_INTERRUPTS) && (self.interrupted)() {
-            return Err(SqlError::refused("The query was stopped because it ran too long."));
+            return Err(SqlError::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Counts what a function made; all of it may be held at once in the arrays of sub-queries.
+    fn count_made(&mut self, value: &Value) -> Result<()> {
+        self.made = self.made.saturating_add(match value {
+            Value::String(text) => text.len(),
+            Value::Array(elements) => elements.len().saturating_mul(size_of::<Value>()),
+            _ => return Ok(()),
+        });
+        if self.made > MADE_FOR_ITEM_MAX {
+            return Err(SqlError::refused("The query makes more values of one item than it may."));
         }
         Ok(())
     }
@@ -57,7 +74,7 @@ impl<'r> Runtime<'r> {
 /// One value and the frames below it.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'v> {
-    parent: Option<&'v Frame<'v>>,
+    parent: Option<&'v Self>,
     value: &'v Value,
 }
 
@@ -137,6 +154,7 @@ pub fn evaluate<'v>(
             let id = i64::try_from(runtime.document_id).unwrap_or(i64::MAX);
             Ok(Cow::Owned(Value::from(id)))
         }
+        Expr::Guarded(inner) => guarded(inner, frame, runtime),
         Expr::Subquery(kind, query) => subquery(*kind, query, frame, runtime).map(Cow::Owned),
         Expr::And(_)
         | Expr::Or(_)
@@ -317,9 +335,8 @@ fn between<'v>(
 }
 
 fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> Evaluated<'v> {
-    let arguments = match expr {
-        Expr::Call(_, arguments) | Expr::User(_, arguments) => arguments,
-        _ => return Ok(Cow::Borrowed(&UNDEFINED)),
+    let (Expr::Call(_, arguments) | Expr::User(_, arguments)) = expr else {
+        return Ok(Cow::Borrowed(&UNDEFINED));
     };
     let sees_undefined = matches!(expr, Expr::Call(function, _) if function.sees_undefined);
     let mut values = Vec::with_capacity(arguments.len());
@@ -335,7 +352,24 @@ fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> 
         Expr::User(name, _) => runtime.users.call(name, &values).map_err(SqlError::Refused)?,
         _ => Value::Undefined,
     };
+    runtime.count_made(&value)?;
     Ok(Cow::Owned(value))
+}
+
+/// An expression that repeats what it refers to so often that its value may be enormous.
+fn guarded<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> Evaluated<'v> {
+    let value = evaluate(expr, frame, runtime)?;
+    check_weight(&value)?;
+    Ok(value)
+}
+
+/// Refuses a computed value that is too large to be used again: the rows of a query that another
+/// query selects from.
+pub fn check_weight(value: &Value) -> Result<()> {
+    if weight::exceeds(value, COMPUTED_VALUE_MAX) {
+        return Err(SqlError::refused("The query makes a value that is larger than it may be."));
+    }
+    Ok(())
 }
 
 fn subquery<'v>(

@@ -21,3 +21,11 @@ pub const GROUP_AGGREGATES_MAX: usize = 21;
 pub const ERRORS_REPORTED_MAX: usize = 20;
 /// Most ranges of partition keys a plan lists before it gives up and names the whole key space.
 pub const PARTITION_KEYS_PINNED_MAX: usize = 2000;
+/// Rows a sub-query may hold at once.
+pub const SUBQUERY_ROWS_MAX: usize = 1_000_000;
+/// Bytes of strings and arrays that functions may make while one item is evaluated.
+pub const MADE_FOR_ITEM_MAX: usize = 256 * 1024 * 1024;
+/// Largest computed value that may be used again, in bytes of its JSON text, roughly.
+pub const COMPUTED_VALUE_MAX: usize = 16 * 1024 * 1024;
+/// References in one constructor or call from which on the size of its value is checked.
+pub const REFERENCES_UNGUARDED_MAX: usize = 64;

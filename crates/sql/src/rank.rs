@@ -35,7 +35,7 @@ impl Statistics {
             let RankComponent::FullText { path, terms } = component else { continue };
             let text = walk(item, &path.steps).clone();
             statistics.hits.resize(terms.len(), 0);
-            let words = run("_FULLTEXTWORDCOUNT", &[text.clone()], runtime);
+            let words = run("_FULLTEXTWORDCOUNT", std::slice::from_ref(&text), runtime);
             statistics.words += words.as_f64().unwrap_or(0.0);
             for (term, hits) in terms.iter().zip(&mut statistics.hits) {
                 let hit = run("FULLTEXTCONTAINS", &[text.clone(), term.clone()], runtime);

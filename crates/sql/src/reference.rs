@@ -7,7 +7,7 @@ use crate::ast::Query;
 use crate::bind::{Parameters, compile};
 use crate::compiled::{Compiled, Expr, Input, Order};
 use crate::error::Result;
-use crate::eval::{Frame, Runtime, Sink, matches_item, visit_rows};
+use crate::eval::{Frame, Runtime, Sink, check_weight, matches_item, visit_rows};
 use crate::functions::Context;
 use crate::rank::{self, Statistics};
 use crate::schema::Schema;
@@ -76,7 +76,11 @@ pub fn run_compiled(
     let inputs = match &query.input {
         Input::Single => vec![Value::Undefined],
         Input::Items => documents,
-        Input::Query(inner) => run_compiled(inner, documents, runtime)?,
+        Input::Query(inner) => {
+            let rows = run_compiled(inner, documents, runtime)?;
+            rows.iter().try_for_each(check_weight)?;
+            rows
+        }
     };
     let scores = rank_scores(query, &inputs, runtime);
     let mut sink = Sink::new(query, &scores);

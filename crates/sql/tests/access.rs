@@ -5,6 +5,8 @@
 //! conditions: a document that meets the condition is in the set of the tree; and where the tree is
 //! exact, no other document is.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use armilla_model::Value;
 use armilla_model::json::parse as parse_json;
 use armilla_model::value::Type;

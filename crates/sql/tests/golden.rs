@@ -3,6 +3,8 @@
 //! One file is one container. A vector marked `inferred` may differ, but only when it stands in the
 //! table of known differences with its reason; every other difference is a failure.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use armilla_model::json::parse as parse_json;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::{Object, Value};

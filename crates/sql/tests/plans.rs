@@ -1,6 +1,8 @@
 //! Query plans: their fields against the recorded ones, and whether a client that follows a plan
 //! over two ranges gets the rows that one reading of everything gives.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use armilla_model::json::parse as parse_json;
 use armilla_model::partition_key::{Component, PartitionKey};
 use armilla_model::path::Path;

@@ -1,5 +1,7 @@
 //! Any text gives a tree or an error, and any tree that can be printed parses to itself.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use armilla_model::json::parse as parse_json;
 use armilla_sql::reference::{Options, run};
 use armilla_sql::{Schema, parse, parse_condition, print};

@@ -135,28 +135,7 @@ fn collect_expr(expr: &Expr, scope: &Scope, paths: &mut Vec<Vec<PathStep>>) {
         }
         Expr::Subquery(_, query) => collect_query(query, scope, paths),
         other => {
-            operands(other).into_iter().for_each(|operand| collect_expr(operand, scope, paths));
+            other.operands().into_iter().for_each(|operand| collect_expr(operand, scope, paths));
         }
-    }
-}
-
-/// The direct operands of an expression.
-fn operands(expr: &Expr) -> Vec<&Expr> {
-    match expr {
-        Expr::Member(base, _)
-        | Expr::Unary(_, base)
-        | Expr::InSet(base, _)
-        | Expr::Like(base, _) => vec![base],
-        Expr::Index(left, right) | Expr::Binary(_, left, right) => vec![left, right],
-        Expr::Array(list)
-        | Expr::And(list)
-        | Expr::Or(list)
-        | Expr::Call(_, list)
-        | Expr::User(_, list) => list.iter().collect(),
-        Expr::Object(members) => members.iter().map(|(_, expr)| expr).collect(),
-        Expr::Conditional(parts) | Expr::Between(parts) => vec![&parts.0, &parts.1, &parts.2],
-        Expr::In(needle, list) => std::iter::once(&**needle).chain(list).collect(),
-        Expr::LikeComputed(parts, _) => vec![&parts.0, &parts.1],
-        _ => Vec::new(),
     }
 }

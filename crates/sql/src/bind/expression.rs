@@ -6,6 +6,7 @@ use crate::ast::{self, ExprKind, Name, SubqueryKind, UnaryOperator};
 use crate::compiled::{Aggregate, Expr, PathRef, Step, ValueSet};
 use crate::error::{Code, Location};
 use crate::like::Pattern;
+use crate::limits::REFERENCES_UNGUARDED_MAX;
 use crate::print;
 use armilla_model::Value;
 use std::sync::Arc;
@@ -15,6 +16,18 @@ impl Binder<'_> {
         if let Some(expr) = self.grouped(expr) {
             return expr;
         }
+        let constructs =
+            matches!(expr.kind, ExprKind::Array(_) | ExprKind::Object(_) | ExprKind::Call { .. });
+        if !constructs || self.inside_constructor {
+            return self.ungrouped(expr);
+        }
+        self.inside_constructor = true;
+        let compiled = self.ungrouped(expr);
+        self.inside_constructor = false;
+        if repeats_much(&compiled) { Expr::Guarded(Box::new(compiled)) } else { compiled }
+    }
+
+    fn ungrouped(&mut self, expr: &ast::Expr) -> Expr {
         match &expr.kind {
             ExprKind::Undefined => Expr::UNDEFINED,
             ExprKind::Null => Expr::Constant(Value::Null),
@@ -216,7 +229,9 @@ impl Binder<'_> {
         if self.inside_aggregate {
             return self.nested_aggregate(location);
         }
+        let inside_constructor = std::mem::take(&mut self.inside_constructor);
         let compiled = self.query(query, Place::Inner);
+        self.inside_constructor = inside_constructor;
         Expr::Subquery(kind, Box::new(compiled))
     }
 
@@ -275,6 +290,17 @@ impl Binder<'_> {
                        aggregate or a subquery.";
         self.wrong(Code::NestedAggregate, message, location)
     }
+}
+
+/// True when an expression refers to so many values that what it makes of them may be enormous.
+fn repeats_much(expr: &Expr) -> bool {
+    fn count(expr: &Expr, left: &mut usize) -> bool {
+        if expr.constant().is_none() && expr.operands().is_empty() {
+            *left = left.saturating_sub(1);
+        }
+        *left > 0 && expr.operands().into_iter().all(|operand| count(operand, left))
+    }
+    !count(expr, &mut REFERENCES_UNGUARDED_MAX.clone())
 }
 
 fn negate(negated: bool, expr: Expr) -> Expr {

@@ -6,6 +6,9 @@ use crate::eval::{Frame, Runtime, evaluate};
 use crate::functions::{Context, Function};
 use armilla_model::Value;
 
+/// Largest constant that folding makes of a call, in bytes.
+const FOLDED_MAX: usize = 64 * 1024;
+
 /// Replaces an expression over constants by its value, and drops what cannot matter in AND and OR.
 pub(super) fn fold(expr: Expr) -> Expr {
     let expr = match expr {
@@ -21,7 +24,11 @@ pub(super) fn fold(expr: Expr) -> Expr {
         }
         other => other,
     };
-    if is_foldable(&expr) { constant(&expr) } else { expr }
+    match &expr {
+        _ if !is_foldable(&expr) => expr,
+        Expr::Array(_) | Expr::Object(_) => constant(&expr, usize::MAX),
+        _ => constant(&expr, FOLDED_MAX),
+    }
 }
 
 /// Calls whose value changes from call to call, or depends on the container or the moment.
@@ -57,7 +64,7 @@ fn is_foldable(expr: &Expr) -> bool {
     }
 }
 
-fn constant(expr: &Expr) -> Expr {
+fn constant(expr: &Expr, size_max: usize) -> Expr {
     let mut random = || 0.0;
     let mut runtime = Runtime::new(Context {
         now_ticks: &|| 0,
@@ -68,8 +75,11 @@ fn constant(expr: &Expr) -> Expr {
     });
     let frame = Frame::item(&Value::Undefined);
     match evaluate(expr, &frame, &mut runtime) {
-        Ok(value) => Expr::Constant(value.into_owned()),
-        Err(_) => expr.clone(),
+        // A large result is made again per row rather than kept once per place in the text.
+        Ok(value) if !crate::weight::exceeds(&value, size_max) => {
+            Expr::Constant(value.into_owned())
+        }
+        _ => expr.clone(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The clauses of a query.
 
+use super::checks::split_checks;
 use super::{Binder, Binding, Grouping, Place, contains_aggregate, contains_subquery};
 use crate::ast::{self, Collection, Count, CountValue, Name, Query, Selection};
 use crate::compiled::{
@@ -35,10 +36,13 @@ impl Binder<'_> {
             }
             None => (None, None),
         };
+        let filter = filter.filter(|filter| filter.constant() != Some(&true.into()));
+        let checks = split_checks(filter.as_ref(), sources.len());
         Compiled {
             input,
             sources,
-            filter: filter.filter(|filter| filter.constant() != Some(&true.into())),
+            filter,
+            checks,
             aggregation,
             projection,
             distinct: query.distinct,

@@ -3,7 +3,7 @@
 //! Rows are handed to a visitor as frames on the stack; nothing is collected, and the visitor may
 //! stop at any row.
 
-use super::{Frame, Runtime, UNDEFINED, build_object, evaluate, sink, truth};
+use super::{Frame, Runtime, UNDEFINED, build_object, check_weight, evaluate, sink, truth};
 use crate::compiled::{Compiled, Expr, Order, Projection, Source};
 use crate::error::Result;
 use armilla_model::Value;
@@ -21,6 +21,7 @@ pub fn visit_rows(
     visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
 ) -> Visited {
     let frame = Frame::item(item);
+    runtime.made = 0;
     visit(query, &frame, runtime, visit_row)
 }
 
@@ -36,23 +37,25 @@ pub(super) fn visit<'v>(
     runtime: &mut Runtime<'_>,
     visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
 ) -> Visited {
-    expand(query.filter.as_ref(), &query.sources, base, runtime, visit_row)
+    expand(&query.checks, &query.sources, base, runtime, visit_row)
 }
 
 fn expand<'v>(
-    filter: Option<&'v Expr>,
+    checks: &'v [Option<Expr>],
     sources: &'v [Source],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
     visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
 ) -> Visited {
+    runtime.count_row()?;
+    let (check, later) =
+        checks.split_first().map_or((None, checks), |(check, later)| (check.as_ref(), later));
+    if let Some(check) = check
+        && truth(check, frame, runtime)? != Some(true)
+    {
+        return Ok(ControlFlow::Continue(()));
+    }
     let Some((source, rest)) = sources.split_first() else {
-        runtime.count_row()?;
-        if let Some(filter) = filter
-            && truth(filter, frame, runtime)? != Some(true)
-        {
-            return Ok(ControlFlow::Continue(()));
-        }
         return visit_row(frame, runtime);
     };
     let mut bind = |value: &Value, runtime: &mut Runtime<'_>| -> Visited {
@@ -60,7 +63,7 @@ fn expand<'v>(
             return Ok(ControlFlow::Continue(()));
         }
         let inner = Frame::on(frame, value);
-        expand(filter, rest, &inner, runtime, visit_row)
+        expand(later, rest, &inner, runtime, visit_row)
     };
     match source {
         Source::One(expr) => {
@@ -72,11 +75,11 @@ fn expand<'v>(
             each(value.as_array().unwrap_or_default(), runtime, &mut bind)
         }
         Source::Rows(rows) => {
-            let rows = sink::collect(rows, frame, runtime)?;
+            let rows = computed_rows(rows, frame, runtime)?;
             each(&rows, runtime, &mut bind)
         }
         Source::EachOfRows(rows) => {
-            for row in sink::collect(rows, frame, runtime)? {
+            for row in computed_rows(rows, frame, runtime)? {
                 let elements = row.as_array().unwrap_or_default();
                 if each(elements, runtime, &mut bind)?.is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -85,6 +88,18 @@ fn expand<'v>(
             Ok(ControlFlow::Continue(()))
         }
     }
+}
+
+/// The rows of a sub-query, none of them so large that using it often would be a danger: each level
+/// of sub-queries could multiply what the one below it made.
+fn computed_rows<'v>(
+    query: &'v Compiled,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Vec<Value>> {
+    let rows = sink::collect(query, frame, runtime)?;
+    rows.iter().try_for_each(check_weight)?;
+    Ok(rows)
 }
 
 fn each(
@@ -108,7 +123,7 @@ pub(super) fn all_pass<'v>(
 ) -> Result<bool> {
     let Some(filter) = &query.filter else { return Ok(true) };
     let mut pass = true;
-    let _stopped = expand(None, &query.sources, frame, runtime, &mut |row, runtime| {
+    let _stopped = expand(&[], &query.sources, frame, runtime, &mut |row, runtime| {
         pass = truth(filter, row, runtime)? == Some(true);
         Ok(if pass { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;

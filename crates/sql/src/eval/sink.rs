@@ -4,7 +4,8 @@ use super::rows::{order_keys, project, visit};
 use super::{Frame, Runtime, evaluate};
 use crate::aggregate::{Accumulator, Distinct, Group, Groups};
 use crate::compiled::{Aggregation, Compiled, Expr, Order, OrderKey};
-use crate::error::Result;
+use crate::error::{Result, SqlError};
+use crate::limits::SUBQUERY_ROWS_MAX;
 use crate::rank;
 use armilla_model::Value;
 use std::cmp::Ordering;
@@ -80,6 +81,15 @@ impl<'q> Sink<'q> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Rows or groups held.
+    pub fn held(&self) -> usize {
+        match &self.state {
+            State::Plain { rows, .. } => rows.len(),
+            State::Ordered(rows) => rows.len(),
+            State::Grouped(groups) => groups.len(),
+        }
+    }
+
     /// The output. `base` is the frame the query was started from.
     pub fn finish(self, base: &Frame<'_>, runtime: &mut Runtime<'_>) -> Result<Vec<Value>> {
         let rows = match self.state {
@@ -103,7 +113,12 @@ pub(super) fn collect<'v>(
     runtime: &mut Runtime<'_>,
 ) -> Result<Vec<Value>> {
     let mut sink = Sink::new(query, &[]);
-    let _stopped = visit(query, base, runtime, &mut |frame, runtime| sink.push(frame, runtime))?;
+    let _stopped = visit(query, base, runtime, &mut |frame, runtime| {
+        if sink.held() > SUBQUERY_ROWS_MAX {
+            return Err(SqlError::refused("A subquery has more rows than it may hold."));
+        }
+        sink.push(frame, runtime)
+    })?;
     sink.finish(base, runtime)
 }
 

@@ -6,7 +6,7 @@ use crate::ast::{
 };
 use crate::error::{Code, Result, SqlError};
 use crate::lexer::{Keyword, Kind};
-use crate::limits::JOINS_MAX;
+use crate::limits::{JOINS_MAX, SUBQUERY_HEIGHT};
 
 impl Parser<'_> {
     /// `SELECT …` up to the end of the query or sub-query.
@@ -34,7 +34,7 @@ impl Parser<'_> {
 
     fn clauses(&mut self, select: Selection) -> Result<Tall<Query>> {
         let start = self.current.location;
-        let (from, mut height) = self.from_clause()?;
+        let (from, mut height) = self.source_list()?;
         let mut taller = |other: usize| height = height.max(other);
         let filter = if self.take_keyword(Keyword::Where) {
             let (filter, tall) = self.expression()?;
@@ -101,7 +101,7 @@ impl Parser<'_> {
         }
     }
 
-    fn from_clause(&mut self) -> Result<Tall<Vec<Source>>> {
+    fn source_list(&mut self) -> Result<Tall<Vec<Source>>> {
         if !self.take_keyword(Keyword::From) {
             return Ok((Vec::new(), 0));
         }
@@ -140,7 +140,8 @@ impl Parser<'_> {
         if self.take_symbol("(") {
             let (query, height) = self.query()?;
             self.expect_symbol(")")?;
-            return Ok((Collection::Query(Box::new(query)), height + 1));
+            let height = self.check_height(height + SUBQUERY_HEIGHT)?;
+            return Ok((Collection::Query(Box::new(query)), height));
         }
         let is_user_call = self.current.kind == Kind::Word && self.current.text == "udf";
         if is_user_call || (self.at_name() && self.following_is_symbol("(")) {
