@@ -19,6 +19,7 @@ pub(crate) fn run_to_merge(
     fan_in: usize,
     inputs_max: usize,
 ) -> Option<Range<usize>> {
+    let fan_in = fan_in.max(2);
     let mut present: Vec<u32> = tiers.iter().flatten().copied().collect();
     present.sort_unstable();
     present.dedup();
