@@ -33,25 +33,37 @@ pub struct Runtime<'r> {
     pub document_id: u64,
     /// Asked now and then; answers true when the query should stop.
     pub interrupted: &'r dyn Fn() -> bool,
-    /// Rows visited so far, sub-queries and rows on the way to others included.
+    /// Rows of FROM and JOIN tested so far, those of sub-queries included.
     pub rows_visited: u64,
+    /// Frames entered so far: rows, and what JOINs went through on the way to them.
+    frames_entered: u64,
     /// Bytes of strings and elements of arrays that functions made for the item at hand.
     made: usize,
 }
 
-/// How many rows go by between two questions whether to stop.
-const ROWS_BETWEEN_INTERRUPTS: u64 = 1024;
+/// How many frames go by between two questions whether to stop.
+const FRAMES_BETWEEN_INTERRUPTS: u64 = 1024;
 
 impl<'r> Runtime<'r> {
     /// A runtime without user functions that is never interrupted.
     pub fn new(functions: Context<'r>) -> Self {
         let users = &udf::NoFunctions;
-        Self { functions, users, document_id: 0, interrupted: &|| false, rows_visited: 0, made: 0 }
+        Self {
+            functions,
+            users,
+            document_id: 0,
+            interrupted: &|| false,
+            rows_visited: 0,
+            frames_entered: 0,
+            made: 0,
+        }
     }
 
-    fn count_row(&mut self) -> Result<()> {
-        self.rows_visited += 1;
-        if self.rows_visited.is_multiple_of(ROWS_BETWEEN_INTERRUPTS) && (self.interrupted)() {
+    /// Counts a frame; `is_row` when no source is left to expand.
+    fn count_frame(&mut self, is_row: bool) -> Result<()> {
+        self.rows_visited += u64::from(is_row);
+        self.frames_entered += 1;
+        if self.frames_entered.is_multiple_of(FRAMES_BETWEEN_INTERRUPTS) && (self.interrupted)() {
             return Err(SqlError::Interrupted);
         }
         Ok(())

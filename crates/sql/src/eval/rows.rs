@@ -47,7 +47,7 @@ fn expand<'v>(
     runtime: &mut Runtime<'_>,
     visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
 ) -> Visited {
-    runtime.count_row()?;
+    runtime.count_frame(sources.is_empty())?;
     let (check, later) =
         checks.split_first().map_or((None, checks), |(check, later)| (check.as_ref(), later));
     if let Some(check) = check
