@@ -62,6 +62,25 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
 
 /// Parses a classic script without running it. On failure the exception is pending in `ctx`.
 pub(crate) fn compile(ctx: &Ctx<'_>, source: &str, file: &CStr) -> Result<Bytecode, Error> {
+    compile_with(ctx, source, file, 0)
+}
+
+/// Parses a script of our own; source text and line numbers are left out, which makes it faster to
+/// load.
+pub(crate) fn compile_stripped(
+    ctx: &Ctx<'_>,
+    source: &str,
+    file: &CStr,
+) -> Result<Bytecode, Error> {
+    compile_with(ctx, source, file, qjs::JS_WRITE_OBJ_STRIP_SOURCE | qjs::JS_WRITE_OBJ_STRIP_DEBUG)
+}
+
+fn compile_with(
+    ctx: &Ctx<'_>,
+    source: &str,
+    file: &CStr,
+    write_flags: u32,
+) -> Result<Bytecode, Error> {
     // The engine wants a terminating zero behind the text; zeros inside it are its own business.
     let mut text = Vec::with_capacity(source.len() + 1);
     text.extend_from_slice(source.as_bytes());
@@ -83,16 +102,16 @@ pub(crate) fn compile(ctx: &Ctx<'_>, source: &str, file: &CStr) -> Result<Byteco
         }
         Value::from_raw(ctx.clone(), raw)
     };
-    write(ctx, &function)
+    write(ctx, &function, write_flags)
 }
 
-fn write(ctx: &Ctx<'_>, function: &Value<'_>) -> Result<Bytecode, Error> {
+fn write(ctx: &Ctx<'_>, function: &Value<'_>, flags: u32) -> Result<Bytecode, Error> {
     let mut length: qjs::size_t = 0;
     // SAFETY: `function` is a live value of this context. The engine returns a buffer of `length`
     // bytes or null; the buffer is copied and then freed with the engine's own allocator.
     unsafe {
         let raw = ctx.as_raw().as_ptr();
-        let flags = qjs::JS_WRITE_OBJ_BYTECODE as i32;
+        let flags = (qjs::JS_WRITE_OBJ_BYTECODE | flags) as i32;
         let buffer = qjs::JS_WriteObject(raw, &mut length, function.as_raw(), flags);
         if buffer.is_null() {
             return Err(Error::Exception);

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Write};
 
 /// Name under which user code is compiled; replaced by the script's id in stack traces.
 pub(crate) const USER_FILE: &str = "script.js";
-/// Names of our own JavaScript files start like this; their frames are not shown.
-pub(crate) const LIBRARY_FILE_PREFIX: &str = "armilla:";
+/// What the engine calls the file of our own functions, which are compiled without file names.
+const LIBRARY_FILE: &str = "<null>";
 /// Longest error text kept, so that a thrown novel does not travel to the client.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Most stack frames shown.
@@ -144,7 +144,7 @@ fn user_frames(stack: &str) -> impl Iterator<Item = Frame> {
 }
 
 fn is_user_file(file: &str) -> bool {
-    !file.starts_with(LIBRARY_FILE_PREFIX)
+    file != LIBRARY_FILE
 }
 
 fn parse_frame(line: &str) -> Option<Frame> {
@@ -204,7 +204,7 @@ mod tests {
         let thrown = Thrown {
             number: Some(409),
             text: "Error: no".into(),
-            stack: "    at Error (armilla:library:3:1)\n    at f (script.js:1:20)\n    at g (script.js:2:5)\n    at apply (native)\n".into(),
+            stack: "    at Error (<null>:0:1)\n    at f (script.js:1:20)\n    at g (script.js:2:5)\n    at apply (native)\n".into(),
         };
         let error = thrown.into_error("add");
         assert_eq!(

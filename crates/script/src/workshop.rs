@@ -34,12 +34,12 @@ type Builtins = (
 /// Where a context keeps its driver until its one call takes it.
 const DRIVER: &str = "armilla driver";
 /// Memory of the runtime that is not charged to the call: its ready and its used-up contexts.
-const POOL_BYTES: usize = 8 << 20;
-/// The engine collects cycles once this much is allocated. Low enough that used-up contexts stay
-/// well inside `POOL_BYTES`.
-const GARBAGE_BYTES: usize = 6 << 20;
-/// Calls after which cycles are collected between calls.
-const CALLS_BEFORE_COLLECTION: usize = 16;
+const POOL_BYTES: usize = 16 << 20;
+/// The engine collects cycles by itself once this much is allocated: above what the pool takes, so
+/// that only a script's own garbage makes it happen during a call.
+const GARBAGE_BYTES: usize = 24 << 20;
+/// Used-up contexts are collected between calls once there are this many.
+const USED_CONTEXTS_MAX: usize = 24;
 
 /// Our own JavaScript, compiled once per engine.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl Library {
         let runtime = Runtime::new()?;
         let context = Context::full(&runtime)?;
         context.with(|ctx| {
-            let part = |source: &str, file: &CStr| bytecode::compile(&ctx, source, file);
+            let part = |source: &str, file: &CStr| bytecode::compile_stripped(&ctx, source, file);
             Ok(Self {
                 armour: part(include_str!("library/armour.js"), c"armilla:armour")?,
                 library: part(include_str!("library/library.js"), c"armilla:library")?,
@@ -99,8 +99,10 @@ impl Workshop {
 
     /// Collects garbage and refills the ready contexts. For moments when nobody waits.
     pub(crate) fn tend(&mut self, library: &Library, warm_contexts: usize) -> Result<(), Error> {
-        if self.calls >= CALLS_BEFORE_COLLECTION {
+        // Collecting walks over ready contexts too, so it is done when there are few of them.
+        if self.calls >= USED_CONTEXTS_MAX {
             self.runtime.run_gc();
+            self.runtime.set_gc_threshold(GARBAGE_BYTES);
             self.calls = 0;
         }
         while self.ready.len() < warm_contexts {

@@ -8,7 +8,7 @@
 
   const { apply } = Reflect;
   const { isArray } = Array;
-  const { defineProperty, getOwnPropertyDescriptor } = Object;
+  const { defineProperty } = Object;
   const { min, max, trunc } = Math;
   const text = String, number = Number, range = RangeError, type = TypeError;
   const { MAX_SAFE_INTEGER } = Number;
@@ -27,13 +27,12 @@
   }
 
   // Replaces methods of `owner`; `makers` get the original and return an object with the new one,
-  // so that the new one is a method like the old one: no prototype, same name and length.
+  // so that the new one is a method like the old one: no prototype, and the same name. Every context
+  // runs this once, so it does no more than it must.
   function replace(owner, makers) {
     for (const name in makers) {
-      const old = getOwnPropertyDescriptor(owner, name);
-      const made = makers[name](old.value)[name];
-      defineProperty(made, 'length', { value: old.value.length, configurable: true });
-      defineProperty(owner, name, { ...old, value: made });
+      const value = makers[name](owner[name])[name];
+      defineProperty(owner, name, { value, writable: true, configurable: true });
     }
   }
 
@@ -99,12 +98,12 @@
   // For methods that only read.
   function reading(name) {
     return (native) => ({
-      [name](...given) {
+      [name](one) {
         if (!isTrueArray(this) && this !== undefined && this !== null) {
-          return apply(native, copied(Object(this)), given);
+          return apply(native, copied(Object(this)), arguments);
         }
         if (isArray(this) && this.length > LENGTH_MAX) refuse('array');
-        return apply(native, this, given);
+        return apply(native, this, arguments);
       },
     });
   }
@@ -112,14 +111,14 @@
   // For methods that change their receiver: an array-like is worked on as a copy and written back.
   function changing(name) {
     return (native) => ({
-      [name](...given) {
+      [name](one) {
         if (isTrueArray(this)) {
           if (this.length > LENGTH_MAX) refuse('array');
-          return apply(native, this, given);
+          return apply(native, this, arguments);
         }
-        if (this === undefined || this === null) return apply(native, this, given);
+        if (this === undefined || this === null) return apply(native, this, arguments);
         const like = Object(this), copy = copied(like), before = copy.length;
-        const result = apply(native, copy, given);
+        const result = apply(native, copy, arguments);
         for (let at = 0; at < copy.length; at++) {
           if (at in copy) like[at] = copy[at]; else delete like[at];
         }
@@ -241,11 +240,12 @@
     });
   }
 
-  const marks = /\p{M}{1000}/u, exec = RegExp.prototype.exec;
+  const pattern = RegExp, { exec } = RegExp.prototype;
+  let marks = null; // made when it is first needed: it is a large table
   function checkMarks(value) {
-    if (value.length >= MARKS_MAX && apply(exec, marks, [value]) !== null) {
-      refuse('run of combining marks');
-    }
+    if (value.length < MARKS_MAX) return value;
+    if (marks === null) marks = new pattern(`\\p{M}{${MARKS_MAX}}`, 'u');
+    if (apply(exec, marks, [value]) !== null) refuse('run of combining marks');
     return value;
   }
 
