@@ -12,10 +12,12 @@
 
 mod atoms;
 mod functions;
+mod metrics;
 mod partition;
 mod paths;
 mod predicate;
 
+pub use metrics::{IndexUsage, index_usage, path_text};
 pub use partition::{KeyConstraint, partition_keys};
 pub use paths::{OrderPath, order_paths, referenced_paths};
 pub use predicate::Predicate;

@@ -171,7 +171,7 @@ impl<'t> Lexer<'t> {
         if first == '"' || first == '\'' {
             return scan_string(self.rest);
         }
-        if first == '@' && second.is_some_and(is_word_start) {
+        if first == '@' && second.is_some_and(is_word_part) {
             return (Kind::Parameter, 1 + word_length(&self.rest[1..]));
         }
         match SYMBOLS.iter().chain(&["}"]).find(|symbol| self.rest.starts_with(**symbol)) {

@@ -1,5 +1,6 @@
 //! What a container's definition means to its queries, prepared once per container.
 
+use crate::access::PathStep;
 use crate::ast::{self, Name, Selection};
 use crate::error::{Result, SqlError};
 use crate::functions::{DistanceFunction, VectorSetting};
@@ -74,6 +75,29 @@ impl Schema {
         let cursor = names.iter().fold(indexing.paths.root(), |cursor, name| cursor.name(name));
         let is_always_indexed = names.len() == 1 && &*names[0] == "_ts";
         indexing.enabled && (cursor.value_is_indexed() || is_always_indexed)
+    }
+
+    /// True when the values at a path have index entries.
+    pub(crate) fn indexes(&self, path: &[PathStep]) -> bool {
+        let Some(indexing) = &self.indexing else { return false };
+        let cursor = path.iter().fold(indexing.paths.root(), |cursor, step| match step {
+            PathStep::Name(name) => cursor.name(name),
+            PathStep::Element => cursor.element(),
+        });
+        indexing.enabled && cursor.value_is_indexed()
+    }
+
+    /// True when a composite index begins with these paths, in whatever sequence all but the last
+    /// are.
+    pub(crate) fn has_composite_over(&self, paths: &[Vec<Name>]) -> bool {
+        let Some((last, equal)) = paths.split_last() else { return false };
+        let composites = self.indexing.iter().flat_map(|indexing| &indexing.composites);
+        composites.into_iter().any(|composite| {
+            let Some(head) = composite.get(..paths.len()) else { return false };
+            let Some((range, leading)) = head.split_last() else { return false };
+            same(&range.path, last)
+                && equal.iter().all(|names| leading.iter().any(|part| same(&part.path, names)))
+        })
     }
 
     /// True when a composite index serves an order by these paths: same paths in the same

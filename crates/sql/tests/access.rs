@@ -9,9 +9,10 @@
 
 use armilla_model::Value;
 use armilla_model::json::parse as parse_json;
+use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Type;
 use armilla_sql::access::{
-    Atom, Node, PathStep, Spatial, Test, analyse, order_paths, referenced_paths,
+    Atom, Node, PathStep, Spatial, Test, analyse, index_usage, order_paths, referenced_paths,
 };
 use armilla_sql::eval::matches_item;
 use armilla_sql::reference::{Options, with_runtime};
@@ -358,6 +359,28 @@ fn paths_of_a_query() {
     let order = order_paths(&compiled("SELECT * FROM c ORDER BY c.a.b DESC")).unwrap();
     assert_eq!((order[0].path.len(), order[0].descending), (2, true));
     assert!(order_paths(&compiled("SELECT * FROM c")).is_none());
+}
+
+#[test]
+fn index_metrics_name_used_and_missing_paths() {
+    let body = br#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+        "indexingPolicy":{"excludedPaths":[{"path":"/big/*"}],
+            "compositeIndexes":[[{"path":"/a"},{"path":"/b"}]]}}"#;
+    let policy = ContainerPolicy::parse(&parse_json(body).unwrap()).unwrap();
+    let schema = Schema::new(&policy).unwrap();
+    let usage =
+        |text: &str| index_usage(&compile(&parse(text).unwrap(), &[], &schema).unwrap(), &schema);
+    let found = usage(
+        "SELECT * FROM c WHERE c.a = 1 AND c.b > 2 AND c.big.x = 3 AND ARRAY_CONTAINS(c['t g'], 1)",
+    );
+    assert_eq!(found.utilized, ["/a/?", "/b/?", "/\"t g\"/[]/?"]);
+    assert_eq!(found.potential, ["/big/x/?"]);
+    let found = usage("SELECT * FROM c WHERE c.a = 1 AND c.b > 2");
+    assert_eq!(found.utilized_composites, [["/a ASC", "/b ASC"]]);
+    let found = usage("SELECT * FROM c WHERE c.d = 1 ORDER BY c.e");
+    assert_eq!(found.potential_composites, [["/d ASC", "/e ASC"]]);
+    let found = usage("SELECT * FROM c ORDER BY c.a DESC, c.b DESC");
+    assert_eq!(found.utilized_composites, [["/a DESC", "/b DESC"]]);
 }
 
 fn scalar() -> impl Strategy<Value = &'static str> {
