@@ -328,7 +328,10 @@ impl Txn {
             (None, None) => Vec::new(),
         };
         for key in self.unique_keys_of(&held) {
-            self.unique.insert(key, None);
+            // An expired item may have lost its keys to another one since.
+            if self.recorded_owner(&key)? == Some(owner) {
+                self.unique.insert(key, None);
+            }
         }
         for key in wanted {
             self.unique.insert(key, Some(owner));
@@ -345,13 +348,21 @@ impl Txn {
         tuples.iter().enumerate().map(key).collect()
     }
 
+    /// Who is written down as having a unique key.
+    fn recorded_owner(&self, key: &[u8]) -> Result<Option<Owner>> {
+        if let Some(owner) = self.unique.get(key) {
+            return Ok(*owner);
+        }
+        let stored = self.snapshot.get(Keyspace::Unique, key).map_err(store_failure)?;
+        Ok(stored.as_deref().and_then(read_owner))
+    }
+
     /// Who has a unique key. An owner that has expired does not count.
     fn owner_of(&self, key: &[u8]) -> Result<Option<Owner>> {
         if let Some(owner) = self.unique.get(key) {
             return Ok(*owner);
         }
-        let stored = self.snapshot.get(Keyspace::Unique, key).map_err(store_failure)?;
-        let Some((hash, probe)) = stored.as_deref().and_then(read_owner) else { return Ok(None) };
+        let Some((hash, probe)) = self.recorded_owner(key)? else { return Ok(None) };
         let place = ItemKey { epk: self.epk.clone(), hash, probe };
         let alive = match self.container.get(&*self.snapshot, &place)? {
             Some(record) => self.is_alive(&record),

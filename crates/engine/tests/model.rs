@@ -1,0 +1,454 @@
+//! Model check: random operations on the engine and on a plain map must tell the same story.
+//!
+//! Creates, upserts, replaces, patches, deletes and batches with etags, time to live and unique
+//! keys, over a few logical partitions so that they collide. One seed reproduces one run:
+//! `ARMILLA_MODEL_SEED=… ARMILLA_MODEL_OPERATIONS=… cargo test -p armilla-engine --test model`.
+
+use armilla_engine::account::NewContainer;
+use armilla_engine::items::batch;
+use armilla_engine::items::patch::Patch;
+use armilla_engine::items::{WriteOptions, Written};
+use armilla_engine::ranges::EpkSpan;
+use armilla_engine::{Account, Container, Options, Txn};
+use armilla_model::clock::{Clock, ManualClock};
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Error, Result, Value, json};
+use armilla_storage::MemoryStore;
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+
+const OPERATIONS: usize = 100_000;
+const PARTITIONS: u64 = 4;
+const IDS: u64 = 12;
+const DEFAULT_TTL: i64 = 50;
+
+/// What the model knows of an item.
+#[derive(Clone, Debug)]
+struct Known {
+    email: String,
+    count: i64,
+    etag: String,
+    expires_at: Option<u64>,
+}
+
+/// A generator small enough to read: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+}
+
+type Key = (u64, u64);
+
+struct Checker {
+    random: Random,
+    clock: Arc<ManualClock>,
+    container: Arc<Container>,
+    model: BTreeMap<Key, Known>,
+}
+
+/// One planned write.
+#[derive(Clone, Debug)]
+enum Plan {
+    Create { id: u64, email: u64, ttl: Option<i64> },
+    Upsert { id: u64, email: u64, ttl: Option<i64> },
+    Replace { id: u64, email: u64, stale: bool },
+    Increment { id: u64, by: i64, condition_holds: bool },
+    Delete { id: u64, stale: bool },
+}
+
+impl Checker {
+    fn now(&self) -> u64 {
+        self.clock.now_seconds()
+    }
+
+    fn alive(&self, key: Key) -> Option<&Known> {
+        let now = self.now();
+        self.model.get(&key).filter(|known| known.expires_at.is_none_or(|end| now < end))
+    }
+
+    fn email_is_taken(&self, partition: u64, id: u64, email: &str) -> bool {
+        let mut keys = (0..IDS).filter(|&other| other != id).map(|other| (partition, other));
+        keys.any(|key| self.alive(key).is_some_and(|known| known.email == email))
+    }
+
+    fn plan(&mut self) -> Plan {
+        let id = self.random.below(IDS);
+        let email = self.random.below(IDS + 4);
+        let ttl = match self.random.below(6) {
+            0 => Some(5),
+            1 => Some(-1),
+            _ => None,
+        };
+        let (verb, stale) = (self.random.below(10), self.random.one_in(4));
+        match verb {
+            0..=2 => Plan::Create { id, email, ttl },
+            3..=4 => Plan::Upsert { id, email, ttl },
+            5..=6 => Plan::Replace { id, email, stale },
+            7 => Plan::Increment { id, by: self.random.below(5) as i64, condition_holds: !stale },
+            _ => Plan::Delete { id, stale },
+        }
+    }
+
+    /// Stages a planned write.
+    fn stage(&self, txn: &mut Txn, partition: u64, plan: &Plan) -> Result<Written> {
+        match plan {
+            Plan::Create { id, email, ttl } => txn.create_item(
+                body(partition, *id, *email, *ttl).as_bytes(),
+                &WriteOptions::default(),
+            ),
+            Plan::Upsert { id, email, ttl } => txn.upsert_item(
+                body(partition, *id, *email, *ttl).as_bytes(),
+                &WriteOptions::default(),
+            ),
+            Plan::Replace { id, email, stale } => {
+                let options = self.precondition(partition, *id, *stale);
+                txn.replace_item(
+                    &name(*id),
+                    body(partition, *id, *email, None).as_bytes(),
+                    &options,
+                )
+            }
+            Plan::Increment { id, by, condition_holds } => {
+                txn.patch_item(&name(*id), &patch(*by, *condition_holds), &WriteOptions::default())
+            }
+            Plan::Delete { id, stale } => {
+                let options = self.precondition(partition, *id, *stale);
+                txn.delete_item(&name(*id), &options)
+            }
+        }
+    }
+
+    fn precondition(&self, partition: u64, id: u64, stale: bool) -> WriteOptions {
+        let current = self.model.get(&(partition, id)).map(|known| known.etag.clone());
+        let etag = if stale {
+            Some("\"00000000-0000-0000-0000-000000000000\"".to_owned())
+        } else {
+            current
+        };
+        WriteOptions { if_match: etag, ..WriteOptions::default() }
+    }
+
+    /// What the model says must happen, and does it.
+    fn expect(
+        &mut self,
+        partition: u64,
+        plan: &Plan,
+        etag: Option<String>,
+    ) -> Result<(), &'static str> {
+        let now = self.now();
+        let deadline = |ttl: Option<i64>| match ttl.unwrap_or(DEFAULT_TTL) {
+            -1 => None,
+            seconds => Some(now + seconds as u64),
+        };
+        match plan {
+            Plan::Create { id, email, ttl } | Plan::Upsert { id, email, ttl } => {
+                let key = (partition, *id);
+                if matches!(plan, Plan::Create { .. }) && self.alive(key).is_some() {
+                    return Err("conflict");
+                }
+                let email = address(*email);
+                if self.email_is_taken(partition, *id, &email) {
+                    return Err("unique");
+                }
+                let etag = etag.unwrap_or_default();
+                self.model.insert(key, Known { email, count: 0, etag, expires_at: deadline(*ttl) });
+            }
+            Plan::Replace { id, email, stale } => {
+                let key = (partition, *id);
+                if self.alive(key).is_none() {
+                    return Err("not found");
+                }
+                if *stale {
+                    return Err("precondition");
+                }
+                let email = address(*email);
+                if self.email_is_taken(partition, *id, &email) {
+                    return Err("unique");
+                }
+                let etag = etag.unwrap_or_default();
+                self.model.insert(key, Known { email, count: 0, etag, expires_at: deadline(None) });
+            }
+            Plan::Increment { id, by, condition_holds } => {
+                let key = (partition, *id);
+                let Some(mut known) = self.alive(key).cloned() else { return Err("not found") };
+                if !condition_holds {
+                    return Err("condition");
+                }
+                known.count += by;
+                known.etag = etag.unwrap_or_default();
+                // A patch keeps the item's own ttl and starts it anew.
+                known.expires_at = known.expires_at.and_then(|_| deadline(self.own_ttl(key)));
+                self.model.insert(key, known);
+            }
+            Plan::Delete { id, stale } => {
+                let key = (partition, *id);
+                if self.alive(key).is_none() {
+                    return Err("not found");
+                }
+                if *stale {
+                    return Err("precondition");
+                }
+                self.model.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The seconds an item lives after each write, as the engine's text says.
+    fn own_ttl(&self, (partition, id): Key) -> Option<i64> {
+        let item = self.container.read_item(&key_of(partition), &name(id)).unwrap();
+        item.and_then(|item| json::parse(&item.text).unwrap().get("ttl").and_then(Value::as_i64))
+    }
+
+    fn single(&mut self) {
+        let (partition, plan) = (self.random.below(PARTITIONS), self.plan());
+        let mut txn = self.begin(partition);
+        let staged = self.stage(&mut txn, partition, &plan);
+        let (outcome, etag) = match staged {
+            Ok(written) => {
+                commit(txn);
+                (Ok(()), written.etag.map(|etag| etag.to_string()))
+            }
+            Err(error) => {
+                drop(txn);
+                (Err(kind(&error)), None)
+            }
+        };
+        let expected = self.expect(partition, &plan, etag);
+        assert_eq!(outcome, expected, "{plan:?} in partition {partition}");
+    }
+
+    /// Several writes in one transaction: all of them or none.
+    fn transaction(&mut self) {
+        let partition = self.random.below(PARTITIONS);
+        let plans: Vec<_> = (0..1 + self.random.below(6)).map(|_| self.plan()).collect();
+        let before = self.model.clone();
+        let mut txn = self.begin(partition);
+        let mut failed = None;
+        for plan in &plans {
+            let staged = self.stage(&mut txn, partition, plan);
+            let etag =
+                staged.as_ref().ok().and_then(|written| written.etag).map(|etag| etag.to_string());
+            let expected = self.expect_in_transaction(partition, plan, etag, &txn);
+            let outcome = staged.map(drop).map_err(|error| kind(&error));
+            assert_eq!(outcome, expected, "{plan:?} of {plans:?} in partition {partition}");
+            if outcome.is_err() {
+                failed = Some(());
+                break;
+            }
+        }
+        if failed.is_some() {
+            drop(txn);
+            self.model = before;
+        } else {
+            commit(txn);
+        }
+    }
+
+    fn expect_in_transaction(
+        &mut self,
+        partition: u64,
+        plan: &Plan,
+        etag: Option<String>,
+        txn: &Txn,
+    ) -> Result<(), &'static str> {
+        if let Plan::Increment { id, .. } = plan {
+            let key = (partition, *id);
+            let outcome = self.expect(partition, plan, etag);
+            // Inside the transaction the item's own ttl is read from the transaction.
+            let item = txn.read_item(&name(*id)).unwrap();
+            if let (Ok(()), Some(item)) = (outcome, item) {
+                let ttl = json::parse(&item.text).unwrap().get("ttl").and_then(Value::as_i64);
+                let now = self.now();
+                let known = self.model.get_mut(&key).unwrap();
+                known.expires_at = match ttl.unwrap_or(DEFAULT_TTL) {
+                    -1 => None,
+                    seconds => Some(now + seconds as u64),
+                };
+            }
+            return outcome;
+        }
+        self.expect(partition, plan, etag)
+    }
+
+    fn begin(&self, partition: u64) -> Txn {
+        let key = key_of(partition);
+        let epk = self.container.settings().policy.partition_key.epk(&key);
+        let lock = self.container.lock_and_wait(&epk);
+        Txn::begin(self.container.clone(), key, lock).unwrap()
+    }
+
+    /// Everything the engine shows must be what the model knows, and nothing else.
+    fn compare(&self) {
+        let mut shown = BTreeMap::new();
+        let mut continuation = None;
+        loop {
+            let page =
+                self.container.list_items(&EpkSpan::all(), continuation.as_deref(), 7).unwrap();
+            for item in &page.items {
+                let value = json::parse(&item.text).unwrap();
+                let text = |name: &str| {
+                    value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+                };
+                let number = |text: String| {
+                    text.trim_start_matches(char::is_alphabetic).parse::<u64>().unwrap()
+                };
+                let key = (number(text("pk")), number(text("id")));
+                let count = value.get("count").and_then(Value::as_i64).unwrap();
+                assert!(
+                    shown.insert(key, (text("email"), count, text("_etag"))).is_none(),
+                    "shown twice"
+                );
+            }
+            continuation = page.continuation;
+            if continuation.is_none() {
+                break;
+            }
+        }
+        let expected: BTreeMap<_, _> = self
+            .model
+            .keys()
+            .filter_map(|&key| self.alive(key).map(|known| (key, known.clone())))
+            .map(|(key, known)| (key, (known.email, known.count, known.etag)))
+            .collect();
+        assert_eq!(shown, expected);
+    }
+}
+
+fn name(id: u64) -> String {
+    format!("item{id}")
+}
+
+fn address(email: u64) -> String {
+    format!("mail{email}")
+}
+
+fn key_of(partition: u64) -> PartitionKey {
+    PartitionKey::parse(&format!("[\"p{partition}\"]")).unwrap()
+}
+
+fn body(partition: u64, id: u64, email: u64, ttl: Option<i64>) -> String {
+    let ttl = ttl.map(|ttl| format!(",\"ttl\":{ttl}")).unwrap_or_default();
+    format!(r#"{{"id":"item{id}","pk":"p{partition}","email":"mail{email}","count":0{ttl}}}"#)
+}
+
+fn patch(by: i64, condition_holds: bool) -> Patch {
+    let condition =
+        if condition_holds { "FROM c WHERE c.count >= 0" } else { "FROM c WHERE c.count < 0" };
+    let text = format!(
+        r#"{{"condition":"{condition}","operations":[{{"op":"incr","path":"/count","value":{by}}}]}}"#
+    );
+    Patch::parse(text.as_bytes()).unwrap()
+}
+
+fn kind(error: &Error) -> &'static str {
+    match error {
+        Error::Conflict(_) => "conflict",
+        Error::UniqueKeyViolation(_) => "unique",
+        Error::NotFound(_) => "not found",
+        Error::PreconditionFailed(_) => "precondition",
+        Error::PatchConditionFailed => "condition",
+        other => panic!("unexpected refusal: {other}"),
+    }
+}
+
+fn commit(txn: Txn) {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    txn.commit(move |outcome| sender.send(outcome).unwrap());
+    receiver.recv().unwrap().unwrap();
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn random_operations_agree_with_a_plain_map() {
+    let seed = setting("ARMILLA_MODEL_SEED", 20_261_115);
+    let operations = setting("ARMILLA_MODEL_OPERATIONS", OPERATIONS as u64);
+    println!("seed {seed}, {operations} operations");
+    let clock = Arc::new(ManualClock::at_seconds(1_700_000_000));
+    let options = Options {
+        clock: clock.clone(),
+        partitions: Some(3),
+        background: false,
+        ..Options::default()
+    };
+    let store = Arc::new(MemoryStore::new());
+    let account = Account::open(store.clone(), options.clone()).unwrap();
+    account.create_database("d", None).unwrap();
+    let definition = format!(
+        r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"defaultTtl":{DEFAULT_TTL},
+            "uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/email"]}}]}}}}"#
+    );
+    let definition = json::parse(definition.as_bytes()).unwrap();
+    let new = NewContainer { definition: &definition, throughput: None };
+    let container = account.create_container("d", &new).unwrap();
+    let mut checker = Checker { random: Random(seed), clock, container, model: BTreeMap::new() };
+    let mut account = account;
+    let mut done = 0;
+    while done < operations {
+        match checker.random.below(100) {
+            0..=69 => checker.single(),
+            70..=96 => checker.transaction(),
+            97 => checker.clock.advance_seconds(checker.random.below(4)),
+            98 => account.clean_up().unwrap(),
+            _ => checker.compare(),
+        }
+        done += 1;
+        if done.is_multiple_of(operations / 4 + 1) {
+            // The same data behind a fresh start: catalog, log heads and index come from the store.
+            checker.compare();
+            let report = account.verify().unwrap();
+            assert!(report.findings.is_empty(), "{:?}", report.findings);
+            account = Account::open(store.clone(), options.clone()).unwrap();
+            checker.container = account.container("d", "c").unwrap();
+        }
+    }
+    checker.compare();
+    let report = account.verify().unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+#[test]
+fn a_batch_that_fails_leaves_nothing() {
+    let account = Account::open(
+        Arc::new(MemoryStore::new()),
+        Options { background: false, ..Options::default() },
+    )
+    .unwrap();
+    account.create_database("d", None).unwrap();
+    let definition = json::parse(br#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#).unwrap();
+    let container = account
+        .create_container("d", &NewContainer { definition: &definition, throughput: None })
+        .unwrap();
+    let operations = batch::parse(
+        br#"[{"operationType":"Create","resourceBody":{"id":"a","pk":"p"}},
+             {"operationType":"Read","id":"a"},
+             {"operationType":"Delete","id":"missing"}]"#,
+    )
+    .unwrap();
+    let key = PartitionKey::parse(r#"["p"]"#).unwrap();
+    let epk = container.settings().policy.partition_key.epk(&key);
+    let mut txn =
+        Txn::begin(container.clone(), key.clone(), container.lock_and_wait(&epk)).unwrap();
+    let failure = txn.run_batch(&operations).unwrap_err();
+    assert_eq!(failure.position, 2);
+    drop(txn);
+    assert!(container.read_item(&key, "a").unwrap().is_none());
+}
