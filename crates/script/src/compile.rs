@@ -8,13 +8,20 @@
 
 use std::sync::Arc;
 
-use rquickjs::Ctx;
+use rquickjs::context::intrinsic;
+use rquickjs::{Context, Ctx, Runtime};
 
 use crate::bytecode::{self, Bytecode, fnv1a};
 use crate::error::{CompileError, first_place};
 
 /// Semicolons, counted from the end, that are tried as the end of the function.
 const SEMICOLONS_TRIED_MAX: usize = 16;
+
+/// Stack for the parser, which goes as deep as the source is nested.
+const PARSER_STACK_BYTES: usize = 512 << 10;
+
+/// What a context needs to compile, regular expressions included.
+type ParserOnly = (intrinsic::Eval, intrinsic::RegExpCompiler);
 
 /// What a script is for. Its meaning is the caller's; all kinds compile alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,18 +101,25 @@ impl Compiled {
     }
 }
 
-/// Compiles a body in any context; nothing of it is run.
+/// Compiles a body; nothing of it is run.
+///
+/// This happens in a runtime of its own, which is thrown away. It has no memory limit, because the
+/// parser does not survive one; what it needs is bounded by the length of the body.
 pub(crate) fn compile(
-    ctx: &Ctx<'_>,
     kind: ScriptKind,
     body: &str,
     body_bytes_max: usize,
 ) -> Result<Compiled, CompileError> {
+    let failed = |message: String| CompileError { message, line: None, column: None };
     if body.len() > body_bytes_max {
-        let message = format!("The script body is larger than {body_bytes_max} bytes.");
-        return Err(CompileError { message, line: None, column: None });
+        return Err(failed(format!("The script body is larger than {body_bytes_max} bytes.")));
     }
-    let (form, code) = first_that_parses(ctx, body)?;
+    let context = Runtime::new().and_then(|runtime| {
+        runtime.set_max_stack_size(PARSER_STACK_BYTES);
+        Context::custom::<ParserOnly>(&runtime)
+    });
+    let context = context.map_err(|error| failed(error.to_string()))?;
+    let (form, code) = context.with(|ctx| first_that_parses(&ctx, body))?;
     let body_hash = fnv1a(body.as_bytes());
     Ok(Compiled { source: body.into(), kind, body_hash, form, code })
 }
@@ -178,12 +192,9 @@ fn is_trivia(mut text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rquickjs::{Context, Runtime};
 
     fn check(body: &str) -> Result<Form, CompileError> {
-        let runtime = Runtime::new().unwrap();
-        let context = Context::full(&runtime).unwrap();
-        context.with(|ctx| compile(&ctx, ScriptKind::Procedure, body, 1 << 20).map(|c| c.form))
+        compile(ScriptKind::Procedure, body, 1 << 20).map(|compiled| compiled.form)
     }
 
     #[test]
@@ -222,17 +233,13 @@ mod tests {
 
     #[test]
     fn stored_bytecode_belongs_to_its_source() {
-        let runtime = Runtime::new().unwrap();
-        let context = Context::full(&runtime).unwrap();
-        context.with(|ctx| {
-            let body = "function () { return 1; }";
-            let compiled = compile(&ctx, ScriptKind::Function, body, 1 << 20).unwrap();
-            let stored = compiled.to_stored();
-            let back = Compiled::from_stored(ScriptKind::Function, body, &stored).unwrap();
-            assert_eq!((back.form, back.code.clone()), (compiled.form, compiled.code));
-            assert!(Compiled::from_stored(ScriptKind::Function, "other", &stored).is_none());
-            assert!(Compiled::from_stored(ScriptKind::Function, body, &stored[1..]).is_none());
-            assert!(Compiled::from_stored(ScriptKind::Function, body, &[]).is_none());
-        });
+        let body = "function () { return 1; }";
+        let compiled = compile(ScriptKind::Function, body, 1 << 20).unwrap();
+        let stored = compiled.to_stored();
+        let back = Compiled::from_stored(ScriptKind::Function, body, &stored).unwrap();
+        assert_eq!((back.form, back.code.clone()), (compiled.form, compiled.code));
+        assert!(Compiled::from_stored(ScriptKind::Function, "other", &stored).is_none());
+        assert!(Compiled::from_stored(ScriptKind::Function, body, &stored[1..]).is_none());
+        assert!(Compiled::from_stored(ScriptKind::Function, body, &[]).is_none());
     }
 }

@@ -75,14 +75,7 @@ impl ScriptEngine {
 
     /// Checks a body and prepares it to be run. Nothing of it is executed.
     pub fn compile(&self, kind: ScriptKind, body: &str) -> Result<Compiled, CompileError> {
-        let failed =
-            |error: ScriptError| CompileError { message: error.detail, line: None, column: None };
-        let (workshop, context) = self.take_context().map_err(failed)?;
-        let compiled =
-            context.with(|ctx| compile::compile(&ctx, kind, body, self.limits.body_bytes_max));
-        drop(context);
-        self.put_back(workshop);
-        compiled
+        compile::compile(kind, body, self.limits.body_bytes_max)
     }
 
     /// Refills one pooled runtime. Worker threads call this after they have answered, so that the

@@ -31,6 +31,7 @@ mod engine;
 mod error;
 pub mod host;
 mod limits;
+mod memory;
 mod meter;
 mod offenders;
 mod procedure;

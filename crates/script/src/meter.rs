@@ -5,12 +5,13 @@
 //! there because runtimes move between threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::bytecode::BrakeSlot;
 use crate::error::Thrown;
 use crate::limits::Limits;
+use crate::memory::Budget;
 
 /// Longest text kept of a swallowed rejection.
 const SWALLOWED_BYTES_MAX: usize = 512;
@@ -35,6 +36,8 @@ pub(crate) struct Meter {
     stopping: AtomicBool,
     /// Makes the engine ask again at once when the call is stopping.
     pub(crate) brake: BrakeSlot,
+    /// The memory of the runtime and of the call.
+    pub(crate) memory: Arc<Budget>,
     call: Mutex<CallState>,
 }
 
@@ -57,6 +60,7 @@ impl Meter {
         self.operations.store(0, Relaxed);
         self.budget_open.store(true, Relaxed);
         self.stopping.store(false, Relaxed);
+        self.memory.begin(limits.memory_bytes_max);
         *self.state() = CallState {
             deadline: Some(started + limits.time),
             accept_until: Some(started + limits.accept_time.min(limits.time)),
@@ -69,6 +73,7 @@ impl Meter {
     /// Ends the call: from here on the handler neither counts nor interrupts.
     pub(crate) fn end(&self) {
         self.stopping.store(false, Relaxed);
+        self.memory.end();
         *self.state() = CallState::default();
     }
 
@@ -76,7 +81,9 @@ impl Meter {
     pub(crate) fn tick(&self) -> bool {
         if !self.is_stopping() {
             self.ticks.fetch_add(1, Relaxed);
-            if !self.is_past_deadline() {
+            if self.memory.is_exceeded() {
+                self.stop(Stop::Memory);
+            } else if !self.is_past_deadline() {
                 return false;
             }
         }

@@ -15,13 +15,15 @@ use rquickjs::{Context, Ctx, Error, Function, Object, Runtime, Value};
 use crate::bytecode::{self, Bytecode};
 use crate::error::Thrown;
 use crate::limits::Limits;
+use crate::memory::Metered;
 use crate::meter::{Meter, Stop};
 
 /// The built-ins a script finds. Left out on purpose: `WeakRef` and `FinalizationRegistry`, whose
-/// callbacks could run after the call they belong to, `performance` and `DOMException`.
+/// callbacks could run after the call they belong to; `eval` and `new Function`, because the parser
+/// can be interrupted by nothing (source is compiled when it is registered, and only then);
+/// `performance` and `DOMException`.
 type Builtins = (
     intrinsic::Date,
-    intrinsic::Eval,
     intrinsic::RegExpCompiler,
     intrinsic::RegExp,
     intrinsic::Json,
@@ -33,8 +35,6 @@ type Builtins = (
 
 /// Where a context keeps its driver until its one call takes it.
 const DRIVER: &str = "armilla driver";
-/// Memory of the runtime that is not charged to the call: its ready and its used-up contexts.
-const POOL_BYTES: usize = 16 << 20;
 /// The engine collects cycles by itself once this much is allocated: above what the pool takes, so
 /// that only a script's own garbage makes it happen during a call.
 const GARBAGE_BYTES: usize = 24 << 20;
@@ -74,9 +74,8 @@ pub(crate) struct Workshop {
 
 impl Workshop {
     pub(crate) fn new(limits: &Limits) -> Result<Self, Error> {
-        let runtime = Runtime::new()?;
         let meter = Arc::new(Meter::default());
-        runtime.set_memory_limit(limits.memory_bytes_max + POOL_BYTES);
+        let runtime = Runtime::new_with_alloc(Metered(Arc::clone(&meter.memory)))?;
         runtime.set_max_stack_size(limits.stack_bytes_max);
         runtime.set_gc_threshold(GARBAGE_BYTES);
         let handler = Arc::clone(&meter);

@@ -19,6 +19,9 @@
   const LENGTH_MAX = 5000000;
   // Characters compared at most by one search.
   const SEARCH_MAX = 500000000;
+  // Characters of JSON text that are parsed at once: a few bytes of text can become an object of a
+  // hundred, and nothing looks at the memory meanwhile.
+  const JSON_MAX = 8000000;
   // The longest run of combining marks that is put into order.
   const MARKS_MAX = 1000;
 
@@ -264,6 +267,16 @@
     localeCompare: (native) => ({
       localeCompare(that) {
         return apply(native, checkMarks(receiver(this, 'localeCompare')), [checkMarks(text(that))]);
+      },
+    }),
+  });
+
+  replace(JSON, {
+    parse: (native) => ({
+      parse(json, reviver) {
+        const given = text(json);
+        if (given.length > JSON_MAX) refuse('JSON text');
+        return reviver === undefined ? native(given) : native(given, reviver);
       },
     }),
   });
