@@ -1,16 +1,243 @@
 //! Queries: what the language decides, run on what the partitions hold.
+//!
+//! ```text
+//! request ─► prepare (parse, bind; cached) ─► targets (ranges, one view each) ─► one of
+//!     stream   rows as items go by, in the order of (effective key, ordinal)
+//!     ordered  ORDER BY: the next rows behind a position, from a bounded heap
+//!     grouped  aggregates, GROUP BY and DISTINCT: the next groups behind a key
+//!     whole    everything at once: ORDER BY RANK, queries over such queries
+//! ─► page (rows, continuation, charge, metrics)
+//! ```
+//!
+//! Every page takes a fresh view of each partition and keeps nothing between pages: a continuation
+//! names a position in the data ([`token`]), so it survives restarts, merges and splits.
 
+mod bounded;
+mod functions;
+mod grouped;
+mod heap;
+mod ordered;
+mod page;
+mod plan;
+mod prepare;
+mod request;
+mod source;
+mod stream;
+mod token;
+mod whole;
+mod work;
+
+pub use armilla_sql::access::IndexUsage;
+pub use page::{Metrics, Page};
+pub use plan::plan;
+pub use request::{Request, ResumeFilter};
+
+use crate::container::{Container, Settings};
+use crate::ranges::EpkSpan;
 use armilla_model::error::{Error, Result};
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
-use armilla_sql::reference::{self, Options};
+use armilla_sql::access::{KeyConstraint, partition_keys};
+use armilla_sql::compiled::{Compiled, Input, Order};
+use armilla_sql::reference::{self, Options as ListOptions};
 use armilla_sql::{Schema, SqlError};
+use prepare::Prepared;
+use source::{Source, overlap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use work::Work;
+
+/// How long a page may run before it ends where it is.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a query may run that cannot end in the middle: a sort, a group, an aggregate.
+const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Bytes that a query may hold while it sorts, groups or gathers.
+const QUERY_MEMORY_MAX: usize = 128 << 20;
+/// Items up to which a query is small enough for the thread that asks.
+const SMALL_ITEMS_MAX: u64 = 64;
+
+/// Which items a query may see.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The part of the key space.
+    pub span: EpkSpan,
+    /// What the client limited the query to.
+    pub limit: Limit,
+    /// The client allows a query over all partitions.
+    pub cross_partition: bool,
+}
+
+/// What a client limited its query to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Nothing: the whole container.
+    Container,
+    /// A range of effective keys.
+    Range,
+    /// A partition key or a prefix of one.
+    Key,
+}
+
+/// How a page is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'o> {
+    /// Rows at most.
+    pub count_max: usize,
+    /// Where the last page ended.
+    pub continuation: Option<&'o str>,
+}
+
+/// A query that is understood and routed, ready to give pages.
+pub struct Query {
+    container: Arc<Container>,
+    settings: Arc<Settings>,
+    request: Request,
+    prepared: Prepared,
+    spans: Vec<EpkSpan>,
+    hash: u64,
+    compiled_in: Duration,
+}
+
+impl Query {
+    /// Compiles a query for a container, and finds the partitions it must visit.
+    pub fn new(container: Arc<Container>, request: Request, scope: &Scope) -> Result<Self> {
+        let started = Instant::now();
+        let settings = container.settings();
+        let prepared = prepare::prepare(&settings, &request)?;
+        let spans = spans(&prepared.compiled, &settings.policy, scope)?;
+        let hash = token::hash(&request, scope);
+        let compiled_in = started.elapsed();
+        Ok(Self { container, settings, request, prepared, spans, hash, compiled_in })
+    }
+
+    /// True when a page will surely be answered in a moment, so that it may be made on the thread
+    /// that took the request.
+    pub fn is_small(&self) -> bool {
+        !self.prepared.compiled.calls_user_functions
+            && self.source().document_count() <= SMALL_ITEMS_MAX
+    }
+
+    /// The first ORDER BY key descends.
+    pub fn is_descending(&self) -> bool {
+        descends(&self.prepared.compiled)
+    }
+
+    /// Answers one page.
+    pub fn page(&self, options: Options<'_>) -> Result<Page> {
+        let plan = &*self.prepared.compiled;
+        let read = |text| token::read(text, self.hash);
+        let position = options.continuation.map(read).transpose()?;
+        let mut work = Work::new(Instant::now(), self.compiled_in);
+        let run = Run {
+            prepared: &self.prepared,
+            request: &self.request,
+            source: self.source(),
+            hash: self.hash,
+            position,
+            options,
+        };
+        let mut page = match shape(plan) {
+            Shape::Stream => stream::run(run, &mut work),
+            Shape::Ordered => ordered::run(run, &mut work),
+            Shape::Grouped => grouped::run(run, &mut work),
+            Shape::Whole => whole::run(run, &mut work),
+        }?;
+        page.finish(&work);
+        Ok(page)
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source::new(&self.container, &self.settings, &self.spans)
+    }
+}
+
+/// What every way of running is given.
+struct Run<'a> {
+    prepared: &'a Prepared,
+    request: &'a Request,
+    source: Source<'a>,
+    hash: u64,
+    position: Option<token::Position>,
+    options: Options<'a>,
+}
+
+impl Run<'_> {
+    fn plan(&self) -> &Compiled {
+        &self.prepared.compiled
+    }
+
+    fn token(&self, position: &token::Position) -> String {
+        token::write(self.hash, position)
+    }
+}
+
+/// How a query is run.
+enum Shape {
+    Stream,
+    Ordered,
+    Grouped,
+    Whole,
+}
+
+fn shape(plan: &Compiled) -> Shape {
+    if plan.is_streaming() && starts_from_items(plan) {
+        return Shape::Stream;
+    }
+    match (&plan.input, &plan.order) {
+        (Input::Items, _) if plan.aggregation.is_some() && !plan.distinct => Shape::Grouped,
+        (Input::Items, Order::Keys { .. }) if plan.aggregation.is_none() => Shape::Ordered,
+        (Input::Items, Order::None) if plan.distinct && plan.aggregation.is_none() => {
+            Shape::Grouped
+        }
+        _ => Shape::Whole,
+    }
+}
+
+fn starts_from_items(plan: &Compiled) -> bool {
+    match &plan.input {
+        Input::Items => true,
+        Input::Single => false,
+        Input::Query(inner) => starts_from_items(inner),
+    }
+}
+
+fn descends(plan: &Compiled) -> bool {
+    match &plan.order {
+        Order::Keys { keys, .. } => keys.first().is_some_and(|key| key.descending),
+        _ => false,
+    }
+}
+
+/// The parts of the key space to visit, in order: those that the condition leaves of the scope.
+fn spans(plan: &Compiled, policy: &ContainerPolicy, scope: &Scope) -> Result<Vec<EpkSpan>> {
+    if scope.limit == Limit::Key {
+        return Ok(vec![scope.span.clone()]);
+    }
+    let definition = &policy.partition_key;
+    let mut spans = match partition_keys(plan, &definition.paths) {
+        KeyConstraint::Any if scope.limit == Limit::Container && !scope.cross_partition => {
+            return Err(Error::bad_request(
+                "Cross partition query is required but disabled. Please set \
+                 x-ms-documentdb-query-enablecrosspartition to true, specify \
+                 x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+            ));
+        }
+        KeyConstraint::Any => return Ok(vec![scope.span.clone()]),
+        KeyConstraint::Keys(keys) => keys
+            .iter()
+            .filter_map(|key| overlap(&EpkSpan::of_prefix(&definition.epk(key)), &scope.span))
+            .collect::<Vec<_>>(),
+    };
+    spans.sort_by(|left, right| left.min.cmp(&right.min));
+    spans.dedup();
+    Ok(spans)
+}
 
 /// True when an item meets the condition of a patch.
 pub fn condition_holds(condition: &str, item: &Value) -> Result<bool> {
     let query = armilla_sql::parse_condition(condition).map_err(failure)?;
     let schema = Schema::none();
-    reference::meets(&query, item, Options::new(&schema)).map_err(failure)
+    reference::meets(&query, item, ListOptions::new(&schema)).map_err(failure)
 }
 
 /// Refuses computed properties that are no queries over one item.
@@ -23,42 +250,8 @@ pub fn over_list(body: &[u8], rows: Vec<Value>) -> Result<Vec<Value>> {
     let request = Request::parse(body)?;
     let query = armilla_sql::parse(&request.text).map_err(failure)?;
     let schema = Schema::none();
-    reference::run(&query, &request.parameters, rows.into_iter(), Options::new(&schema))
+    reference::run(&query, &request.parameters, rows.into_iter(), ListOptions::new(&schema))
         .map_err(failure)
-}
-
-/// A query as clients send it.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The text.
-    pub text: String,
-    /// Names with their `@`, and values.
-    pub parameters: Vec<(std::sync::Arc<str>, Value)>,
-}
-
-impl Request {
-    /// Reads `{"query", "parameters"}`, or the bare text that old clients send.
-    pub fn parse(body: &[u8]) -> Result<Self> {
-        let body = armilla_model::json::parse(body)?;
-        if let Some(text) = body.as_str() {
-            return Ok(Self { text: text.to_owned(), parameters: Vec::new() });
-        }
-        let text = body.get("query").and_then(Value::as_str);
-        let text = text.ok_or_else(|| Error::bad_request("A query needs its text in 'query'."))?;
-        let parameters = match body.get("parameters") {
-            None | Some(Value::Null) => &[][..],
-            Some(Value::Array(parameters)) => parameters,
-            Some(_) => return Err(Error::bad_request("'parameters' must be an array.")),
-        };
-        let parameter = |parameter: &Value| {
-            let name = parameter.get("name").and_then(Value::as_str);
-            let name =
-                name.ok_or_else(|| Error::bad_request("A query parameter needs a 'name'."))?;
-            Ok((name.into(), parameter.get("value").cloned().unwrap_or_default()))
-        };
-        let parameters = parameters.iter().map(parameter).collect::<Result<_>>()?;
-        Ok(Self { text: text.to_owned(), parameters })
-    }
 }
 
 /// What the language refuses is the client's to mend.

@@ -1,16 +1,207 @@
-//! Queries over items.
+//! Queries over items, and the plans that clients ask for before they fan out.
 
 use super::EngineService;
+use super::addressed::{self, Scope};
+use crate::headers::names;
+use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
-use armilla_model::{Error, Result};
+use armilla_engine::Container;
+use armilla_engine::query::{self, IndexUsage, Limit, Metrics, Options, Page, Query, Request};
+use armilla_model::Result;
+use armilla_model::limits::QUERY_PAGE_DEFAULT;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
 
-pub(super) async fn query(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
-    let _ = (service, path);
-    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+/// Answers with a page of rows, merged over all partitions that the query addresses.
+pub(super) async fn query(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    let container = addressed::container(service, call, path)?;
+    let scope = addressed::scope(call, &container)?;
+    for (partition, _) in container.partitions_in(&scope.span) {
+        if let Err(error) = addressed::check_session(call, &container, &partition) {
+            return Ok(addressed::refusal(error, &container, &partition));
+        }
+    }
+    match page(service, call, &container, &scope).await {
+        Ok((page, facts)) => Ok(reply(call, &container, &scope, &page, &facts)),
+        Err(error) => {
+            let reply = Reply::error(error).charge(1.0);
+            Ok(addressed::from_scope(reply, &container, &scope))
+        }
+    }
 }
 
-pub(super) fn plan(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
-    let _ = (service, path);
-    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+/// What is told beside a page.
+struct Facts {
+    descending: bool,
+    usage: Option<IndexUsage>,
+}
+
+/// Makes the page here when it is sure to be quick, and on the pool otherwise.
+async fn page(
+    service: &EngineService,
+    call: &Call<'_>,
+    container: &Arc<Container>,
+    scope: &Scope,
+) -> Result<(Page, Facts)> {
+    let request = Request::parse(&call.body)?;
+    let query = Query::new(container.clone(), request, &query_scope(call, scope))?;
+    let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
+    let context = &call.context;
+    let wants_usage = context.populate_index_metrics || context.populate_index_metrics_v2;
+    let facts = Facts {
+        descending: query.is_descending(),
+        usage: (wants_usage && context.continuation.is_none()).then(|| query.index_usage()),
+    };
+    if query.is_small() {
+        let options = Options { count_max, continuation: call.context.continuation };
+        return query.page(options).map(|page| (page, facts));
+    }
+    let continuation = call.context.continuation.map(str::to_owned);
+    let work =
+        move |_: &_| query.page(Options { count_max, continuation: continuation.as_deref() });
+    service.blocking(work).await.map(|page| (page, facts))
+}
+
+fn query_scope(call: &Call<'_>, scope: &Scope) -> query::Scope {
+    let has_key = addressed::key(call).is_some_and(|key| !key.0.is_empty());
+    let limit = match scope.limited {
+        true if has_key => Limit::Key,
+        true => Limit::Range,
+        false => Limit::Container,
+    };
+    let cross_partition = call.context.enable_cross_partition;
+    query::Scope { span: scope.span.clone(), limit, cross_partition }
+}
+
+fn reply(
+    call: &Call<'_>,
+    container: &Container,
+    scope: &Scope,
+    page: &Page,
+    facts: &Facts,
+) -> Reply {
+    let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
+    let mut reply = Reply::feed(body)
+        .charge(page.charge.units())
+        .continuation(page.continuation.as_deref())
+        .text_header(
+            names::QUERY_EXECUTION_INFO,
+            &format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
+        );
+    let context = &call.context;
+    if context.populate_query_metrics {
+        reply = reply.text_header(names::QUERY_METRICS, &metrics(&page.metrics));
+    }
+    if let Some(usage) = &facts.usage {
+        let text = if context.populate_index_metrics {
+            index_metrics_v1(usage)
+        } else {
+            index_metrics_v2(usage)
+        };
+        reply = reply.text_header(names::INDEX_UTILIZATION, &text);
+    }
+    addressed::from_scope(reply, container, scope)
+}
+
+/// Times in milliseconds and counts, as all SDKs split them.
+fn metrics(metrics: &Metrics) -> String {
+    let millis = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
+    let compile = millis(metrics.compile_time);
+    let total = millis(metrics.total_time) + compile;
+    format!(
+        "totalExecutionTimeInMs={total:.2};queryCompileTimeInMs={compile:.2};\
+         queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
+         queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={:.2};indexLookupTimeInMs=0.00;\
+         documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;\
+         userFunctionExecuteTimeInMs=0.00;retrievedDocumentCount={};retrievedDocumentSize={};\
+         outputDocumentCount={};outputDocumentSize={};writeOutputTimeInMs=0.00;\
+         indexUtilizationRatio={:.2}",
+        total - compile,
+        metrics.retrieved_count,
+        metrics.retrieved_size,
+        metrics.output_count,
+        metrics.output_size,
+        if metrics.retrieved_count == 0 {
+            1.0
+        } else {
+            (metrics.output_count as f64 / metrics.retrieved_count as f64).min(1.0)
+        },
+    )
+}
+
+/// The older form: base64, with a judgement per index.
+fn index_metrics_v1(usage: &IndexUsage) -> String {
+    let single = |spec: &String| {
+        format!(
+            "{{\"FilterExpression\":\"\",\"IndexSpec\":{},\"FilterPreciseSet\":true,\
+             \"IndexPreciseSet\":true,\"IndexImpactScore\":\"High\"}}",
+            quoted(spec)
+        )
+    };
+    let composite = |specs: &Vec<String>| {
+        format!(
+            "{{\"IndexSpecs\":[{}],\"IndexPreciseSet\":false,\"IndexImpactScore\":\"High\"}}",
+            joined(specs, quoted)
+        )
+    };
+    STANDARD.encode(format!(
+        "{{\"UtilizedSingleIndexes\":[{}],\"PotentialSingleIndexes\":[{}],\
+         \"UtilizedCompositeIndexes\":[{}],\"PotentialCompositeIndexes\":[{}]}}",
+        joined(&usage.utilized, single),
+        joined(&usage.potential, single),
+        joined(&usage.utilized_composites, composite),
+        joined(&usage.potential_composites, composite),
+    ))
+}
+
+/// The newer form: percent-encoded, paths only.
+fn index_metrics_v2(usage: &IndexUsage) -> String {
+    let single = |spec: &String| format!("{{\"IndexSpec\":{}}}", quoted(spec));
+    let composite = |specs: &Vec<String>| format!("{{\"IndexSpecs\":[{}]}}", joined(specs, quoted));
+    percent_encode(&format!(
+        "{{\"Utilized\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}},\
+         \"Potential\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}}}}",
+        joined(&usage.utilized, single),
+        joined(&usage.utilized_composites, composite),
+        joined(&usage.potential, single),
+        joined(&usage.potential_composites, composite),
+    ))
+}
+
+fn joined<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
+    items.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+fn quoted(text: &String) -> String {
+    armilla_model::Value::from(text.as_str()).to_json()
+}
+
+fn percent_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Answers with a plan.
+pub(super) fn plan(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    let container = addressed::container(service, call, path)?;
+    let request = Request::parse(&call.body)?;
+    let plan = query::plan(&container, &request, call.context.query_features)?;
+    Ok(addressed::owned_by(Reply::ok(plan.to_json()).charge(0.0), &container))
 }

@@ -1,0 +1,275 @@
+//! Aggregates, GROUP BY and DISTINCT: the next groups behind a key.
+//!
+//! Groups (and distinct rows) come out in the order of their keys, so that a token needs to hold
+//! only the last one, and so that a page needs to keep only as many as it can hand out: a group
+//! beyond those is dropped as soon as enough smaller ones are known.
+
+use super::page::Page;
+use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
+use super::work::Work;
+use super::{Run, bounded, failure};
+use crate::indexing::write_joined;
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_model::ordered;
+use armilla_model::value::Value;
+use armilla_sql::aggregate::{Accumulator, AggregateKind, Group};
+use armilla_sql::compiled::{Aggregation, Compiled};
+use armilla_sql::eval::{Frame, Runtime, evaluate, order_keys, project, project_group, visit_rows};
+use bytes::Bytes;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::ops::ControlFlow;
+
+/// What a group holds besides its values, roughly.
+const GROUP_SIZE: usize = 256;
+/// Each aggregate beyond the first, per matched item.
+const FURTHER_AGGREGATE: RequestCharge = RequestCharge::from_micros(10_000);
+
+/// Answers a page.
+pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
+    let plan = run.plan();
+    let (after, mut window) = match &run.position {
+        None => (None, Window::of(plan)),
+        Some(Position::Key(key, window)) => (Some(key.clone()), *window),
+        Some(_) => {
+            return Err(Error::bad_request("The continuation token is of another query."));
+        }
+    };
+    if after.is_none() {
+        work.charge += run.source.base_charge(None);
+    }
+    let mut page = Page::new(run.options.count_max);
+    let wanted = window.skip.saturating_add(window.take.min(run.options.count_max.max(1) as u64));
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
+    let mut groups =
+        Kept { after, wanted, secret: run.source.container.secret(), map: BTreeMap::new() };
+    let last = run.source.with_runtime(run.prepared, work, |runtime, work| {
+        gather(&run, &mut groups, runtime, work)?;
+        if let Some(aggregation) = &plan.aggregation
+            && !aggregation.grouped
+        {
+            page.free_of_output();
+            groups.group(&[], aggregation, work)?;
+        }
+        hand_out(plan, groups.map, &mut window, runtime, &mut page)
+    })?;
+    page.continuation = last.map(|key| run.token(&Position::Key(key, window)));
+    Ok(page)
+}
+
+/// Groups or rows by key, no more than are wanted.
+struct Kept {
+    after: Option<GroupKey>,
+    wanted: usize,
+    secret: (u64, u64),
+    map: BTreeMap<GroupKey, Content>,
+}
+
+enum Content {
+    Group(Group),
+    Row(Bytes),
+}
+
+impl Kept {
+    /// The key if it lies behind the last page and before what is surely not wanted.
+    fn key(&self, values: &[Value]) -> Option<GroupKey> {
+        let key = group_key(values, self.secret);
+        let behind = self.after.as_ref().is_none_or(|after| *after < key);
+        let wanted = self.map.len() < self.wanted
+            || self.map.last_key_value().is_some_and(|(last, _)| key <= *last);
+        (behind && wanted).then_some(key)
+    }
+
+    fn trim(&mut self, work: &mut Work) {
+        while self.map.len() > self.wanted {
+            if let Some((_, content)) = self.map.pop_last() {
+                work.release(content.size());
+            }
+        }
+    }
+
+    /// The accumulators of a group; nothing when the group is not wanted.
+    fn group(
+        &mut self,
+        keys: &[Value],
+        aggregation: &Aggregation,
+        work: &mut Work,
+    ) -> Result<Option<&mut Group>> {
+        let Some(key) = self.key(keys) else { return Ok(None) };
+        if !self.map.contains_key(&key) {
+            let kinds = aggregation.aggregates.iter().map(|aggregate| aggregate.kind);
+            let accumulators = kinds.map(Accumulator::new).collect();
+            let content = Content::Group(Group { keys: keys.to_vec(), accumulators });
+            work.hold(content.size())?;
+            self.map.insert(key.clone(), content);
+            self.trim(work);
+        }
+        Ok(match self.map.get_mut(&key) {
+            Some(Content::Group(group)) => Some(group),
+            _ => None,
+        })
+    }
+
+    fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
+        bounded::check(row)?;
+        let Some(key) = self.key(std::slice::from_ref(row)) else { return Ok(()) };
+        if !self.map.contains_key(&key) {
+            let content = Content::Row(bounded::row(row)?);
+            work.hold(content.size())?;
+            self.map.insert(key, content);
+            self.trim(work);
+        }
+        Ok(())
+    }
+}
+
+impl Content {
+    fn size(&self) -> usize {
+        GROUP_SIZE
+            + match self {
+                Self::Group(group) => group.keys.iter().map(bounded::size).sum(),
+                Self::Row(row) => row.len(),
+            }
+    }
+}
+
+/// Bytes that sort like the values, cut, and a hash of all of them.
+fn group_key(values: &[Value], secret: (u64, u64)) -> GroupKey {
+    let mut prefix = Vec::with_capacity(32);
+    values.iter().for_each(|value| write_prefix(value, &mut prefix));
+    prefix.truncate(KEY_PREFIX_MAX);
+    let mut whole = Vec::with_capacity(32);
+    values.iter().for_each(|value| armilla_sql::key::write_key(value, &mut whole));
+    let mut hasher = SipHasher13::new_with_keys(secret.0, secret.1);
+    hasher.write(&whole);
+    GroupKey { prefix, hash: hasher.finish128().as_u128() }
+}
+
+fn write_prefix(value: &Value, out: &mut Vec<u8>) {
+    if out.len() >= KEY_PREFIX_MAX {
+        return;
+    }
+    write_joined(&ordered::term(value), false, out);
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| write_prefix(element, out)),
+        Value::Object(object) => {
+            // Equal objects have equal members, in whatever order.
+            let mut members: Vec<_> =
+                object.iter().filter(|(_, value)| value.is_defined()).collect();
+            members.sort_by_key(|(name, _)| *name);
+            members.iter().for_each(|(_, value)| write_prefix(value, out));
+        }
+        _ => {}
+    }
+}
+
+fn gather(
+    run: &Run<'_>,
+    groups: &mut Kept,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<()> {
+    let plan = run.plan();
+    for found in run.source.documents(None) {
+        let loaded = run.source.load(&found, work)?;
+        work.items_visited += 1;
+        work.charge += RequestCharge::load(loaded.record.size());
+        runtime.document_id = found.document.docno;
+        let mut failed = None;
+        let mut matched = false;
+        let _stopped = visit_rows(plan, &loaded.value, runtime, &mut |frame, runtime| {
+            matched = true;
+            let added = match &plan.aggregation {
+                Some(aggregation) => add(groups, plan, aggregation, frame, runtime, work),
+                None => match project(plan, frame, runtime)? {
+                    Some(row) => groups.row(&row, work),
+                    None => Ok(()),
+                },
+            };
+            match added {
+                Ok(()) => Ok(ControlFlow::Continue(())),
+                Err(error) => {
+                    failed = Some(error);
+                    Ok(ControlFlow::Break(()))
+                }
+            }
+        })
+        .map_err(failure)?;
+        failed.map_or(Ok(()), Err)?;
+        if let Some(aggregation) = &plan.aggregation
+            && matched
+        {
+            let further = aggregation.aggregates.len().saturating_sub(1) as u64;
+            work.charge += RequestCharge::AGGREGATE_ITEM + FURTHER_AGGREGATE * further;
+        }
+    }
+    Ok(())
+}
+
+fn add(
+    groups: &mut Kept,
+    plan: &Compiled,
+    aggregation: &Aggregation,
+    frame: &Frame<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<()> {
+    if order_keys(plan, frame, runtime).map_err(failure)?.is_none() {
+        return Ok(());
+    }
+    let mut keys = Vec::with_capacity(aggregation.keys.len());
+    for key in &aggregation.keys {
+        let value = evaluate(key, frame, runtime).map_err(failure)?.into_owned();
+        bounded::check(&value)?;
+        keys.push(value);
+    }
+    let mut held = 0;
+    if let Some(group) = groups.group(&keys, aggregation, work)? {
+        for (accumulator, aggregate) in group.accumulators.iter_mut().zip(&aggregation.aggregates) {
+            let value = evaluate(&aggregate.argument, frame, runtime).map_err(failure)?;
+            if matches!(aggregate.kind, AggregateKind::MakeList | AggregateKind::MakeSet) {
+                bounded::check(&value)?;
+                held += bounded::size(&value);
+            }
+            accumulator.add(&value);
+        }
+    }
+    work.hold(held)
+}
+
+/// Fills the page; gives the last key that was looked at if there is more.
+fn hand_out(
+    plan: &Compiled,
+    groups: BTreeMap<GroupKey, Content>,
+    window: &mut Window,
+    runtime: &mut Runtime<'_>,
+    page: &mut Page,
+) -> Result<Option<GroupKey>> {
+    let mut last = None;
+    for (key, content) in groups {
+        if window.take == 0 {
+            return Ok(None);
+        }
+        if page.is_full() {
+            return Ok(last);
+        }
+        let row = match content {
+            Content::Row(row) => Some(row),
+            Content::Group(group) => {
+                let row = project_group(plan, &group.finish(), runtime).map_err(failure)?;
+                row.as_ref().map(bounded::row).transpose()?
+            }
+        };
+        if let Some(row) = row {
+            let before = *window;
+            if window.admit() && !page.offer(row) {
+                *window = before;
+                return Ok(last);
+            }
+        }
+        last = Some(key);
+    }
+    Ok(None)
+}

@@ -1,0 +1,86 @@
+//! A page in the making, and what is told with it.
+
+use super::work::Work;
+use armilla_model::charge::RequestCharge;
+use armilla_model::limits::PAGE_SIZE_MAX;
+use bytes::Bytes;
+use std::time::Duration;
+
+/// A page of rows.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The rows, each a JSON text.
+    pub rows: Vec<Bytes>,
+    /// Where the next page begins; `None` on the last one.
+    pub continuation: Option<String>,
+    /// What it costs.
+    pub charge: RequestCharge,
+    /// What was done for it.
+    pub metrics: Metrics,
+    count_max: usize,
+    size: usize,
+    output_is_free: bool,
+}
+
+/// What was done for a page.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// All of it.
+    pub total_time: Duration,
+    /// Parsing and binding.
+    pub compile_time: Duration,
+    /// Items read.
+    pub retrieved_count: u64,
+    /// Bytes of the items read.
+    pub retrieved_size: u64,
+    /// Rows handed out.
+    pub output_count: u64,
+    /// Bytes of the rows handed out.
+    pub output_size: u64,
+    /// How the items were found, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Page {
+    /// An empty page for so many rows.
+    pub(super) fn new(count_max: usize) -> Self {
+        Self { count_max: count_max.max(1), ..Self::default() }
+    }
+
+    /// True when no row would be taken any more.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows.len() >= self.count_max || self.size >= PAGE_SIZE_MAX
+    }
+
+    /// Adds a row if it still fits. The first one always does.
+    pub(super) fn offer(&mut self, row: Bytes) -> bool {
+        let fits = self.rows.is_empty() || self.size + row.len() <= PAGE_SIZE_MAX;
+        if self.is_full() || !fits {
+            return false;
+        }
+        self.size += row.len();
+        self.rows.push(row);
+        true
+    }
+
+    /// Rows of this page cost nothing beyond what made them.
+    pub(super) fn free_of_output(&mut self) {
+        self.output_is_free = true;
+    }
+
+    /// Closes the books.
+    pub(super) fn finish(&mut self, work: &Work) {
+        let output = self.rows.iter().map(|row| RequestCharge::output(row.len()));
+        let output = if self.output_is_free { RequestCharge::ZERO } else { output.sum() };
+        self.charge = (work.charge + output).max(RequestCharge::ONE);
+        self.metrics = Metrics {
+            total_time: work.started.elapsed(),
+            compile_time: work.compiled_in,
+            retrieved_count: work.items_loaded,
+            retrieved_size: work.bytes_loaded,
+            output_count: self.rows.len() as u64,
+            output_size: self.size as u64,
+            notes: work.notes.clone(),
+        };
+    }
+}

@@ -1,0 +1,46 @@
+//! Plans for clients that send a query to every range and merge the rows themselves.
+
+use super::{Request, failure, prepare};
+use crate::container::Container;
+use armilla_model::error::Result;
+use armilla_model::partition_key::{Definition, PartitionKey};
+use armilla_model::value::Value;
+use armilla_sql::access::{IndexUsage, index_usage};
+use armilla_sql::plan::{Features, PlanRange, PlanRequest, partitioned_plan};
+
+/// The plan of a query, as the document that clients read. `features` is the list of what the
+/// client can merge, or nothing when it did not say.
+pub fn plan(container: &Container, request: &Request, features: Option<&str>) -> Result<Value> {
+    let settings = container.settings();
+    let (query, schema) = prepare::parsed(&settings, request)?;
+    let definition = &settings.policy.partition_key;
+    let range_of = |key: &PartitionKey| range_of(definition, key);
+    let plan = partitioned_plan(PlanRequest {
+        query: &query,
+        parameters: &request.parameters,
+        schema: &schema,
+        partition_key: &definition.paths,
+        features: &features.map_or_else(Features::all, Features::parse),
+        single_range: container.partitions().len() == 1,
+        range_of: &range_of,
+    });
+    Ok(plan.map_err(failure)?.to_value())
+}
+
+/// A key's own place, or all places below a prefix.
+fn range_of(definition: &Definition, key: &PartitionKey) -> PlanRange {
+    let min = definition.epk(key).to_string();
+    if definition.is_prefix(key) {
+        let max = format!("{min}FF");
+        PlanRange { min, max, max_inclusive: false }
+    } else {
+        PlanRange { max: min.clone(), min, max_inclusive: true }
+    }
+}
+
+impl super::Query {
+    /// Which indexes the query uses, and which would help it.
+    pub fn index_usage(&self) -> IndexUsage {
+        index_usage(&self.prepared.compiled, &self.prepared.schema)
+    }
+}

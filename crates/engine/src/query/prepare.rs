@@ -1,0 +1,143 @@
+//! From text to a compiled query, kept for the next time.
+//!
+//! Both caches are keyed by the container's settings themselves: every change of a container makes
+//! new settings, so nothing that was compiled for old ones can be found again.
+
+use super::{Request, failure};
+use crate::container::Settings;
+use armilla_model::error::{Error, Result};
+use armilla_model::limits::QUERY_LENGTH_MAX;
+use armilla_sql::ast::Query;
+use armilla_sql::{Compiled, Schema};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use std::sync::{Arc, LazyLock};
+
+/// Queries kept, estimated for the cache's own tables.
+const QUERIES_ESTIMATED: usize = 4096;
+/// Bytes of query texts kept, with what each costs besides.
+const CACHE_WEIGHT_MAX: u64 = 16 << 20;
+/// What a parsed query weighs per byte of its text, roughly.
+const WEIGHT_PER_BYTE: u64 = 16;
+/// Longer texts are parsed each time.
+const CACHED_TEXT_MAX: usize = 16 << 10;
+/// Containers whose schema is kept.
+const SCHEMAS_MAX: usize = 256;
+
+/// A query ready to run, and what it was compiled for.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) schema: Arc<Schema>,
+}
+
+/// A parsed query, and its compiled form when that does not depend on parameters.
+#[derive(Clone)]
+struct Kept {
+    settings: Arc<Settings>,
+    query: Arc<Query>,
+    plain: Option<Prepared>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    settings: usize,
+    text: Box<str>,
+}
+
+#[derive(Hash)]
+struct KeyRef<'k> {
+    settings: usize,
+    text: &'k str,
+}
+
+impl quick_cache::Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.settings == key.settings && *self.text == *key.text
+    }
+}
+
+#[derive(Clone)]
+struct ByText;
+
+impl Weighter<Key, Kept> for ByText {
+    fn weight(&self, key: &Key, _: &Kept) -> u64 {
+        (key.text.len() as u64 + 32) * WEIGHT_PER_BYTE
+    }
+}
+
+static QUERIES: LazyLock<Cache<Key, Kept, ByText>> =
+    LazyLock::new(|| Cache::with_weighter(QUERIES_ESTIMATED, CACHE_WEIGHT_MAX, ByText));
+
+type SchemaEntry = (Arc<Settings>, Arc<Schema>);
+static SCHEMAS: LazyLock<Cache<usize, SchemaEntry>> = LazyLock::new(|| Cache::new(SCHEMAS_MAX));
+
+/// Parses and compiles a query for a container.
+pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Prepared> {
+    let kept = find(settings, request)?;
+    if let Some(plain) = kept.as_ref().and_then(|kept| kept.plain.clone())
+        && request.parameters.is_empty()
+    {
+        return Ok(plain);
+    }
+    let query = match kept {
+        Some(kept) => kept.query,
+        None => Arc::new(armilla_sql::parse(&request.text).map_err(failure)?),
+    };
+    let schema = schema(settings)?;
+    let compiled = armilla_sql::compile(&query, &request.parameters, &schema).map_err(failure)?;
+    let prepared = Prepared { compiled: Arc::new(compiled), schema };
+    let plain = request.parameters.is_empty().then(|| prepared.clone());
+    keep(settings, request, query, plain);
+    Ok(prepared)
+}
+
+/// Parses a query for a container.
+pub(super) fn parsed(
+    settings: &Arc<Settings>,
+    request: &Request,
+) -> Result<(Arc<Query>, Arc<Schema>)> {
+    let query = match find(settings, request)? {
+        Some(kept) => kept.query,
+        None => {
+            let query = Arc::new(armilla_sql::parse(&request.text).map_err(failure)?);
+            keep(settings, request, query.clone(), None);
+            query
+        }
+    };
+    Ok((query, schema(settings)?))
+}
+
+fn address(settings: &Arc<Settings>) -> usize {
+    Arc::as_ptr(settings) as usize
+}
+
+fn find(settings: &Arc<Settings>, request: &Request) -> Result<Option<Kept>> {
+    if request.text.len() > QUERY_LENGTH_MAX {
+        return Err(Error::bad_request(format!(
+            "The query text is longer than {QUERY_LENGTH_MAX} bytes."
+        )));
+    }
+    let key = KeyRef { settings: address(settings), text: &request.text };
+    // The kept settings hold their address, so an equal address is the same settings.
+    Ok(QUERIES.get(&key).filter(|kept| Arc::ptr_eq(&kept.settings, settings)))
+}
+
+fn keep(settings: &Arc<Settings>, request: &Request, query: Arc<Query>, plain: Option<Prepared>) {
+    if request.text.len() <= CACHED_TEXT_MAX {
+        let key = Key { settings: address(settings), text: request.text.as_str().into() };
+        QUERIES.insert(key, Kept { settings: settings.clone(), query, plain });
+    }
+}
+
+fn schema(settings: &Arc<Settings>) -> Result<Arc<Schema>> {
+    let address = address(settings);
+    if let Some((kept, schema)) = SCHEMAS.get(&address)
+        && Arc::ptr_eq(&kept, settings)
+    {
+        return Ok(schema);
+    }
+    let schema = Arc::new(Schema::new(&settings.policy).map_err(failure)?);
+    SCHEMAS.insert(address, (settings.clone(), schema.clone()));
+    Ok(schema)
+}

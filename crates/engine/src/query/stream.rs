@@ -1,0 +1,234 @@
+//! Queries whose rows come one by one as items go by: filters, projections, JOINs, TOP, and such
+//! queries over such queries.
+
+use super::page::Page;
+use super::source::{Found, Source};
+use super::token::{Place, Position, Window};
+use super::work::Work;
+use super::{Run, bounded, failure};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_model::value::Value;
+use armilla_sql::compiled::{Compiled, Expr, Input, Projection};
+use armilla_sql::eval::{Runtime, Visited, project, visit_rows};
+use bytes::Bytes;
+use std::ops::ControlFlow;
+
+/// Items tried behind a full page, in the hope of finding that there is nothing more.
+const LOOK_AHEAD_ITEMS: u32 = 64;
+
+/// Answers a page.
+pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
+    let levels = levels(run.plan());
+    let mut state = State::begin(&run, &levels)?;
+    work.charge += run.source.base_charge(state.last.as_ref());
+    let mut page = Page::new(run.options.count_max);
+    let position = run.source.with_runtime(run.prepared, work, |runtime, work| {
+        state.fill(&run.source, &levels, runtime, work, &mut page)
+    })?;
+    page.continuation = position.map(|position| run.token(&position));
+    Ok(page)
+}
+
+/// The query and those inside it, innermost first.
+fn levels(plan: &Compiled) -> Vec<&Compiled> {
+    let mut levels = vec![plan];
+    let mut query = plan;
+    while let Input::Query(inner) = &query.input {
+        levels.push(inner);
+        query = inner;
+    }
+    levels.reverse();
+    levels
+}
+
+/// Where a page is.
+struct State {
+    /// The last item that is done.
+    last: Option<Place>,
+    /// An item that is not done, and how many of its rows were handed out.
+    begun: Option<(Place, u32)>,
+    windows: Vec<Window>,
+}
+
+/// What became of an item.
+enum Outcome {
+    /// All its rows are handed out.
+    Done,
+    /// The page was full before this row of it.
+    Full(u32),
+}
+
+impl State {
+    fn begin(run: &Run<'_>, levels: &[&Compiled]) -> Result<Self> {
+        let windows: Vec<_> = levels.iter().map(|query| Window::of(query)).collect();
+        match &run.position {
+            None => Ok(Self { last: None, begun: None, windows }),
+            Some(Position::Item { place, rows, windows: saved })
+                if saved.len() == windows.len() =>
+            {
+                let begun = rows.map(|rows| (place.clone(), rows));
+                // The begun item itself comes once more: what lies strictly before it is done.
+                let docno = place.docno.saturating_sub(u64::from(begun.is_some()));
+                let last = Some(Place { epk: place.epk.clone(), docno });
+                Ok(Self { last, begun, windows: saved.clone() })
+            }
+            Some(_) => Err(Error::bad_request("The continuation token is of another query.")),
+        }
+    }
+
+    /// Fills the page; gives the position to go on from if there may be more.
+    fn fill(
+        &mut self,
+        source: &Source<'_>,
+        levels: &[&Compiled],
+        runtime: &mut Runtime<'_>,
+        work: &mut Work,
+        page: &mut Page,
+    ) -> Result<Option<Position>> {
+        let after = self.last.clone();
+        let mut tried = 0;
+        for (count, found) in source.documents(after.as_ref()).enumerate() {
+            if self.windows.iter().any(|window| window.take == 0) {
+                return Ok(None);
+            }
+            let give_up = page.is_full() && tried >= LOOK_AHEAD_ITEMS;
+            if give_up || (count > 0 && count.is_multiple_of(16) && work.is_late()) {
+                return Ok(self.position());
+            }
+            tried += u32::from(page.is_full());
+            let before = self.windows.clone();
+            match self.item(source, levels, &found, runtime, work, page)? {
+                Outcome::Done => self.last = Some(found.place()),
+                Outcome::Full(0) => {
+                    self.windows = before;
+                    return Ok(self.position());
+                }
+                Outcome::Full(rows) => {
+                    let place = found.place();
+                    return Ok(Some(Position::Item { place, rows: Some(rows), windows: before }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn position(&self) -> Option<Position> {
+        let place = self.last.clone()?;
+        Some(Position::Item { place, rows: None, windows: self.windows.clone() })
+    }
+
+    fn item(
+        &mut self,
+        source: &Source<'_>,
+        levels: &[&Compiled],
+        found: &Found<'_>,
+        runtime: &mut Runtime<'_>,
+        work: &mut Work,
+        page: &mut Page,
+    ) -> Result<Outcome> {
+        let skip = match self.begun.take() {
+            Some((place, rows)) if place == found.place() => rows,
+            _ => 0,
+        };
+        let whole = levels.len() == 1 && is_whole_item(levels[0]);
+        let record = source.record(found, work)?;
+        let was_full = page.is_full();
+        work.items_visited += 1;
+        runtime.document_id = found.document.docno;
+        let mut emit = Emit { page, skip, rows: 0, full: false, failure: None };
+        if whole && levels[0].filter.is_none() {
+            runtime.rows_visited += 1;
+            if self.windows[0].admit() {
+                let _flow = emit.row(record.text());
+            }
+        } else {
+            let value = crate::txn::parse_stored(&record.text())?;
+            let text = whole.then(|| record.text());
+            let mut sink = |row: &Value| match &text {
+                Some(text) => emit.row(text.clone()),
+                None => emit.value(row),
+            };
+            let fed = feed(levels, &mut self.windows, &value, runtime, &mut sink);
+            let _stopped = fed.map_err(failure)?;
+        }
+        let (rows, full, failed) = (emit.rows, emit.full, emit.failure);
+        failed.map_or(Ok(()), Err)?;
+        if !was_full {
+            work.charge += RequestCharge::load(record.size());
+        }
+        Ok(if full { Outcome::Full(rows) } else { Outcome::Done })
+    }
+}
+
+/// Takes the rows of one item.
+struct Emit<'p> {
+    page: &'p mut Page,
+    /// Rows that an earlier page handed out.
+    skip: u32,
+    rows: u32,
+    full: bool,
+    failure: Option<Error>,
+}
+
+impl Emit<'_> {
+    fn value(&mut self, row: &Value) -> ControlFlow<()> {
+        if self.rows < self.skip {
+            self.rows += 1;
+            return ControlFlow::Continue(());
+        }
+        match bounded::row(row) {
+            Ok(bytes) => self.row(bytes),
+            Err(error) => {
+                self.failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn row(&mut self, row: Bytes) -> ControlFlow<()> {
+        if self.rows >= self.skip && !self.page.offer(row) {
+            self.full = true;
+            return ControlFlow::Break(());
+        }
+        self.rows += 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// True when a row is the item as it is stored.
+pub(super) fn is_whole_item(query: &Compiled) -> bool {
+    let whole = match &query.projection {
+        Projection::Star => true,
+        Projection::Value(Expr::Path(path)) => path.hops == 0 && path.steps.is_empty(),
+        _ => false,
+    };
+    whole && query.sources.is_empty() && query.aggregation.is_none()
+}
+
+/// Sends a value through the levels of a query.
+fn feed(
+    levels: &[&Compiled],
+    windows: &mut [Window],
+    value: &Value,
+    runtime: &mut Runtime<'_>,
+    emit: &mut dyn FnMut(&Value) -> ControlFlow<()>,
+) -> Visited {
+    let (Some((query, outer)), Some((window, outer_windows))) =
+        (levels.split_first(), windows.split_first_mut())
+    else {
+        return Ok(emit(value));
+    };
+    visit_rows(query, value, runtime, &mut |frame, runtime| {
+        if window.take == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        let Some(row) = project(query, frame, runtime)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if !window.admit() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        feed(outer, outer_windows, &row, runtime, emit)
+    })
+}

@@ -1,0 +1,442 @@
+//! Continuation tokens: positions in the data, printable, under 1 KB.
+//!
+//! ```text
+//! "Q1:" + base64url of: hash u64 │ kind u8 │ position │ for each level: rows to skip, rows to take
+//! ```
+//!
+//! The hash binds a token to its query, parameters and partition key. It does not bind it to a
+//! range: the children of a split go on from the token of their parent.
+
+use super::{Limit, Request, Scope};
+use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::Epk;
+use armilla_model::value::{Type, Value};
+use armilla_sql::key::write_key;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use siphasher::sip::SipHasher13;
+use std::cmp::Ordering;
+use std::hash::Hasher;
+
+const PREFIX: &str = "Q1:";
+/// Bytes of ORDER BY values in one token.
+const VALUES_MAX: usize = 360;
+/// Bytes of one ORDER BY value.
+const VALUE_MAX: usize = 256;
+/// Bytes of a group's key that decide its place; behind them its hash does.
+pub(super) const KEY_PREFIX_MAX: usize = 128;
+
+/// Where a page ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Position {
+    /// Behind (or inside) an item, in the order of items.
+    Item {
+        /// The last item looked at.
+        place: Place,
+        /// Rows of it that were handed out; `None` when it is done.
+        rows: Option<u32>,
+        /// The windows of the query and the queries inside it, innermost first, as they were
+        /// before the item.
+        windows: Vec<Window>,
+    },
+    /// Behind a row, in an order.
+    Ordered(OrderedPosition, Window),
+    /// Behind a group or distinct row.
+    Key(GroupKey, Window),
+    /// Behind so many rows.
+    Count(u64),
+}
+
+/// An item's place in its container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) epk: Epk,
+    pub(super) docno: u64,
+}
+
+/// Rows still to be left out, then rows still to be handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) skip: u64,
+    pub(super) take: u64,
+}
+
+impl Window {
+    pub(super) fn of(query: &armilla_sql::Compiled) -> Self {
+        let (skip, take) = query.window();
+        Self { skip, take }
+    }
+
+    /// Counts a row: true when it is to be handed out.
+    pub(super) fn admit(&mut self) -> bool {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        self.take = self.take.saturating_sub(1);
+        true
+    }
+}
+
+/// A row's place in an order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OrderedPosition {
+    pub(super) values: Vec<KeyValue>,
+    /// Bounds of the range that the row came from: ties go range by range.
+    pub(super) min: Epk,
+    pub(super) max: Option<Epk>,
+    pub(super) place: Place,
+    pub(super) row: u32,
+}
+
+/// The value of an ORDER BY key, as far as a token can hold it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum KeyValue {
+    Exact(Value),
+    /// The beginning of a long string.
+    Prefix(Box<str>),
+    /// Some long array or object.
+    OfType(Type),
+}
+
+impl KeyValue {
+    /// Where a value lies relative to this one; equal when it cannot be told.
+    pub(super) fn compare(&self, value: &Value) -> Ordering {
+        match self {
+            Self::Exact(exact) => value.order(exact),
+            Self::Prefix(prefix) => match value.as_str() {
+                Some(text) if text.starts_with(&**prefix) => Ordering::Equal,
+                Some(text) => text.as_bytes().cmp(prefix.as_bytes()),
+                None => value.kind().cmp(&Type::String),
+            },
+            Self::OfType(kind) => value.kind().cmp(kind),
+        }
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+
+    fn shorten(value: &Value, bytes_max: usize) -> Self {
+        match value {
+            Value::String(text) if text.len() > bytes_max => {
+                let mut end = bytes_max;
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                Self::Prefix(text[..end].into())
+            }
+            Value::Array(_) | Value::Object(_) if super::bounded::size(value) > bytes_max => {
+                Self::OfType(value.kind())
+            }
+            _ => Self::Exact(value.clone()),
+        }
+    }
+
+    /// The values of a row, shortened to what a token holds.
+    pub(super) fn shortened(values: &[Value]) -> Vec<Self> {
+        let each = (VALUES_MAX / values.len().max(1)).min(VALUE_MAX);
+        values.iter().map(|value| Self::shorten(value, each)).collect()
+    }
+}
+
+/// The place of a group or distinct row: bytes that sort like its values, then a hash of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GroupKey {
+    pub(super) prefix: Vec<u8>,
+    pub(super) hash: u128,
+}
+
+/// What a token must agree with: text, parameters and partition key.
+pub(super) fn hash(request: &Request, scope: &Scope) -> u64 {
+    let mut hasher = SipHasher13::new();
+    let mut piece = |bytes: &[u8]| {
+        hasher.write_usize(bytes.len());
+        hasher.write(bytes);
+    };
+    piece(request.text.as_bytes());
+    let mut key = Vec::new();
+    for (name, value) in &request.parameters {
+        piece(name.as_bytes());
+        key.clear();
+        write_key(value, &mut key);
+        piece(&key);
+    }
+    if scope.limit == Limit::Key {
+        piece(scope.span.min.as_bytes());
+    }
+    hasher.finish()
+}
+
+/// Writes a token.
+pub(super) fn write(hash: u64, position: &Position) -> String {
+    let mut out = Writer(hash.to_be_bytes().to_vec());
+    match position {
+        Position::Item { place, rows, windows } => {
+            out.0.push(0);
+            out.place(place);
+            out.number(rows.map_or(0, |rows| u64::from(rows) + 1));
+            out.number(windows.len() as u64);
+            windows.iter().for_each(|window| out.window(*window));
+        }
+        Position::Ordered(ordered, window) => {
+            out.0.push(1);
+            out.number(ordered.values.len() as u64);
+            ordered.values.iter().for_each(|value| out.value(value));
+            out.bytes(ordered.min.as_bytes());
+            out.bytes(ordered.max.as_ref().map_or(&[], |max| max.as_bytes()));
+            out.place(&ordered.place);
+            out.number(u64::from(ordered.row));
+            out.window(*window);
+        }
+        Position::Key(key, window) => {
+            out.0.push(2);
+            out.bytes(&key.prefix);
+            out.0.extend_from_slice(&key.hash.to_be_bytes());
+            out.window(*window);
+        }
+        Position::Count(count) => {
+            out.0.push(3);
+            out.number(*count);
+        }
+    }
+    let mut text = PREFIX.to_owned();
+    URL_SAFE_NO_PAD.encode_string(out.0, &mut text);
+    text
+}
+
+/// Reads a token of this query; anything else is refused.
+pub(super) fn read(text: &str, hash: u64) -> Result<Position> {
+    let foreign =
+        || Error::bad_request("The continuation token is not one of this query and server.");
+    let encoded = text.strip_prefix(PREFIX).ok_or_else(foreign)?;
+    let bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| foreign())?;
+    let mut reader = Reader(&bytes);
+    let position = reader.u64().filter(|found| *found == hash).and_then(|_| reader.position());
+    position.filter(|_| reader.0.is_empty()).ok_or_else(foreign)
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    /// Seven bits a byte, lowest first.
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn place(&mut self, place: &Place) {
+        self.bytes(place.epk.as_bytes());
+        self.number(place.docno);
+    }
+
+    fn window(&mut self, window: Window) {
+        self.number(window.skip);
+        self.number(window.take);
+    }
+
+    fn value(&mut self, value: &KeyValue) {
+        match value {
+            KeyValue::Exact(Value::Undefined) => self.0.push(0),
+            KeyValue::Exact(Value::Number(number)) => {
+                self.0.push(1);
+                self.0.extend_from_slice(&number.as_f64().to_bits().to_be_bytes());
+            }
+            KeyValue::Exact(value) => {
+                self.0.push(2);
+                self.bytes(value.to_json().as_bytes());
+            }
+            KeyValue::Prefix(prefix) => {
+                self.0.push(3);
+                self.bytes(prefix.as_bytes());
+            }
+            KeyValue::OfType(Type::Array) => self.0.push(4),
+            KeyValue::OfType(_) => self.0.push(5),
+        }
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    fn take(&mut self, count: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_be_bytes)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<&'b [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length)
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        Some(Place { epk: Epk::from_bytes(self.bytes()?), docno: self.number()? })
+    }
+
+    fn window(&mut self) -> Option<Window> {
+        Some(Window { skip: self.number()?, take: self.number()? })
+    }
+
+    fn value(&mut self) -> Option<KeyValue> {
+        Some(match self.byte()? {
+            0 => KeyValue::Exact(Value::Undefined),
+            1 => KeyValue::Exact(Value::from(f64::from_bits(self.u64()?))),
+            2 => KeyValue::Exact(armilla_model::json::parse(self.bytes()?).ok()?),
+            3 => KeyValue::Prefix(std::str::from_utf8(self.bytes()?).ok()?.into()),
+            4 => KeyValue::OfType(Type::Array),
+            5 => KeyValue::OfType(Type::Object),
+            _ => return None,
+        })
+    }
+
+    /// A list whose length cannot be longer than the bytes that are left.
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len())?;
+        (0..count).map(|_| read(self)).collect()
+    }
+
+    fn position(&mut self) -> Option<Position> {
+        Some(match self.byte()? {
+            0 => Position::Item {
+                place: self.place()?,
+                rows: match self.number()? {
+                    0 => None,
+                    rows => Some(u32::try_from(rows - 1).ok()?),
+                },
+                windows: self.list(Self::window)?,
+            },
+            1 => {
+                let values = self.list(Self::value)?;
+                let min = Epk::from_bytes(self.bytes()?);
+                let max = Some(self.bytes()?).filter(|max| !max.is_empty()).map(Epk::from_bytes);
+                let place = self.place()?;
+                let row = u32::try_from(self.number()?).ok()?;
+                let position = OrderedPosition { values, min, max, place, row };
+                Position::Ordered(position, self.window()?)
+            }
+            2 => {
+                let prefix = self.bytes()?.to_vec();
+                let hash = u128::from_be_bytes(self.take(16)?.try_into().ok()?);
+                Position::Key(GroupKey { prefix, hash }, self.window()?)
+            }
+            3 => Position::Count(self.number()?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn place() -> impl Strategy<Value = Place> {
+        (proptest::collection::vec(any::<u8>(), 0..120), any::<u64>())
+            .prop_map(|(epk, docno)| Place { epk: Epk::from_bytes(&epk), docno })
+    }
+
+    fn window() -> impl Strategy<Value = Window> {
+        (any::<u64>(), any::<u64>()).prop_map(|(skip, take)| Window { skip, take })
+    }
+
+    fn values() -> impl Strategy<Value = Vec<Value>> {
+        let value = prop_oneof![
+            Just(Value::Undefined),
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(Value::from),
+            "\\PC{0,300}".prop_map(Value::from),
+            Just(Value::array(vec![Value::from("x"); 100])),
+            Just(Value::array(vec![Value::from(1)])),
+        ];
+        proptest::collection::vec(value, 1..=8)
+    }
+
+    fn position() -> impl Strategy<Value = Position> {
+        prop_oneof![
+            (place(), any::<Option<u32>>(), proptest::collection::vec(window(), 0..4)).prop_map(
+                |(place, rows, windows)| Position::Item {
+                    place,
+                    rows: rows.filter(|rows| *rows < u32::MAX),
+                    windows
+                }
+            ),
+            (values(), place(), any::<u32>(), window()).prop_map(|(values, place, row, window)| {
+                let ordered = OrderedPosition {
+                    values: KeyValue::shortened(&values),
+                    min: Epk::from_bytes(&[1; 48]),
+                    max: Some(Epk::from_bytes(&[2; 48])),
+                    place,
+                    row,
+                };
+                Position::Ordered(ordered, window)
+            }),
+            (proptest::collection::vec(any::<u8>(), 0..KEY_PREFIX_MAX), any::<u128>(), window())
+                .prop_map(|(prefix, hash, window)| Position::Key(
+                    GroupKey { prefix, hash },
+                    window
+                )),
+            any::<u64>().prop_map(Position::Count),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_read_back_and_are_small(position in position()) {
+            let text = write(7, &position);
+            prop_assert!(text.len() < 1024, "{} bytes", text.len());
+            prop_assert_eq!(read(&text, 7).unwrap(), position);
+            prop_assert!(read(&text, 8).is_err());
+            prop_assert!(read(&text[..text.len() - 1], 7).is_err());
+        }
+
+        #[test]
+        fn anything_can_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut text = PREFIX.to_owned();
+            let mut whole = 7u64.to_be_bytes().to_vec();
+            whole.extend(bytes);
+            URL_SAFE_NO_PAD.encode_string(whole, &mut text);
+            let _ = read(&text, 7);
+        }
+    }
+
+    #[test]
+    fn foreign_tokens_are_refused() {
+        for text in ["", "Q1:", "F1:00:1", "-RID:~abc#RT:1", "Q1:!!!!", "Q1:AAAA"] {
+            assert!(read(text, 0).is_err(), "{text}");
+        }
+    }
+}

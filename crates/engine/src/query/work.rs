@@ -1,0 +1,126 @@
+//! What a page has done so far: time, counts and charge, and the runtime that evaluates.
+
+use super::functions::Users;
+use super::prepare::Prepared;
+use super::source::Source;
+use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::Result;
+use armilla_sql::SqlError;
+use armilla_sql::eval::Runtime;
+use armilla_sql::functions::Context;
+use std::time::{Duration, Instant};
+
+/// Ticks of the language's clock in a millisecond.
+const TICKS_PER_MILLISECOND: i64 = 10_000;
+/// A JOIN's tuple beyond an item's first, or a row of a sub-query.
+const INNER_ROW: RequestCharge = RequestCharge::from_micros(5_000);
+
+/// The work of one page.
+pub(super) struct Work {
+    pub(super) started: Instant,
+    pub(super) compiled_in: Duration,
+    /// Items read from the store.
+    pub(super) items_loaded: u64,
+    /// Bytes of their texts.
+    pub(super) bytes_loaded: u64,
+    /// Items that were looked at, read or not.
+    pub(super) items_visited: u64,
+    /// Rows of FROM and JOIN, sub-queries included.
+    pub(super) rows_visited: u64,
+    /// Bytes held by sorts and groups.
+    held: usize,
+    /// The charge so far, without rows handed out.
+    pub(super) charge: RequestCharge,
+    /// How the items were found, for those who ask.
+    pub(super) notes: Vec<String>,
+}
+
+impl Work {
+    pub(super) fn new(started: Instant, compiled_in: Duration) -> Self {
+        Self {
+            started,
+            compiled_in,
+            items_loaded: 0,
+            bytes_loaded: 0,
+            items_visited: 0,
+            rows_visited: 0,
+            held: 0,
+            charge: RequestCharge::ZERO,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Counts an item that was read.
+    pub(super) fn loaded(&mut self, size: usize) {
+        self.items_loaded += 1;
+        self.bytes_loaded += size as u64;
+    }
+
+    /// True when a page that can end anywhere should end here.
+    pub(super) fn is_late(&self) -> bool {
+        self.started.elapsed() >= PAGE_TIME_MAX
+    }
+
+    /// Counts bytes that must be held until the end, and refuses too many.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<()> {
+        self.held += bytes;
+        if self.held <= QUERY_MEMORY_MAX {
+            return Ok(());
+        }
+        Err(failure(SqlError::refused(format!(
+            "The query would have to hold more than {QUERY_MEMORY_MAX} bytes to sort, group or \
+             gather its rows. Ask for fewer rows, or filter more."
+        ))))
+    }
+
+    /// Gives back what was held.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.held = self.held.saturating_sub(bytes);
+    }
+}
+
+/// Calls a function with a runtime for the source's container.
+pub(super) fn with_runtime<T>(
+    source: &Source<'_>,
+    prepared: &Prepared,
+    work: &mut Work,
+    run: impl FnOnce(&mut Runtime<'_>, &mut Work) -> T,
+) -> T {
+    let core = &source.container.core;
+    let now_ticks = || {
+        let millis = i64::try_from(core.clock.now_millis()).unwrap_or(i64::MAX);
+        millis.saturating_mul(TICKS_PER_MILLISECOND)
+    };
+    let mut seed = [0; 8];
+    seed.copy_from_slice(&core.ids.next_etag().0[8..]);
+    let mut state = u64::from_be_bytes(seed) ^ core.clock.now_millis();
+    let mut random = || next_random(&mut state);
+    let mut runtime = Runtime::new(Context {
+        now_ticks: &now_ticks,
+        now_static_ticks: now_ticks(),
+        random: &mut random,
+        geometry: prepared.schema.geometry(),
+        vectors: prepared.schema.vectors(),
+    });
+    let users = Users::new(source.container, work.started);
+    runtime.users = &users;
+    let deadline = work.started + QUERY_TIME_MAX;
+    let interrupted = move || Instant::now() >= deadline;
+    runtime.interrupted = &interrupted;
+    let outcome = run(&mut runtime, work);
+    work.rows_visited = runtime.rows_visited;
+    work.charge += INNER_ROW * work.rows_visited.saturating_sub(work.items_visited);
+    work.charge += users.charge();
+    outcome
+}
+
+/// A small generator (splitmix64): RAND promises nothing but a number in [0, 1).
+fn next_random(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^= mixed >> 31;
+    (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
