@@ -134,28 +134,45 @@ impl<S: Service> Exchange<'_, S> {
     async fn answer(self, body: Incoming) -> Reply {
         let segments = match Segments::parse(self.parts.uri.path()) {
             Ok(segments) => segments,
-            Err(error) => return error.into(),
+            Err(error) => return self.without_body(error.into(), body).await,
         };
-        let Some(route) = Route::find(&segments) else {
-            return Error::NotFound("No resource has this path.".to_owned()).into();
-        };
+        match self.admit(&segments) {
+            Ok((operation, principal)) => self.serve(operation, &principal, body).await,
+            Err(reply) => self.without_body(*reply, body).await,
+        }
+    }
+
+    /// Lets a body pass by before an answer that does not need it: closing on a client that is
+    /// still sending would lose the answer.
+    async fn without_body(&self, reply: Reply, body: Incoming) -> Reply {
+        body::discard(body, &self.gateway.settings.limits, self.context.expects_continue).await;
+        reply
+    }
+
+    /// Everything that can be said before the body is read: an operation and who asks for it, or
+    /// an answer right away.
+    fn admit<'a>(
+        &self,
+        segments: &'a Segments<'_>,
+    ) -> Result<(Operation<'a>, Principal), Box<Reply>> {
+        let refused = |error: Error| Box::new(Reply::error(error));
+        let route = Route::find(segments)
+            .ok_or_else(|| refused(Error::NotFound("No resource has this path.".to_owned())))?;
         if let Some(reply) = self.answer_open(route) {
-            return reply;
+            return Err(Box::new(reply));
         }
-        let principal = match self.authenticate(&segments) {
-            Ok(principal) => principal,
-            Err(Denied { error, substatus }) => {
-                let reply = Reply::error(error);
-                return substatus.map_or(reply.clone(), |substatus| reply.substatus(substatus));
-            }
-        };
+        let principal = self.authenticate(segments).map_err(|Denied { error, substatus }| {
+            let reply = Reply::error(error);
+            Box::new(match substatus {
+                Some(substatus) => reply.substatus(substatus),
+                None => reply,
+            })
+        })?;
         if route == Route::Account && self.is_reading() {
-            return self.answer_account();
+            return Err(Box::new(self.answer_account()));
         }
-        match self.prepare(route, &principal) {
-            Ok(operation) => self.serve(operation, &principal, body).await,
-            Err(error) => error.into(),
-        }
+        let operation = self.prepare(route, &principal).map_err(refused)?;
+        Ok((operation, principal))
     }
 
     /// Paths that need no credentials.
@@ -201,7 +218,7 @@ impl<S: Service> Exchange<'_, S> {
         self.gateway.authenticator.authenticate(&presented, self.gateway.clock.now_seconds())
     }
 
-    /// Everything that can be refused before the body is read.
+    /// Headers (400), method (405) and permission (403), in this order.
     fn prepare<'a>(&self, route: Route<'a>, principal: &Principal) -> Result<Operation<'a>> {
         self.headers_outcome.clone()?;
         let operation = Operation::find(route, &self.parts.method, self.context.intent)?;

@@ -14,15 +14,21 @@ pub(super) async fn read(body: Incoming, limits: &Limits, expects_continue: bool
     }
     let announced = body.size_hint().lower();
     if announced > limits.body_size_max as u64 {
-        // A client that waits for permission has sent nothing; the answer is all it needs.
-        if !expects_continue && announced <= limits.body_drain_max as u64 {
-            let _ = timeout(limits.body_timeout, drain(body, limits.body_drain_max)).await;
-        }
+        discard(body, limits, expects_continue).await;
         return Err(too_large(limits));
     }
     match timeout(limits.body_timeout, collect(body, limits)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Error::Timeout("The request's body did not arrive in time.".to_owned())),
+    }
+}
+
+/// Reads a body for which there is no use, within bounds, and forgets it.
+pub(super) async fn discard(body: Incoming, limits: &Limits, expects_continue: bool) {
+    // A client that waits for permission has sent nothing; the answer is all it needs.
+    let is_short = body.size_hint().lower() <= limits.body_drain_max as u64;
+    if !body.is_end_stream() && !expects_continue && is_short {
+        let _ = timeout(limits.body_timeout, drain(body, limits.body_drain_max)).await;
     }
 }
 

@@ -119,6 +119,9 @@ impl<'a> Operation<'a> {
         let refused = || {
             Error::MethodNotAllowed(format!("The method {method} is not allowed on this resource."))
         };
+        if let Route::Attachment(_) = route {
+            return Err(Error::not_found());
+        }
         let verb = Verb::of(method, intent).ok_or_else(refused)?;
         Self::lookup(route, verb, intent).ok_or_else(refused)
     }

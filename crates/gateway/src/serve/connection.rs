@@ -174,12 +174,20 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             is_stopping = true;
             connection.as_mut().graceful_shutdown();
         }
-        if let Poll::Ready(outcome) = connection.as_mut().poll(context) {
-            return Poll::Ready(outcome);
-        }
-        match supervisor.poll(&pulse, limits, context) {
-            Poll::Ready(Verdict::Idle | Verdict::SlowHead) => Poll::Ready(Ok(())),
-            Poll::Pending => Poll::Pending,
+        loop {
+            if let Poll::Ready(outcome) = connection.as_mut().poll(context) {
+                return Poll::Ready(outcome);
+            }
+            match supervisor.poll(&pulse, limits, context) {
+                Poll::Pending => return Poll::Pending,
+                // Asked to leave first, so that HTTP/2 clients learn which requests were not
+                // taken. One that stays, perhaps because it does not read, is cut off.
+                Poll::Ready(Verdict::Idle) if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                Poll::Ready(Verdict::Idle | Verdict::SlowHead) => return Poll::Ready(Ok(())),
+            }
         }
     })
     .await

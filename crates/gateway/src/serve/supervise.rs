@@ -53,7 +53,9 @@ impl Supervisor {
             self.sleep.as_mut().reset(Instant::now() + limits.header_timeout);
         }
         while self.sleep.as_mut().poll(context).is_ready() {
-            match self.waiting {
+            let waited_for = std::mem::replace(&mut self.waiting, Waiting::ForRequest(requests));
+            self.sleep.as_mut().reset(Instant::now() + limits.idle_timeout);
+            match waited_for {
                 Waiting::ForHead(at) if pulse.waits_for_head() && at == requests => {
                     return Poll::Ready(Verdict::SlowHead);
                 }
@@ -62,8 +64,6 @@ impl Supervisor {
                 }
                 _ => {}
             }
-            self.waiting = Waiting::ForRequest(requests);
-            self.sleep.as_mut().reset(Instant::now() + limits.idle_timeout);
         }
         Poll::Pending
     }

@@ -54,6 +54,35 @@ async fn huge_announcements_are_refused_unread() {
 }
 
 #[tokio::test]
+async fn refusals_wait_for_a_body_that_is_on_its_way() {
+    let server = Running::start(Limits::default());
+    let mut client = server.connect().await;
+    let unsigned = format!("POST {ITEMS} HTTP/1.1\r\nhost: x\r\ncontent-length: 500000\r\n\r\n");
+    for _ in 0..3 {
+        client.send(&unsigned).await;
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            client.send(vec![b' '; 100_000]).await;
+        }
+        let answer = soon(client.answer()).await.unwrap();
+        assert_eq!(answer.status, 401);
+    }
+    assert_eq!(soon(client.get(ITEM)).await.status, 200, "the connection goes on");
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_are_cut_off() {
+    let limits = Limits { idle_timeout: Duration::from_millis(100), ..Limits::default() };
+    let server = Running::start(limits);
+    let mut client = server.connect().await;
+    let large = head("GET", "/dbs/d/colls/c/docs/large", "\r\n").repeat(8);
+    client.send(large).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let received = soon(client.stream_to_end()).await.len();
+    assert!(received < 8 * 4 * 1024 * 1024, "{received}");
+}
+
+#[tokio::test]
 async fn body_of_exactly_the_limit_is_taken() {
     let server = Running::start(Limits { body_size_max: 1000, ..Limits::default() });
     let mut client = server.connect().await;
