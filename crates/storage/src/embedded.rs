@@ -15,6 +15,7 @@
 //! Values leave the engine as [`Bytes`] that share the memory of the engine's block cache.
 
 mod folder;
+mod journal;
 mod options;
 
 use std::ops::ControlFlow;
@@ -74,6 +75,7 @@ impl EmbeddedStore {
         let lock = FolderLock::acquire(&path)?;
         folder::check_format(&path)?;
         let engine_path = folder::engine_path(&path);
+        journal::check(&engine_path)?;
         let fail = |error| translate(&engine_path, error);
         let database = options.database(&engine_path).open().map_err(fail)?;
         let open =
@@ -175,7 +177,7 @@ impl Store for EmbeddedStore {
         // Dropping the database ends its threads.
         *engine = Engine::Closed(last);
         if flushed {
-            folder::empty_journal(&self.path)?;
+            journal::empty_newest(&folder::engine_path(&self.path))?;
         }
         Ok(())
     }

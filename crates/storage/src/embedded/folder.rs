@@ -1,8 +1,5 @@
 //! What lies in the data folder beside the engine's own files.
 
-use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
@@ -15,7 +12,6 @@ pub const FORMAT_VERSION: u32 = 1;
 const FORMAT_FILE: &str = "format";
 const FORMAT_WORD: &str = "armilla-format";
 const ENGINE_FOLDER: &str = "engine";
-const JOURNAL_EXTENSION: &str = "jnl";
 
 /// Where the engine keeps its files.
 pub(super) fn engine_path(folder: &Path) -> PathBuf {
@@ -47,39 +43,6 @@ pub(super) fn check_format(folder: &Path) -> Result<(), StoreError> {
 fn parse_format(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text).ok()?;
     text.trim_end().strip_prefix(FORMAT_WORD)?.trim_start().parse().ok()
-}
-
-/// Empties the newest journal of a stopped engine whose every write is in sorted files.
-///
-/// The engine would otherwise read it through at the next start only to skip all of it. An empty
-/// journal is what the engine itself leaves behind when it begins a new one.
-pub(super) fn empty_journal(folder: &Path) -> Result<(), StoreError> {
-    let engine = engine_path(folder);
-    let newest = newest_journal(&engine).map_err(|e| StoreError::file("list", &engine, e))?;
-    let Some(path) = newest else { return Ok(()) };
-    let empty = || {
-        let file = OpenOptions::new().write(true).open(&path)?;
-        file.set_len(0)?;
-        file.sync_all()
-    };
-    empty().map_err(|error| StoreError::file("empty", &path, error))
-}
-
-fn newest_journal(engine: &Path) -> io::Result<Option<PathBuf>> {
-    let mut newest: Option<(u64, PathBuf)> = None;
-    for entry in fs::read_dir(engine)? {
-        let path = entry?.path();
-        if path.extension() != Some(OsStr::new(JOURNAL_EXTENSION)) {
-            continue;
-        }
-        let number = path.file_stem().and_then(OsStr::to_str).and_then(|stem| stem.parse().ok());
-        if let Some(number) = number
-            && newest.as_ref().is_none_or(|(highest, _)| number > *highest)
-        {
-            newest = Some((number, path));
-        }
-    }
-    Ok(newest.map(|(_, path)| path))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub struct EmbeddedOptions {
     pub items_buffer_bytes: u64,
     /// About how much journal may wait for a restart to read it; at least 64 MiB.
     pub journal_bytes_max: u64,
-    /// Threads that flush and merge; at least one.
+    /// Threads that flush and merge; at least one. One of them only flushes when there are more.
     pub workers: usize,
 }
 
@@ -33,7 +33,9 @@ impl Default for EmbeddedOptions {
             cache_bytes: 128 * MIB,
             items_buffer_bytes: 64 * MIB,
             journal_bytes_max: 128 * MIB,
-            workers: 2,
+            // Three, because with two the engine's idle flusher keeps handing the next merge back to the
+            // queue while the other worker merges: it spins, and costs a core on a small machine.
+            workers: 3,
         }
     }
 }

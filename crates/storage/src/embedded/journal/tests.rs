@@ -1,0 +1,144 @@
+//! Journals written by the engine itself, then cut and damaged in every way a disk may do it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::embedded::folder::engine_path;
+use crate::{
+    Batch, Direction, Durability, EmbeddedOptions, EmbeddedStore, KeyRange, Keyspace, Store,
+};
+
+const BATCHES: u64 = 6;
+/// Larger than two pages, so that a page in the middle of a batch can be missing.
+const VALUE_LENGTH: usize = 9000;
+
+/// A store that was stopped without warning, its journal, and where each batch in it ends.
+struct Written {
+    folder: TempDir,
+    journal: PathBuf,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+fn written() -> Written {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).unwrap();
+    for number in 0..BATCHES {
+        let mut batch = Batch::new();
+        let byte = b'a' + u8::try_from(number).unwrap();
+        batch.put(Keyspace::Items, number.to_be_bytes().to_vec(), vec![byte; VALUE_LENGTH]);
+        batch.put(Keyspace::Feed, number.to_be_bytes().to_vec(), "");
+        batch.delete(Keyspace::Meta, b"nothing".to_vec());
+        store.commit(batch, Durability::Synced).unwrap();
+    }
+    drop(store);
+    let engine = engine_path(folder.path());
+    let disk = FolderDisk::new(&engine).unwrap();
+    let journal = engine.join(names(&disk).unwrap().last().unwrap());
+    let bytes = fs::read(&journal).unwrap();
+    let mut ends = Vec::new();
+    let mut end = 0;
+    while let Some(length) = batch_length(&bytes[end..]) {
+        end += length;
+        ends.push(end);
+    }
+    assert_eq!(ends.len() as u64, BATCHES, "this engine writes another layout");
+    assert_eq!(examine(&bytes), End::Clean);
+    // The zeros up to the preallocated length only make the tests slow.
+    let bytes = bytes[..end + 5000].to_vec();
+    Written { folder, journal, bytes, ends }
+}
+
+fn open(folder: &TempDir) -> Result<EmbeddedStore, StoreError> {
+    EmbeddedStore::open(folder.path(), &EmbeddedOptions::default())
+}
+
+impl Written {
+    /// Opens the store over this journal; how many batches it has, all of them whole.
+    fn open_with(&self, journal: &[u8]) -> Result<u64, StoreError> {
+        fs::write(&self.journal, journal).unwrap();
+        let store = open(&self.folder)?;
+        let snapshot = store.snapshot();
+        let count = |keyspace| {
+            let page = snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, 99).unwrap();
+            for (index, (key, _)) in page.iter().enumerate() {
+                assert_eq!(key, &(index as u64).to_be_bytes(), "batches are there in order");
+            }
+            page.len() as u64
+        };
+        assert_eq!(count(Keyspace::Items), count(Keyspace::Feed));
+        Ok(count(Keyspace::Items))
+    }
+}
+
+#[test]
+fn an_untouched_journal_is_clean() {
+    let written = written();
+    assert_eq!(examine(&written.bytes), End::Clean);
+    assert_eq!(examine(&[]), End::Clean);
+    assert_eq!(written.open_with(&written.bytes).unwrap(), BATCHES);
+}
+
+#[test]
+fn a_journal_cut_anywhere_keeps_the_whole_batches_before_the_cut() {
+    let written = written();
+    let end = *written.ends.last().unwrap();
+    let near_ends = written.ends.iter().flat_map(|end| [end - 1, *end, end + 1, end + 13]);
+    let between = (0..end).step_by(end / 11);
+    for cut in near_ends.chain(between).filter(|cut| *cut <= end) {
+        let whole = written.ends.iter().filter(|end| **end <= cut).count() as u64;
+        assert_eq!(written.open_with(&written.bytes[..cut]).unwrap(), whole, "cut at {cut}");
+        // The same with the zeros of a preallocated file behind the cut.
+        let mut zeros = written.bytes[..cut].to_vec();
+        zeros.resize(end + 5000, 0);
+        assert_eq!(written.open_with(&zeros).unwrap(), whole, "zeros from {cut}");
+    }
+}
+
+#[test]
+fn a_page_missing_from_the_last_batch_costs_only_that_batch() {
+    let written = written();
+    let [.., start, end] = written.ends[..] else { panic!("there are several batches") };
+    for hole in (start..end - 100).step_by(1000) {
+        let mut bytes = written.bytes.clone();
+        bytes[hole..(hole + 4096).min(end - 17)].fill(0);
+        assert_eq!(written.open_with(&bytes).unwrap(), BATCHES - 1, "hole at {hole}");
+    }
+}
+
+#[test]
+fn damage_before_whole_batches_is_refused_and_nothing_is_changed() {
+    let written = written();
+    let [first, second, ..] = written.ends[..] else { panic!("there are several batches") };
+    for place in [0, 2, first / 2, first - 1, first, first + 3, second - 10] {
+        let mut bytes = written.bytes.clone();
+        bytes[place] ^= 0x10;
+        let refused = written.open_with(&bytes).unwrap_err();
+        assert!(refused.is_corruption(), "at {place}: {refused}");
+        assert!(refused.to_string().contains("acknowledged writes"), "{refused}");
+        assert_eq!(fs::read(&written.journal).unwrap(), bytes);
+    }
+    assert_eq!(written.open_with(&written.bytes).unwrap(), BATCHES);
+}
+
+#[test]
+fn an_older_journal_with_a_torn_end_is_refused() {
+    let written = written();
+    let end = *written.ends.last().unwrap();
+    fs::write(&written.journal, &written.bytes[..end - 1]).unwrap();
+    fs::write(written.journal.with_file_name("999.jnl"), b"").unwrap();
+    assert!(open(&written.folder).err().unwrap().is_corruption());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_examined_without_panic(
+        bytes in prop::collection::vec(prop_oneof![0u8..5, any::<u8>()], 0..200),
+    ) {
+        let _end = examine(&bytes);
+    }
+}
