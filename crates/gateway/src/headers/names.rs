@@ -39,14 +39,8 @@ names! {
     ITEM_LSN = "x-ms-item-lsn";
     /// Local LSN.
     LOCAL_LSN = "x-ms-cosmos-llsn";
-    /// Local LSN of the item.
-    ITEM_LOCAL_LSN = "x-ms-cosmos-item-llsn";
     /// LSN that every region has.
     GLOBAL_COMMITTED_LSN = "x-ms-global-committed-lsn";
-    /// LSN that a quorum has.
-    QUORUM_ACKED_LSN = "x-ms-quorum-acked-lsn";
-    /// Local LSN that a quorum has.
-    QUORUM_ACKED_LOCAL_LSN = "x-ms-cosmos-quorum-acked-llsn";
     /// Limits of a container.
     RESOURCE_QUOTA = "x-ms-resource-quota";
     /// What a container uses of them.
