@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use armilla_storage::keycode::KeyWriter;
 use armilla_storage::{
     Batch, Committer, Completion, Direction, Durability, EmbeddedOptions, EmbeddedStore, KeyRange,
-    Keyspace, Snapshot, Store, Submission,
+    Keyspace, Pressure, Snapshot, Store, Submission,
 };
 
 const COMMIT_TIME: Duration = Duration::from_secs(3);
@@ -120,7 +120,8 @@ fn load(store: &Arc<EmbeddedStore>, items: u64) {
     let as_store = Arc::clone(store) as Arc<dyn Store>;
     let committer = Committer::start(as_store, Durability::Synced, Box::new(|_, _| ()));
     let (start, cpu) = (Instant::now(), cpu_time());
-    let (mut worst, mut last, mut flushes, mut files) = (Duration::ZERO, Instant::now(), 0, 0);
+    let mut pressure = Pressure::Calm;
+    let (mut worst, mut last) = (Duration::ZERO, Instant::now());
     for first in (0..items).step_by(usize::try_from(LOAD_BATCH).unwrap()) {
         submit(&committer, item_batch(first, LOAD_BATCH.min(items - first)));
         while committer.queue_len() >= LOAD_QUEUE {
@@ -128,16 +129,14 @@ fn load(store: &Arc<EmbeddedStore>, items: u64) {
         }
         worst = worst.max(last.elapsed());
         last = Instant::now();
-        let stats = store.stats();
-        flushes = flushes.max(stats.flushes_waiting);
-        files = files.max(stats.files_unmerged);
+        pressure = pressure.max(store.pressure());
     }
     committer.stop();
     let cpu = (cpu_time() - cpu).as_secs_f64() * 1e6 / items as f64;
     let stats = store.stats();
     println!(
         "load of {items} items      {:>10.0} /s   {cpu:.1} CPU µs each, longest wait {worst:?}, \
-         {flushes} flushes and {files} files waiting at most, {} MB on disk, {} MB journal",
+         pressure at most {pressure:?}, {} MB on disk, {} MB journal",
         rate(items, start),
         stats.disk_bytes >> 20,
         stats.journal_bytes >> 20,

@@ -37,6 +37,9 @@ const GROUP_SUBMISSIONS_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A batch to commit and what to do when it is durable.
+///
+/// Conditions in the batch guard the right to write at all (the lease of a remote store): one that
+/// does not hold is as fatal as a failed sync. What a client may get wrong is checked before.
 pub struct Submission {
     /// What to write; may be empty.
     pub batch: Batch,

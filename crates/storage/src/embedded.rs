@@ -30,7 +30,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::disk::FolderLock;
 use crate::{
-    Batch, Direction, Durability, KeyRange, Keyspace, Snapshot, Store, StoreError, StoreStats,
+    Batch, Direction, Durability, KeyRange, Keyspace, Pressure, Snapshot, Store, StoreError,
+    StoreStats,
 };
 
 pub use folder::FORMAT_VERSION;
@@ -183,13 +184,11 @@ impl Store for EmbeddedStore {
     }
 
     fn stats(&self) -> StoreStats {
-        let trees = || self.trees.keyspaces.iter().map(|keyspace| &keyspace.tree);
-        let mut stats = StoreStats {
-            disk_bytes: trees().map(AbstractTree::disk_space).sum(),
-            flushes_waiting: trees().map(AbstractTree::sealed_memtable_count).max().unwrap_or(0),
-            files_unmerged: trees().map(AbstractTree::l0_run_count).max().unwrap_or(0),
-            ..StoreStats::default()
-        };
+        let disk_bytes = self.trees.all().map(AbstractTree::disk_space).sum();
+        let flushes_waiting = self.trees.flushes_waiting();
+        let files_unmerged = self.trees.files_unmerged();
+        let mut stats =
+            StoreStats { disk_bytes, flushes_waiting, files_unmerged, ..StoreStats::default() };
         if let Engine::Open(database) = &*self.engine.read() {
             stats.journal_bytes = database.journal_disk_space().unwrap_or(0);
             stats.disk_bytes += stats.journal_bytes;
@@ -199,17 +198,34 @@ impl Store for EmbeddedStore {
         }
         stats
     }
+
+    fn pressure(&self) -> Pressure {
+        Pressure::of(self.trees.flushes_waiting(), self.trees.files_unmerged())
+    }
 }
 
 impl Trees {
+    fn all(&self) -> impl Iterator<Item = &fjall::AnyTree> {
+        self.keyspaces.iter().map(|keyspace| &keyspace.tree)
+    }
+
+    fn flushes_waiting(&self) -> usize {
+        self.all().map(AbstractTree::sealed_memtable_count).max().unwrap_or(0)
+    }
+
+    fn files_unmerged(&self) -> usize {
+        self.all().map(AbstractTree::l0_run_count).max().unwrap_or(0)
+    }
+
     fn get(&self, keyspace: Keyspace) -> &fjall::Keyspace {
         self.keyspaces.get(keyspace.index()).expect("there is one tree per keyspace")
     }
 
     fn all_flushed(&self) -> bool {
-        self.keyspaces.iter().all(|keyspace| {
-            keyspace.tree.sealed_memtable_count() == 0 && keyspace.tree.active_memtable().is_empty()
-        })
+        let flushed = |tree: &fjall::AnyTree| {
+            tree.sealed_memtable_count() == 0 && tree.active_memtable().is_empty()
+        };
+        self.all().all(flushed)
     }
 }
 

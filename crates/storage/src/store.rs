@@ -46,8 +46,14 @@ pub trait Store: Send + Sync {
     /// When something could not be written.
     fn close(&self) -> Result<(), StoreError>;
 
-    /// Sizes and signs of strain.
+    /// Sizes and signs of strain. May wait for a sync to end: for a metrics page, not for every
+    /// request.
     fn stats(&self) -> StoreStats;
+
+    /// Whether writers should slow down. Never waits: made to be asked before every write.
+    fn pressure(&self) -> Pressure {
+        Pressure::Calm
+    }
 }
 
 /// One unchanging state of a store.
@@ -173,10 +179,16 @@ impl StoreStats {
     /// writers at four waiting flushes and begins to brake at twenty unmerged files.
     #[must_use]
     pub const fn pressure(&self) -> Pressure {
-        match (self.flushes_waiting, self.files_unmerged) {
-            (4.., _) | (_, 28..) => Pressure::Stalled,
-            (3, _) | (_, 18..) => Pressure::High,
-            _ => Pressure::Calm,
+        Pressure::of(self.flushes_waiting, self.files_unmerged)
+    }
+}
+
+impl Pressure {
+    pub(crate) const fn of(flushes_waiting: usize, files_unmerged: usize) -> Self {
+        match (flushes_waiting, files_unmerged) {
+            (4.., _) | (_, 28..) => Self::Stalled,
+            (3, _) | (_, 18..) => Self::High,
+            _ => Self::Calm,
         }
     }
 }
