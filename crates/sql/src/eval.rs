@@ -20,6 +20,7 @@ use crate::limits::{COMPUTED_VALUE_MAX, MADE_FOR_ITEM_MAX};
 use crate::udf;
 use crate::weight;
 use armilla_model::{Object, Value};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
@@ -351,7 +352,7 @@ fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> 
         return Ok(Cow::Borrowed(&UNDEFINED));
     };
     let sees_undefined = matches!(expr, Expr::Call(function, _) if function.sees_undefined);
-    let mut values = Vec::with_capacity(arguments.len());
+    let mut values: SmallVec<[Value; 4]> = SmallVec::with_capacity(arguments.len());
     for argument in arguments {
         let value = evaluate(argument, frame, runtime)?;
         if value.is_undefined() && !sees_undefined {

@@ -8,6 +8,7 @@ use crate::error::{Result, SqlError};
 use crate::limits::SUBQUERY_ROWS_MAX;
 use crate::rank;
 use armilla_model::Value;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
@@ -129,7 +130,7 @@ pub fn add_row(
     frame: &Frame<'_>,
     runtime: &mut Runtime<'_>,
 ) -> Result<()> {
-    let mut keys = Vec::with_capacity(aggregation.keys.len());
+    let mut keys: SmallVec<[Value; 4]> = SmallVec::with_capacity(aggregation.keys.len());
     for key in &aggregation.keys {
         keys.push(evaluate(key, frame, runtime)?.into_owned());
     }
