@@ -7,7 +7,7 @@ use rquickjs::{Context, Ctx, Object};
 
 use crate::compile::{self, Compiled, ScriptKind};
 use crate::drive::{Driver, Failure};
-use crate::error::{CompileError, ScriptError, ScriptErrorKind};
+use crate::error::{CompileError, ScriptError, ScriptErrorKind, Thrown};
 use crate::host::Host;
 use crate::limits::Limits;
 use crate::meter::{Meter, Stop};
@@ -19,6 +19,9 @@ use crate::workshop::{Library, Workshop};
 /// A script that had to be waited for this long after its time was up is blocked at once: it
 /// spends its time where the engine cannot interrupt it.
 const OVERRUN_BEFORE_BLOCK: Duration = Duration::from_secs(1);
+
+/// The quotes around a body that is text do not count.
+const QUOTES: usize = 2;
 
 /// Compiles and runs scripts. Share it between threads; every call takes a runtime of its own
 /// from the pool, so calls never wait for one another. Calls block their thread for as long as the
@@ -242,11 +245,20 @@ fn execute(
     driver.braked(meter, limits, || {
         let function = driver.load(meter, call.script)?;
         driver.run(meter, function, host)?;
-        Ok(Bodies {
-            request: driver.call(meter, "requestBody", ())?,
-            response: driver.call(meter, "responseBody", ())?,
-        })
+        let response: Option<String> = driver.call(meter, "responseBody", ())?;
+        check_response(limits, response.as_deref())?;
+        Ok(Bodies { request: driver.call(meter, "requestBody", ())?, response })
     })
+}
+
+/// The body was checked when it was set, roughly; it may have grown since, and counts in bytes.
+fn check_response(limits: &Limits, response: Option<&str>) -> Result<(), Failure> {
+    let bytes_max = limits.response_bytes_max;
+    if response.is_none_or(|json| json.len() <= bytes_max + QUOTES) {
+        return Ok(());
+    }
+    let text = format!("Error: The response body is larger than {bytes_max} bytes.");
+    Err(Failure::Threw(Thrown { number: Some(413), text, ..Thrown::default() }))
 }
 
 /// The data `begin` wants to know.

@@ -148,10 +148,10 @@ fn write(
     let id = operation["item"]["id"].as_str().or(operation["id"].as_str()).unwrap();
     let link = ItemLink::ByName(id.to_owned());
     let mut body = operation["item"].to_string();
-    if kind == TriggerOperation::Delete {
-        if let ReadOutcome::Found(old) = transaction.read_item(&link, None).map_err(refused)? {
-            body = old;
-        }
+    if kind == TriggerOperation::Delete
+        && let ReadOutcome::Found(old) = transaction.read_item(&link, None).map_err(refused)?
+    {
+        body = old;
     }
     if let Some(pre) = pre {
         let request = TriggerRequest { operation: kind, body: &body };
