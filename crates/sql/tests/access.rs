@@ -15,7 +15,7 @@ use armilla_sql::access::{
     Atom, Node, PathStep, Spatial, Test, analyse, index_usage, order_paths, referenced_paths,
 };
 use armilla_sql::eval::matches_item;
-use armilla_sql::reference::{Options, with_runtime};
+use armilla_sql::reference::{Options, run_compiled, with_runtime};
 use armilla_sql::{Schema, compile, parse};
 use proptest::prelude::*;
 use std::ops::{Bound, RangeBounds};
@@ -454,5 +454,23 @@ proptest! {
     #[test]
     fn random_conditions(condition in condition()) {
         check(&format!("SELECT * FROM c WHERE {condition}"), &documents());
+    }
+
+    /// Parts of the condition are tested before the JOINs they do not need; the rows are those of
+    /// the whole condition tested last. And the items are those the analysis promises.
+    #[test]
+    fn random_conditions_over_joins(condition in condition()) {
+        let condition = condition.replace("c.v.k", "t.k").replace("c.w[1].k", "u").replace("c.v[0]", "t");
+        let text = format!("SELECT VALUE [c.v, t, u] FROM c JOIN t IN c.v JOIN u IN c.w WHERE {condition}");
+        check(&text, &documents());
+        let schema = Schema::none();
+        let split = compile(&parse(&text).unwrap(), &[], &schema).unwrap();
+        let mut whole = split.clone();
+        whole.checks = vec![None, None, split.filter.clone()];
+        with_runtime(Options::new(&schema), |runtime| {
+            let early = run_compiled(&split, documents(), runtime).unwrap();
+            let late = run_compiled(&whole, documents(), runtime).unwrap();
+            assert_eq!(early, late, "{text}");
+        });
     }
 }
