@@ -68,10 +68,8 @@ async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Res
     let database = database.to_owned();
     let created = service
         .blocking(move |account| {
-            account.create_container(
-                &database,
-                &NewContainer { definition: &definition, throughput },
-            )
+            account
+                .create_container(&database, &NewContainer { definition: &definition, throughput })
         })
         .await?;
     Ok(written(StatusCode::CREATED, &created))

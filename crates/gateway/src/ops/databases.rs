@@ -43,9 +43,7 @@ async fn create(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
 
 async fn delete(service: &EngineService, call: &Call<'_>, segment: &str) -> Result<Reply> {
     let (segment, if_match) = (segment.to_owned(), call.context.if_match.map(str::to_owned));
-    service
-        .blocking(move |account| account.delete_database(&segment, if_match.as_deref()))
-        .await?;
+    service.blocking(move |account| account.delete_database(&segment, if_match.as_deref())).await?;
     Ok(wire::delete_reply())
 }
 

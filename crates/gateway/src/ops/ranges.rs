@@ -21,8 +21,7 @@ pub(super) fn read(
     let partitions = container.partitions();
     let known = call.context.if_none_match;
     let known = known.and_then(|etag| range::newest_known(container.number, etag));
-    let is_new =
-        |partition: &&Arc<Partition>| known.is_none_or(|known| partition.range.id > known);
+    let is_new = |partition: &&Arc<Partition>| known.is_none_or(|known| partition.range.id > known);
     let rows: Vec<_> = partitions
         .iter()
         .filter(is_new)
@@ -34,8 +33,7 @@ pub(super) fn read(
     } else {
         Reply::feed(FeedBody::of(FeedKind::PartitionKeyRanges, &container.rid_text, &rows))
     };
-    let reply = reply
-        .etag(&range::etag(container.number, newest))
-        .charge(RequestCharge::ONE.units());
+    let reply =
+        reply.etag(&range::etag(container.number, newest)).charge(RequestCharge::ONE.units());
     Ok(addressed::owned_by(reply, &container))
 }

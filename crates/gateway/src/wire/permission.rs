@@ -91,8 +91,7 @@ pub(crate) fn grant(
 /// A resource by names and by rids. From the first segment that leads nowhere on, the text stands
 /// in both; so do items, which only their partition can look up.
 fn resolve(catalog: &Catalog, resource: &str) -> (String, String) {
-    let segments: Vec<&str> =
-        resource.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<&str> = resource.split('/').filter(|segment| !segment.is_empty()).collect();
     let mut names: Vec<String> = segments.iter().map(|&segment| segment.to_owned()).collect();
     let mut rids = names.clone();
     let database = match *segments.as_slice() {
@@ -190,6 +189,9 @@ mod tests {
     #[test]
     fn what_leads_nowhere_keeps_its_text() {
         let (names, rids) = resolve(&Catalog::default(), "/dbs/d/colls/c/docs/i/");
-        assert_eq!((names.as_str(), rids.as_str()), ("dbs/d/colls/c/docs/i", "dbs/d/colls/c/docs/i"));
+        assert_eq!(
+            (names.as_str(), rids.as_str()),
+            ("dbs/d/colls/c/docs/i", "dbs/d/colls/c/docs/i")
+        );
     }
 }

@@ -1,0 +1,11 @@
+//! The catalog over real sockets: an engine in memory behind the whole gateway, signatures and
+//! resource tokens included.
+
+#![allow(clippy::unwrap_used, reason = "this whole target is a test")]
+
+mod containers;
+mod databases;
+mod offers;
+mod scripts;
+mod support;
+mod users;

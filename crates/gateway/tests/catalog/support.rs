@@ -1,0 +1,210 @@
+//! A server over an engine in memory, and a client that signs like an SDK.
+
+use armilla_engine::{Account, Options};
+use armilla_gateway::activity::ActivityIds;
+use armilla_gateway::auth::{Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::ops::EngineService;
+use armilla_gateway::routes::Segments;
+use armilla_gateway::serve::Protocols;
+use armilla_gateway::{Gateway, Server, Settings, auth};
+use armilla_model::clock::ManualClock;
+use armilla_model::{Value, json};
+use armilla_storage::MemoryStore;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const NOW: u64 = 1_794_770_659;
+const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
+
+/// Headers of a query.
+pub(crate) const QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "True");
+/// Headers of an upsert.
+pub(crate) const UPSERT: (&str, &str) = ("x-ms-documentdb-is-upsert", "true");
+
+/// A server that ends with the test's runtime.
+pub(crate) struct Armilla {
+    address: SocketAddr,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Armilla {
+    /// A server with an empty account.
+    pub(crate) fn start() -> Self {
+        let clock = Arc::new(ManualClock::at_seconds(NOW));
+        let options = Options { clock: clock.clone(), background: false, ..Options::default() };
+        let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
+        let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+        let authenticator = Arc::new(Authenticator::new(keys, &[1; 32]));
+        let gateway = Gateway {
+            service: EngineService::new(account, authenticator.clone()),
+            settings: Settings::default(),
+            authenticator,
+            clock: clock.clone(),
+            activity_ids: ActivityIds::new(1),
+        };
+        let any_port = ["127.0.0.1:0".parse().unwrap()];
+        let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
+        let address = server.local_addresses().unwrap()[0];
+        tokio::spawn(server.run(std::future::pending()));
+        Self { address, clock }
+    }
+
+    /// A server with the database `blog` and its container `posts`.
+    pub(crate) async fn with_posts() -> Self {
+        let armilla = Self::start();
+        armilla.post("/dbs", r#"{"id":"blog"}"#).await.expect(201);
+        let definition = r#"{"id":"posts","partitionKey":{"paths":["/postId"]}}"#;
+        armilla.post("/dbs/blog/colls", definition).await.expect(201);
+        armilla
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
+        self.send("POST", path, &[], body).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &str) -> Answer {
+        self.send("PUT", path, &[], body).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, &[], "").await
+    }
+
+    /// A query and its rows.
+    pub(crate) async fn query(&self, path: &str, query: &str) -> Answer {
+        let body = if query.starts_with('{') {
+            query.to_owned()
+        } else {
+            let query = Value::from(query).to_json();
+            format!("{{\"query\":{query},\"parameters\":[]}}")
+        };
+        self.send("POST", path, &[QUERY], &body).await
+    }
+
+    /// Any request, signed with the account's key.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        self.send_as(&signature(method, path), method, path, headers, body).await
+    }
+
+    /// Any request with any credentials.
+    pub(crate) async fn send_as(
+        &self,
+        authorization: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: test:8081\r\nconnection: close\r\nx-ms-date: {DATE}\r\nx-ms-version: 2020-07-15\r\nauthorization: {authorization}\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str("\r\n");
+        request.push_str(body);
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        Answer::parse(format!("{method} {path}"), String::from_utf8(answer).unwrap())
+    }
+}
+
+/// The `authorization` header of the account's key.
+fn signature(method: &str, path: &str) -> String {
+    let method = http::Method::from_bytes(method.as_bytes()).unwrap();
+    let text = auth::string_to_sign(&method, &Segments::parse(path).unwrap(), DATE);
+    let key = STANDARD.decode(WELL_KNOWN_KEY).unwrap();
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+    let signature = STANDARD.encode(ring::hmac::sign(&key, text.as_bytes()));
+    encoded(&format!("type=master&ver=1.0&sig={signature}"))
+}
+
+/// A token as SDKs send it.
+pub(crate) fn encoded(token: &str) -> String {
+    let mut out = String::new();
+    for byte in token.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte.into()),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    request: String,
+    status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    fn parse(request: String, text: String) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head[9..12].parse().unwrap();
+        Self { request, status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// Fails unless the status is this one.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}: {}\n{}", self.request, self.head, self.body);
+        self
+    }
+
+    /// Fails unless it is this refusal.
+    #[track_caller]
+    pub(crate) fn refused(self, status: u16, substatus: u32) -> Self {
+        let answer = self.expect(status);
+        assert_eq!(answer.header("x-ms-substatus"), Some(substatus.to_string().as_str()));
+        assert!(answer.header("x-ms-request-charge").is_some());
+        answer
+    }
+
+    /// A header's value.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        json::parse(self.body.as_bytes()).unwrap()
+    }
+
+    /// A member of the body that is text.
+    #[track_caller]
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.json().get(name).unwrap().as_str().unwrap().to_owned()
+    }
+
+    /// The names of a feed's resources.
+    #[track_caller]
+    pub(crate) fn ids(&self, feed: &str) -> Vec<String> {
+        let body = self.json();
+        let rows = body.get(feed).unwrap().as_array().unwrap();
+        assert_eq!(body.get("_count").unwrap().as_i64(), Some(rows.len() as i64));
+        assert_eq!(self.header("x-ms-item-count"), Some(rows.len().to_string().as_str()));
+        rows.iter().map(|row| row.get("id").unwrap().as_str().unwrap().to_owned()).collect()
+    }
+}
