@@ -18,6 +18,7 @@ use armilla_model::policy::ContainerPolicy;
 use armilla_model::rid;
 use armilla_model::session_token::SessionToken;
 use armilla_storage::{Direction, Keyspace, Snapshot, StoreError};
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::ops::{Bound, ControlFlow};
@@ -48,6 +49,8 @@ pub struct Container {
     settings: ArcSwap<Settings>,
     partitions: ArcSwap<Vec<Arc<Partition>>>,
     secret: (u64, u64),
+    // Held while the definition is replaced, from the check of the old to the rebuilt index.
+    replacing: Mutex<()>,
     docno: AtomicU64,
     dropped: AtomicBool,
 }
@@ -105,6 +108,7 @@ impl Container {
             settings: ArcSwap::from_pointee(settings),
             partitions: ArcSwap::from_pointee(partitions),
             secret,
+            replacing: Mutex::new(()),
             docno: AtomicU64::new(docno),
             dropped: AtomicBool::new(false),
         }
@@ -118,6 +122,11 @@ impl Container {
     /// The settings of now.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()
+    }
+
+    /// Keeps others from replacing the definition.
+    pub(crate) fn replacing(&self) -> MutexGuard<'_, ()> {
+        self.replacing.lock()
     }
 
     pub(crate) fn set_settings(&self, settings: Settings) {

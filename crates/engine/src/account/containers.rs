@@ -118,6 +118,7 @@ impl Account {
         if_match: Option<&str>,
     ) -> Result<Arc<Container>> {
         let container = self.container(database, container).map_err(|_| Error::not_found())?;
+        let _only_one = container.replacing();
         let before = container.settings();
         check_etag(before.etag, if_match)?;
         if name_of(definition)? != &*before.name {
@@ -129,7 +130,7 @@ impl Account {
         crate::query::check_computed(&policy)?;
         let reindex = changes_index(&before.policy, &policy);
         self.change(|change| {
-            container.check_alive()?;
+            change.check_present(&container)?;
             let (etag, ts) = change.stamp();
             let stored = StoredContainer {
                 name: before.name.clone(),
@@ -156,7 +157,7 @@ impl Account {
             if reindex {
                 container.rebuild_index();
             }
-            container
+            container.clone()
         })
     }
 
@@ -168,10 +169,11 @@ impl Account {
         if_match: Option<&str>,
     ) -> Result<()> {
         let container = self.container(database, container).map_err(|_| Error::not_found())?;
+        let _not_replaced = container.replacing();
         check_etag(container.settings().etag, if_match)?;
         self.change(|change| {
-            let database = container.settings().database.clone();
-            let database = change.database(&database)?;
+            change.check_present(&container)?;
+            let database = change.database(&container.settings().database)?;
             change.drop_container(&container);
             let mut database = crate::catalog::Database::clone(&database);
             database.containers.remove(&container.settings().name);
@@ -184,6 +186,13 @@ impl Account {
 }
 
 impl Change<'_> {
+    /// Refuses a container that was deleted before this change had its turn. A new one may have
+    /// its name by then, so it is looked up by its rid.
+    fn check_present(&self, container: &Container) -> Result<()> {
+        let database = self.database(&container.settings().database)?;
+        database.container(&container.rid_text).map(drop).ok_or_else(Error::not_found)
+    }
+
     /// Removes a container's entries and leaves a note for the janitor to remove its data.
     pub(super) fn drop_container(&mut self, container: &Container) {
         self.delete(Meta::Container, &[container.database, container.number]);
