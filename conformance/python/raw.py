@@ -45,7 +45,7 @@ class Raw:
     def signed(self, verb, path, age=0):
         """The three headers of a signed request; `age` seconds old."""
         date = email.utils.formatdate(time.time() - age, usegmt=True)
-        segments = [part for part in urllib.parse.urlparse(path).path.split("/") if part]
+        segments = [part for part in path.split("?")[0].split("/") if part]
         if len(segments) % 2:
             kind, link = segments[-1], "/".join(segments[:-1])
         else:

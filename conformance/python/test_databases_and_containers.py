@@ -1,6 +1,7 @@
 """Proves the life of databases and containers: create, read, list, query, replace, delete, and the
 refusals in between; and that policies are kept and echoed."""
 import pytest
+from azure.core import MatchConditions
 from azure.cosmos import PartitionKey, exceptions
 
 from conftest import new_name
@@ -125,7 +126,8 @@ def test_stale_etag_refuses_the_replacement_of_a_container(database, make_contai
             container,
             PartitionKey(path="/pk"),
             default_ttl=60,
-            initial_headers={"If-Match": '"not-the-etag"'},
+            etag='"not-the-etag"',
+            match_condition=MatchConditions.IfNotModified,
         )
     assert "defaultTtl" not in container.read()
 

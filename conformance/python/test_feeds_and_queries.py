@@ -22,7 +22,7 @@ def filled(database):
                 "id": "%03d" % number,
                 "pk": "p%d" % (number % 6),
                 "number": number,
-                "group": "g%d" % (number % 4),
+                "team": "g%d" % (number % 4),
                 "tags": ["even" if number % 2 == 0 else "odd", "all"],
                 "deep": {"value": number / 2},
             }
@@ -98,18 +98,18 @@ def test_ordered_query_merges_partitions_in_small_pages(filled):
 
 
 def test_distinct_and_group_by(filled):
-    assert sorted(everything(filled, "SELECT DISTINCT VALUE c.group FROM c")) == [
+    assert sorted(everything(filled, "SELECT DISTINCT VALUE c.team FROM c")) == [
         "g0", "g1", "g2", "g3"
     ]
-    groups = everything(filled, "SELECT c.group, COUNT(1) AS n FROM c GROUP BY c.group")
-    assert sorted((row["group"], row["n"]) for row in groups) == [
+    groups = everything(filled, "SELECT c.team, COUNT(1) AS n FROM c GROUP BY c.team")
+    assert sorted((row["team"], row["n"]) for row in groups) == [
         ("g%d" % n, COUNT // 4) for n in range(4)
     ]
 
 
 def test_parameters_of_every_type(filled):
     query = (
-        "SELECT VALUE c.id FROM c WHERE c.number >= @low AND c.group = @group "
+        "SELECT VALUE c.id FROM c WHERE c.number >= @low AND c.team = @group "
         "AND ARRAY_CONTAINS(@tags, c.tags[0]) AND @yes = true AND IS_NULL(@nothing) "
         "AND @object.key = 'value' ORDER BY c.id"
     )
@@ -127,7 +127,7 @@ def test_parameters_of_every_type(filled):
 def test_projection_of_objects_and_arrays(filled):
     rows = everything(
         filled,
-        "SELECT c.id, c.number * 2 AS twice, [c.pk, c.group] AS pair, {v: c.deep['value']} AS o, c.none "
+        "SELECT c.id, c.number * 2 AS twice, [c.pk, c.team] AS pair, {v: c.deep['value']} AS o, c.none "
         "FROM c WHERE c.id = '005'",
     )
     assert rows == [{"id": "005", "twice": 10, "pair": ["p5", "g1"], "o": {"v": 2.5}}]

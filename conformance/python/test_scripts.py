@@ -110,11 +110,8 @@ def test_endless_script_is_stopped_and_undone(container):
 def test_console_log_comes_back(container):
     body = "function () { console.log('first line'); console.log('Grüße'); }"
     container.scripts.create_stored_procedure({"id": "log", "body": body})
-    headers = {}
-    container.scripts.execute_stored_procedure(
-        "log", partition_key="p", enable_script_logging=True,
-        response_hook=lambda received, _: headers.update(received),
-    )
+    container.scripts.execute_stored_procedure("log", partition_key="p", enable_script_logging=True)
+    headers = container.client_connection.last_response_headers
     assert "first" in headers.get("x-ms-documentdb-script-log-results", "")
 
 

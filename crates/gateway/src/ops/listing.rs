@@ -16,6 +16,9 @@ pub(super) fn list(
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
     let scope = addressed::scope(call, &container)?;
+    for (partition, _) in container.partitions_in(&scope.span) {
+        addressed::check_session(call, &container, &partition)?;
+    }
     let count_max = call.context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize);
     let page = container.list_items(&scope.span, call.context.continuation, count_max)?;
     let texts: Vec<_> = page.items.iter().map(|item| item.text.clone()).collect();
