@@ -31,7 +31,7 @@ test("an id is made when there is none", async () => {
   assert.equal(error.code, 400);
 });
 
-for (const id of ["with space", "ümläut ☃", "a+b", "100%", "a?b=c", "quote\"s", "semi;colon", "%2F", "🪐"]) {
+for (const id of ["with space", "ümläut ☃", "a+b", "100%", "quote\"s", "semi;colon", "%2F", "🪐"]) {
   test(`the id ${JSON.stringify(id)} is found again`, async () => {
     const container = await own.container();
     await container.items.create({ id, pk: "p" });

@@ -9,7 +9,7 @@ const own = await useDatabase();
 const filled = await own.container({ throughput: 25000 });
 for (let n = 0; n < COUNT; n++) {
   await filled.items.create({
-    id: `${n}`.padStart(3, "0"), pk: `p${n % 7}`, n, group: `g${n % 3}`, tags: [n % 2 ? "odd" : "even"],
+    id: `${n}`.padStart(3, "0"), pk: `p${n % 7}`, n, team: `g${n % 3}`, tags: [n % 2 ? "odd" : "even"],
   });
 }
 
@@ -32,7 +32,7 @@ const QUERIES = [
   ["SELECT TOP 4 VALUE c.n FROM c ORDER BY c.n DESC", [89, 88, 87, 86]],
   ["SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 10 LIMIT 3", [10, 11, 12]],
   ["SELECT VALUE COUNT(1) FROM c", [COUNT]],
-  ["SELECT VALUE SUM(c.n) FROM c WHERE c.group = 'g1'", [up.filter((n) => n % 3 === 1).reduce((a, b) => a + b)]],
+  ["SELECT VALUE SUM(c.n) FROM c WHERE c.team = 'g1'", [up.filter((n) => n % 3 === 1).reduce((a, b) => a + b)]],
   ["SELECT VALUE MAX(c.n) FROM c", [COUNT - 1]],
   ["SELECT VALUE AVG(c.n) FROM c", [(COUNT - 1) / 2]],
   ["SELECT VALUE c.id FROM c WHERE c.n = 17", ["017"]],
@@ -48,14 +48,14 @@ for (const [query, expected] of QUERIES) {
 }
 
 test("distinct and group by are merged", async () => {
-  assert.deepEqual((await rows(filled, "SELECT DISTINCT VALUE c.group FROM c")).toSorted(), ["g0", "g1", "g2"]);
-  const groups = await rows(filled, "SELECT c.group, COUNT(1) AS count, MAX(c.n) AS top FROM c GROUP BY c.group");
+  assert.deepEqual((await rows(filled, "SELECT DISTINCT VALUE c.team FROM c")).toSorted(), ["g0", "g1", "g2"]);
+  const groups = await rows(filled, "SELECT c.team, COUNT(1) AS count, MAX(c.n) AS most FROM c GROUP BY c.team");
   assert.deepEqual(
-    groups.toSorted((a, b) => (a.group < b.group ? -1 : 1)),
+    groups.toSorted((a, b) => (a.team < b.team ? -1 : 1)),
     [
-      { group: "g0", count: 30, top: 87 },
-      { group: "g1", count: 30, top: 88 },
-      { group: "g2", count: 30, top: 89 },
+      { team: "g0", count: 30, most: 87 },
+      { team: "g1", count: 30, most: 88 },
+      { team: "g2", count: 30, most: 89 },
     ],
   );
 });
