@@ -1,7 +1,7 @@
 //! What a container's definition means to its queries, prepared once per container.
 
 use crate::access::PathStep;
-use crate::ast::{self, Name, Selection};
+use crate::ast::{self, Collection, Name, Selection, Source};
 use crate::error::{Result, SqlError};
 use crate::functions::{DistanceFunction, VectorSetting};
 use armilla_model::path::Path;
@@ -123,7 +123,15 @@ impl Computed {
                 "The computed property '{name}' must be a query of the form SELECT VALUE … FROM c."
             ))
         };
-        let plain = query.from.len() == 1
+        // Names that do not resolve are reported now and not by every query later.
+        crate::bind::compile(&query, &[], &Schema::none())?;
+        let selects_items = matches!(
+            query.from.as_slice(),
+            [Source { collection: Collection::Path { steps, .. }, iterate: false, .. }]
+                if steps.is_empty()
+        );
+        let plain = selects_items
+            && !crate::bind::is_aggregated(&query)
             && query.filter.is_none()
             && query.group_by.is_empty()
             && query.order_by.is_empty()

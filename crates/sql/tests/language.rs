@@ -142,6 +142,25 @@ fn computed_properties_are_read_by_name_only() {
 }
 
 #[test]
+fn computed_properties_are_checked_when_they_are_defined() {
+    for query in [
+        "SELECT VALUE x.name FROM c",
+        "SELECT c.name FROM c",
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT VALUE c.name FROM c WHERE c.n = 1",
+        "SELECT VALUE t FROM t IN c.tags",
+        "SELECT VALUE",
+    ] {
+        let text = format!(
+            r#"{{"id":"c","partitionKey":{{"paths":["/id"],"kind":"Hash","version":2}},
+                "computedProperties":[{{"name":"p","query":"{query}"}}]}}"#
+        );
+        let policy = ContainerPolicy::parse(&parse_json(text.as_bytes()).unwrap());
+        assert!(policy.is_err() || Schema::new(&policy.unwrap()).is_err(), "{query} was accepted");
+    }
+}
+
+#[test]
 fn conditions_of_patches_are_met_or_not() {
     let schema = Schema::none();
     let document = &documents()[0];
