@@ -17,6 +17,7 @@
 mod folder;
 mod journal;
 mod options;
+mod trees;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fjall::{AbstractTree, Database, Guard, PersistMode, Readable};
+use fjall::{Database, Guard, PersistMode, Readable};
 use parking_lot::{Mutex, RwLock};
 
 use crate::disk::FolderLock;
@@ -36,6 +37,7 @@ use crate::{
 
 pub use folder::FORMAT_VERSION;
 pub use options::EmbeddedOptions;
+use trees::{TreeMaker, Trees};
 
 /// How long a clean stop waits for write buffers to reach sorted files. Beyond it the journal
 /// simply stays as it is, and the next start replays it.
@@ -53,14 +55,8 @@ pub struct EmbeddedStore {
     path: PathBuf,
 }
 
-/// What a snapshot needs to stay readable, also after the store was closed.
-struct Trees {
-    keyspaces: [fjall::Keyspace; Keyspace::ALL.len()],
-    _lock: FolderLock,
-}
-
 enum Engine {
-    Open(Database),
+    Open { database: Database, _maker: TreeMaker },
     Closed(fjall::Snapshot),
 }
 
@@ -79,16 +75,10 @@ impl EmbeddedStore {
         journal::check(&engine_path)?;
         let fail = |error| translate(&engine_path, error);
         let database = options.database(&engine_path).open().map_err(fail)?;
-        let open =
-            |keyspace: Keyspace| database.keyspace(keyspace.name(), || options.keyspace(keyspace));
-        let [a, b, c, d, e, f, g] = Keyspace::ALL.map(open);
-        let keyspaces = (|| Ok([a?, b?, c?, d?, e?, f?, g?]))().map_err(fail)?;
-        Ok(Self {
-            trees: Arc::new(Trees { keyspaces, _lock: lock }),
-            engine: RwLock::new(Engine::Open(database)),
-            writer: Mutex::new(()),
-            path,
-        })
+        let trees = Arc::new(Trees::open(&database, options, lock).map_err(fail)?);
+        let maker = TreeMaker::start(&trees, &database)?;
+        let engine = RwLock::new(Engine::Open { database, _maker: maker });
+        Ok(Self { trees, engine, writer: Mutex::new(()), path })
     }
 
     /// The folder.
@@ -104,7 +94,7 @@ impl EmbeddedStore {
     ///
     /// When the engine refuses.
     pub fn flush(&self) -> Result<bool, StoreError> {
-        for keyspace in &self.trees.keyspaces {
+        for keyspace in self.trees.all() {
             keyspace.rotate_memtable().map_err(|error| self.fail(error))?;
         }
         let mut waited = Duration::ZERO;
@@ -131,7 +121,8 @@ impl EmbeddedStore {
         let writes = fjall::OwnedWriteBatch::with_capacity(database.clone(), batch.len());
         let mut writes = writes.durability(Some(mode));
         for operation in batch.into_operations() {
-            let tree = self.trees.get(operation.keyspace);
+            let tree = self.trees.find_or_make(database, operation.keyspace);
+            let tree = tree.map_err(|error| self.fail(error))?;
             match operation.value {
                 Some(value) => writes.insert(tree, operation.key, value),
                 None => writes.remove(tree, operation.key),
@@ -148,7 +139,7 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
         let engine = match &*self.engine.read() {
-            Engine::Open(database) => database.snapshot(),
+            Engine::Open { database, .. } => database.snapshot(),
             Engine::Closed(last) => last.clone(),
         };
         Arc::new(EmbeddedSnapshot { trees: Arc::clone(&self.trees), engine })
@@ -157,7 +148,7 @@ impl Store for EmbeddedStore {
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let engine = self.engine.read();
-        let Engine::Open(database) = &*engine else {
+        let Engine::Open { database, .. } = &*engine else {
             let closed = std::io::Error::other("the store is closed");
             return Err(StoreError::io("commit", closed));
         };
@@ -171,11 +162,11 @@ impl Store for EmbeddedStore {
     fn close(&self) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let mut engine = self.engine.write();
-        let Engine::Open(database) = &*engine else { return Ok(()) };
+        let Engine::Open { database, .. } = &*engine else { return Ok(()) };
         database.persist(PersistMode::SyncAll).map_err(|error| self.fail(error))?;
         let flushed = self.flush()?;
         let last = database.snapshot();
-        // Dropping the database ends its threads.
+        // Dropping the database ends its threads; dropping the maker waits for it.
         *engine = Engine::Closed(last);
         if flushed {
             journal::empty_newest(&folder::engine_path(&self.path))?;
@@ -184,12 +175,12 @@ impl Store for EmbeddedStore {
     }
 
     fn stats(&self) -> StoreStats {
-        let disk_bytes = self.trees.all().map(AbstractTree::disk_space).sum();
+        let disk_bytes = self.trees.disk_bytes();
         let flushes_waiting = self.trees.flushes_waiting();
         let files_unmerged = self.trees.files_unmerged();
         let mut stats =
             StoreStats { disk_bytes, flushes_waiting, files_unmerged, ..StoreStats::default() };
-        if let Engine::Open(database) = &*self.engine.read() {
+        if let Engine::Open { database, .. } = &*self.engine.read() {
             stats.journal_bytes = database.journal_disk_space().unwrap_or(0);
             stats.disk_bytes += stats.journal_bytes;
             stats.write_buffer_bytes = database.write_buffer_size();
@@ -204,31 +195,6 @@ impl Store for EmbeddedStore {
     }
 }
 
-impl Trees {
-    fn all(&self) -> impl Iterator<Item = &fjall::AnyTree> {
-        self.keyspaces.iter().map(|keyspace| &keyspace.tree)
-    }
-
-    fn flushes_waiting(&self) -> usize {
-        self.all().map(AbstractTree::sealed_memtable_count).max().unwrap_or(0)
-    }
-
-    fn files_unmerged(&self) -> usize {
-        self.all().map(AbstractTree::l0_run_count).max().unwrap_or(0)
-    }
-
-    fn get(&self, keyspace: Keyspace) -> &fjall::Keyspace {
-        self.keyspaces.get(keyspace.index()).expect("there is one tree per keyspace")
-    }
-
-    fn all_flushed(&self) -> bool {
-        let flushed = |tree: &fjall::AnyTree| {
-            tree.sealed_memtable_count() == 0 && tree.active_memtable().is_empty()
-        };
-        self.all().all(flushed)
-    }
-}
-
 struct EmbeddedSnapshot {
     trees: Arc<Trees>,
     engine: fjall::Snapshot,
@@ -236,13 +202,14 @@ struct EmbeddedSnapshot {
 
 impl Snapshot for EmbeddedSnapshot {
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let found = self.engine.get(self.trees.get(keyspace), key);
+        let Some(tree) = self.trees.find(keyspace) else { return Ok(None) };
+        let found = self.engine.get(tree, key);
         found.map(|value| value.map(Bytes::from)).map_err(|error| damage(keyspace, error))
     }
 
     fn contains(&self, keyspace: Keyspace, key: &[u8]) -> Result<bool, StoreError> {
-        let found = self.engine.contains_key(self.trees.get(keyspace), key);
-        found.map_err(|error| damage(keyspace, error))
+        let Some(tree) = self.trees.find(keyspace) else { return Ok(false) };
+        self.engine.contains_key(tree, key).map_err(|error| damage(keyspace, error))
     }
 
     fn scan(
@@ -252,10 +219,10 @@ impl Snapshot for EmbeddedSnapshot {
         direction: Direction,
         visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        if range.is_empty() {
+        let Some(tree) = self.trees.find(keyspace).filter(|_| !range.is_empty()) else {
             return Ok(());
-        }
-        let entries = self.engine.range::<&[u8], _>(self.trees.get(keyspace), range.as_bounds());
+        };
+        let entries = self.engine.range::<&[u8], _>(tree, range.as_bounds());
         match direction {
             Direction::Forward => show(entries, visit),
             Direction::Backward => show(entries.rev(), visit),

@@ -162,3 +162,29 @@ fn stats_see_what_was_written() {
     assert!(stats.disk_bytes >= stats.journal_bytes);
     assert_eq!(stats.pressure(), crate::Pressure::Calm);
 }
+
+#[test]
+fn a_new_store_works_before_all_its_trees_are_made() {
+    for round in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let before = store.snapshot();
+        // The rarest tree first: it is made last, or here.
+        let mut batch = Batch::new();
+        for keyspace in Keyspace::ALL.into_iter().rev().take(1 + round) {
+            assert_eq!(before.get(keyspace, b"k").unwrap(), None);
+            batch.put(keyspace, b"k".to_vec(), keyspace.name());
+        }
+        store.commit(batch, Durability::Synced).unwrap();
+        drop(store);
+        let present = |snapshot: &dyn Snapshot| {
+            let all = Keyspace::ALL.into_iter();
+            all.filter(|keyspace| snapshot.contains(*keyspace, b"k").unwrap()).count()
+        };
+        assert_eq!(present(&*before), 0);
+        drop(before);
+        let store = open(&folder);
+        assert_eq!(present(&*store.snapshot()), 1 + round);
+        store.close().unwrap();
+    }
+}

@@ -1,0 +1,149 @@
+//! One tree of the engine per keyspace, made when it is first needed.
+//!
+//! Making a tree takes the engine some twenty syncs, so a new store would take a hundred before it
+//! could answer. Instead it opens with none, a thread makes them one after the other, and a commit
+//! that comes first makes what it needs itself. A tree that does not exist reads as empty. In a
+//! store that was opened before all of them are there from the start.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use fjall::{AbstractTree, Database};
+use parking_lot::Mutex;
+
+use super::EmbeddedOptions;
+use crate::disk::FolderLock;
+use crate::{Keyspace, StoreError};
+
+/// The order in which a new store gets its trees: first what the first requests write.
+const MAKING_ORDER: [Keyspace; Keyspace::ALL.len()] = [
+    Keyspace::Meta,
+    Keyspace::Items,
+    Keyspace::Feed,
+    Keyspace::Gone,
+    Keyspace::Expiry,
+    Keyspace::Unique,
+    Keyspace::Versions,
+];
+
+/// The trees, and the lock of the folder: what a snapshot needs to stay readable, also after the
+/// store was closed.
+pub(super) struct Trees {
+    trees: [OnceLock<fjall::Keyspace>; Keyspace::ALL.len()],
+    making: Mutex<()>,
+    options: EmbeddedOptions,
+    _lock: FolderLock,
+}
+
+impl Trees {
+    /// The trees that are there already.
+    pub(super) fn open(
+        database: &Database,
+        options: &EmbeddedOptions,
+        lock: FolderLock,
+    ) -> Result<Self, fjall::Error> {
+        let trees = [const { OnceLock::new() }; Keyspace::ALL.len()];
+        let trees = Self { trees, making: Mutex::new(()), options: options.clone(), _lock: lock };
+        for keyspace in Keyspace::ALL {
+            if database.keyspace_exists(keyspace.name()) {
+                trees.find_or_make(database, keyspace)?;
+            }
+        }
+        Ok(trees)
+    }
+
+    /// The tree of a keyspace, if anything was ever written to it.
+    pub(super) fn find(&self, keyspace: Keyspace) -> Option<&fjall::Keyspace> {
+        self.slot(keyspace).get()
+    }
+
+    /// The tree of a keyspace, made on demand.
+    pub(super) fn find_or_make(
+        &self,
+        database: &Database,
+        keyspace: Keyspace,
+    ) -> Result<&fjall::Keyspace, fjall::Error> {
+        if let Some(tree) = self.find(keyspace) {
+            return Ok(tree);
+        }
+        let _making = self.making.lock();
+        let tree = match self.find(keyspace) {
+            Some(tree) => tree.clone(),
+            None => database.keyspace(keyspace.name(), || self.options.keyspace(keyspace))?,
+        };
+        Ok(self.slot(keyspace).get_or_init(|| tree))
+    }
+
+    /// Every tree that is there.
+    pub(super) fn all(&self) -> impl Iterator<Item = &fjall::Keyspace> {
+        self.trees.iter().filter_map(OnceLock::get)
+    }
+
+    /// Whether no tree holds anything that is not in sorted files.
+    pub(super) fn all_flushed(&self) -> bool {
+        let flushed = |tree: &fjall::AnyTree| {
+            tree.sealed_memtable_count() == 0 && tree.active_memtable().is_empty()
+        };
+        self.all().all(|keyspace| flushed(&keyspace.tree))
+    }
+
+    /// The most write buffers any tree has waiting to be flushed.
+    pub(super) fn flushes_waiting(&self) -> usize {
+        self.all().map(|keyspace| keyspace.tree.sealed_memtable_count()).max().unwrap_or(0)
+    }
+
+    /// The most overlapping files any tree has waiting to be merged.
+    pub(super) fn files_unmerged(&self) -> usize {
+        self.all().map(|keyspace| keyspace.tree.l0_run_count()).max().unwrap_or(0)
+    }
+
+    /// The bytes of all sorted files.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.all().map(|keyspace| keyspace.tree.disk_space()).sum()
+    }
+
+    fn slot(&self, keyspace: Keyspace) -> &OnceLock<fjall::Keyspace> {
+        self.trees.get(keyspace.index()).expect("there is one slot per keyspace")
+    }
+}
+
+/// The thread that makes the trees of a new store; ends with the last one, or when dropped.
+pub(super) struct TreeMaker {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TreeMaker {
+    /// Starts the thread, unless every tree is there.
+    pub(super) fn start(trees: &Arc<Trees>, database: &Database) -> Result<Self, StoreError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        if trees.all().count() == Keyspace::ALL.len() {
+            return Ok(Self { stop, thread: None });
+        }
+        let (trees, database, stopping) = (Arc::clone(trees), database.clone(), Arc::clone(&stop));
+        let make_all = move || {
+            for keyspace in MAKING_ORDER {
+                // A failure will be met again, and reported, by the commit that needs the tree.
+                if stopping.load(Ordering::Relaxed)
+                    || trees.find_or_make(&database, keyspace).is_err()
+                {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("tree maker".into()).spawn(make_all);
+        let thread = thread.map_err(|error| StoreError::io("start a thread", error))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for TreeMaker {
+    /// Waits for the thread, which holds the engine and with it the folder.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
