@@ -186,7 +186,11 @@ impl Committer {
         queue.idle = false;
         drop(queue);
         self.shared.ready.notify_one();
-        if let Some(thread) = self.thread.lock().take() {
+        // The last handle may go with a completion, on the thread itself; it then ends by itself.
+        let own = std::thread::current().id();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != own
+        {
             // The thread catches its own panics, so there is nothing to learn from the result.
             let _ended = thread.join();
         }
