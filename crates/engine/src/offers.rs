@@ -142,8 +142,13 @@ impl Offer {
     }
 }
 
-fn checked(units: i64, min: u32, step: u32, what: &str) -> Result<u32> {
-    let units = u32::try_from(units).unwrap_or(0);
+fn checked(asked: i64, min: u32, step: u32, what: &str) -> Result<u32> {
+    if asked < i64::from(min) {
+        return Err(Error::bad_request(format!(
+            "Requested throughput {asked} is less than required minimum throughput {min}"
+        )));
+    }
+    let units = u32::try_from(asked).unwrap_or(u32::MAX);
     if (min..=THROUGHPUT_MAX).contains(&units) && units.is_multiple_of(step) {
         return Ok(units);
     }

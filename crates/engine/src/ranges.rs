@@ -80,16 +80,17 @@ pub fn initial(definition: &Definition, count: u32) -> Vec<Range> {
         .collect()
 }
 
-/// Where range `position` of `count` equal ones begins: the service's points, hence the minus one.
+/// Where range `position` of `count` equal ones begins. Clients' tests show the service's points:
+/// the greatest key divided by the count, rounded down, times the position.
 fn boundary(hashing: Hashing, position: u32, count: u32) -> Epk {
     match hashing {
         Hashing::V2 | Hashing::MultiHash => {
-            let step = (1u128 << 126) / u128::from(count);
-            Epk::from_bytes(&(u128::from(position) * step - 1).to_be_bytes())
+            let step = ((1u128 << 126) - 1) / u128::from(count);
+            Epk::from_bytes(&(u128::from(position) * step).to_be_bytes())
         }
         Hashing::V1 => {
-            let step = (1u64 << 32) / u64::from(count);
-            armilla_model::partition_key::v1_number((u64::from(position) * step - 1) as f64)
+            let step = u64::from(u32::MAX) / u64::from(count);
+            armilla_model::partition_key::v1_number((u64::from(position) * step) as f64)
         }
     }
 }
@@ -107,6 +108,8 @@ mod tests {
     fn two_ranges_meet_where_the_service_splits() {
         let v2 = initial(&definition(Hashing::V2), 2);
         assert_eq!(v2[1].min.to_string(), "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+        let five = initial(&definition(Hashing::V2), 5);
+        assert_eq!(five[4].min.to_string(), "33333333333333333333333333333330");
         let v1 = initial(&definition(Hashing::V1), 2);
         assert_eq!(v1[1].min.to_string(), "05C1DFFFFFFFFC");
     }

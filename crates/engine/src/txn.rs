@@ -202,15 +202,33 @@ impl Txn {
         deadline.is_none_or(|deadline| u64::from(self.now) < deadline)
     }
 
+    /// The ordinal of an item that [`find`](Self::find) has seen.
+    pub(crate) fn docno_by_id(&mut self, id: &str) -> Result<u64> {
+        let at = self.touch(id)?;
+        Ok(self.docno_of(at))
+    }
+
     /// Stages a new version of the item, whether or not it exists.
-    pub(crate) fn stage(&mut self, mut body: Body, options: &WriteOptions) -> Result<Written> {
+    pub(crate) fn stage(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
+        let at = self.touch(&body.id)?;
+        let docno = self.docno_of(at);
+        self.stage_as(body, options, docno)
+    }
+
+    /// Stages a new version under a given ordinal.
+    pub(crate) fn stage_as(
+        &mut self,
+        mut body: Body,
+        options: &WriteOptions,
+        docno: u64,
+    ) -> Result<Written> {
         let at = self.touch(&body.id)?;
         let tuples =
             unique::tuples(&body.value, &self.policy().unique_keys, self.container.secret());
         self.claim(at, &tuples)?;
         let container = &self.container;
         let head = Head {
-            docno: self.docno_of(at),
+            docno,
             ts: self.now,
             ttl: body.ttl,
             etag: container.core.ids.next_etag(),

@@ -1,4 +1,4 @@
-//! Replace: the item must exist; its id and partition key stay.
+//! Replace: the item must exist; its partition key stays. Its id may change.
 
 use super::body::Body;
 use super::{WriteOptions, Written};
@@ -26,12 +26,17 @@ impl Txn {
         let current = self.find(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
         self.check_key_of(&body.value)?;
-        if &*body.id != id {
-            return Err(Error::bad_request(format!(
-                "The id of an item cannot be changed: the path says '{id}', the body '{}'.",
-                body.id
-            )));
+        if &*body.id == id {
+            return self.stage(body, options);
         }
-        self.stage(body, options)
+        // A replace may rename: the item keeps its ordinal and `_rid`, only its key moves.
+        if self.find(&body.id)?.is_some() {
+            return Err(Error::conflict());
+        }
+        let docno = self.docno_by_id(id)?;
+        self.stage_removal(id)?;
+        let mut written = self.stage_as(body, options, docno)?;
+        written.created = false;
+        Ok(written)
     }
 }

@@ -3,7 +3,7 @@
 use super::indexing::IndexingPolicy;
 use super::search::{self, FullTextPath, VectorEmbedding};
 use super::{list, refuse, text};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::{COMPUTED_PROPERTIES_MAX, UNIQUE_KEY_PATHS_MAX, UNIQUE_KEYS_MAX};
 use crate::partition_key::{Definition, Hashing};
 use crate::path::Path;
@@ -223,7 +223,9 @@ fn geometry(value: Option<&Value>) -> Result<bool> {
 }
 
 fn computed(body: &Value) -> Result<Vec<ComputedProperty>> {
-    let properties = list(body, "computedProperties")?;
+    let properties = list(body, "computedProperties").map_err(|error| {
+        Error::bad_request(format!("One of the specified inputs is invalid: {error}"))
+    })?;
     if properties.len() > COMPUTED_PROPERTIES_MAX {
         return refuse(format!(
             "At most {COMPUTED_PROPERTIES_MAX} computed properties are allowed."
