@@ -1,15 +1,16 @@
 //! User functions called from queries.
 
 use crate::container::Container;
+use crate::core::Core;
 use crate::scripts::Scripts;
 use armilla_model::charge::RequestCharge;
 use armilla_model::value::Value;
-use armilla_script::{CallOptions, Compiled, Limits, ScriptEngine, ScriptKind, UdfSession};
+use armilla_script::{CallOptions, Compiled, ScriptKind, UdfSession};
 use armilla_sql::udf::Functions;
 use quick_cache::sync::Cache;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 /// Compiled functions kept.
@@ -17,23 +18,18 @@ const COMPILED_MAX: usize = 256;
 
 static COMPILED: LazyLock<Cache<Arc<str>, Compiled>> = LazyLock::new(|| Cache::new(COMPILED_MAX));
 
-/// The JavaScript engine of queries, started by the first query that calls a function.
-fn engine() -> Result<&'static ScriptEngine, String> {
-    static ENGINE: OnceLock<Result<ScriptEngine, String>> = OnceLock::new();
-    let start = || ScriptEngine::new(Limits::default()).map_err(|error| error.detail);
-    ENGINE.get_or_init(start).as_ref().map_err(Clone::clone)
-}
-
 /// The user functions of a container during one page.
-pub(super) struct Users {
+pub(super) struct Users<'c> {
+    core: &'c Core,
     scripts: Arc<Scripts>,
     started: Instant,
-    sessions: RefCell<HashMap<Box<str>, UdfSession<'static>>>,
+    sessions: RefCell<HashMap<Box<str>, UdfSession<'c>>>,
 }
 
-impl Users {
-    pub(super) fn new(container: &Container, started: Instant) -> Self {
-        Self { scripts: container.scripts(), started, sessions: RefCell::default() }
+impl<'c> Users<'c> {
+    pub(super) fn new(container: &'c Container, started: Instant) -> Self {
+        let (core, scripts) = (&*container.core, container.scripts());
+        Self { core, scripts, started, sessions: RefCell::default() }
     }
 
     /// What the calls so far cost.
@@ -45,13 +41,13 @@ impl Users {
         self.sessions.borrow().values().map(of).sum()
     }
 
-    fn open(&self, name: &str) -> Result<UdfSession<'static>, String> {
+    fn open(&self, name: &str) -> Result<UdfSession<'c>, String> {
         let script = self
             .scripts
             .functions
             .get(name)
             .ok_or_else(|| format!("The user defined function '{name}' does not exist."))?;
-        let engine = engine()?;
+        let engine = self.core.script_engine().map_err(|error| error.message().to_owned())?;
         let compiled = COMPILED.get_or_insert_with(&script.body, || {
             engine.compile(ScriptKind::Function, &script.body)
         });
@@ -61,7 +57,7 @@ impl Users {
     }
 }
 
-impl Functions for Users {
+impl Functions for Users<'_> {
     fn call(&self, name: &str, arguments: &[Value]) -> Result<Value, String> {
         let mut sessions = self.sessions.borrow_mut();
         if !sessions.contains_key(name) {

@@ -1,0 +1,133 @@
+//! A container in memory and queries on it.
+
+use armilla_engine::account::NewContainer;
+use armilla_engine::items::WriteOptions;
+use armilla_engine::query::{Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::ranges::EpkSpan;
+use armilla_engine::{Account, Container, Options, Txn};
+use armilla_model::clock::ManualClock;
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Object, Result, Value, json};
+use armilla_storage::MemoryStore;
+use std::sync::{Arc, mpsc};
+
+/// A container of its own account.
+pub(crate) struct Bench {
+    pub(crate) account: Arc<Account>,
+    pub(crate) container: Arc<Container>,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Bench {
+    /// A container with these members of its definition beside the id, over so many ranges.
+    pub(crate) fn new(definition: &Value, ranges: u32) -> Self {
+        let clock = Arc::new(ManualClock::at_seconds(1_700_000_000));
+        let options = Options {
+            clock: clock.clone(),
+            partitions: Some(ranges),
+            background: false,
+            ..Options::default()
+        };
+        let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
+        account.create_database("d", None).unwrap();
+        let mut body = definition.as_object().cloned().unwrap();
+        body.insert("id", Value::from("c"));
+        let definition = Value::object(body);
+        let new = NewContainer { definition: &definition, throughput: None };
+        let container = account.create_container("d", &new).unwrap();
+        Self { account, container, clock }
+    }
+
+    /// A container by the key path `/pk`.
+    pub(crate) fn plain(ranges: u32) -> Self {
+        Self::new(&json::parse(br#"{"partitionKey":{"paths":["/pk"]}}"#).unwrap(), ranges)
+    }
+
+    fn write(&self, item: &Value, change: impl FnOnce(&mut Txn)) {
+        let definition = self.container.settings().policy.partition_key.clone();
+        let key = PartitionKey::of_item(item, &definition);
+        let lock = self.container.lock_and_wait(&definition.epk(&key));
+        let mut txn = Txn::begin(self.container.clone(), key, lock).unwrap();
+        change(&mut txn);
+        let (sender, receiver) = mpsc::sync_channel(1);
+        txn.commit(move |outcome| sender.send(outcome).unwrap());
+        receiver.recv().unwrap().unwrap();
+    }
+
+    pub(crate) fn put(&self, item: &Value) {
+        self.write(item, |txn| {
+            txn.upsert_item(item.to_json().as_bytes(), &WriteOptions::default()).unwrap();
+        });
+    }
+
+    pub(crate) fn put_text(&self, text: &str) {
+        self.put(&json::parse(text.as_bytes()).unwrap());
+    }
+
+    pub(crate) fn delete(&self, item: &Value) {
+        self.write(item, |txn| {
+            let id = item.get("id").and_then(Value::as_str).unwrap();
+            txn.delete_item(id, &WriteOptions::default()).unwrap();
+        });
+    }
+
+    /// Every page of a query over all ranges, as rows per page.
+    pub(crate) fn pages(&self, request: &Request, page_size: usize) -> Result<Vec<Vec<Value>>> {
+        self.pages_in(request, &everything(), page_size)
+    }
+
+    pub(crate) fn pages_in(
+        &self,
+        request: &Request,
+        scope: &Scope,
+        page_size: usize,
+    ) -> Result<Vec<Vec<Value>>> {
+        let mut pages = Vec::new();
+        let mut continuation: Option<String> = None;
+        loop {
+            let query = Query::new(self.container.clone(), request.clone(), scope)?;
+            let options =
+                PageOptions { count_max: page_size, continuation: continuation.as_deref() };
+            let page = query.page(options)?;
+            assert!(page.rows.len() <= page_size);
+            pages.push(page.rows.iter().map(|row| json::parse(row).unwrap()).collect());
+            match page.continuation {
+                None => return Ok(pages),
+                Some(token) => {
+                    assert!(token.len() < 1024 && token.is_ascii(), "{token}");
+                    continuation = Some(token);
+                }
+            }
+            assert!(pages.len() < 100_000, "{} does not end", request.text);
+        }
+    }
+
+    /// All rows of a query.
+    pub(crate) fn rows(&self, text: &str) -> Vec<Value> {
+        self.pages(&Request::of_text(text), 1000).unwrap().concat()
+    }
+}
+
+/// The whole container.
+pub(crate) fn everything() -> Scope {
+    Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true }
+}
+
+/// A value without the properties that the server adds to items.
+pub(crate) fn stripped(value: &Value) -> Value {
+    const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+    match value {
+        Value::Array(elements) => Value::array(elements.iter().map(stripped).collect()),
+        Value::Object(object) => {
+            let own = object.iter().filter(|(name, _)| !SYSTEM.contains(&&***name));
+            let members: Object = own.map(|(name, value)| (name.clone(), stripped(value))).collect();
+            Value::object(members)
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+/// Texts of rows, to be compared and shown.
+pub(crate) fn texts(rows: &[Value]) -> Vec<String> {
+    rows.iter().map(|row| stripped(row).to_json()).collect()
+}
