@@ -6,6 +6,7 @@
 //!   lock      one process at a time
 //!   format    the version of everything in the folder, checked before anything is read
 //!   engine/   fjall's own files: journals, and one tree of sorted files per keyspace
+//!             (engine.new/ while it is being made)
 //! ```
 //!
 //! A commit writes the whole batch to the journal, syncs it, and only then shows it to readers.
@@ -72,9 +73,12 @@ impl EmbeddedStore {
         let lock = FolderLock::acquire(&path)?;
         folder::check_format(&path)?;
         let engine_path = folder::engine_path(&path);
+        let open_engine = |path: &Path| options.database(path).open();
+        let make = |path: &Path| open_engine(path).map(drop).map_err(|e| translate(path, e));
+        folder::make_engine(&path, make)?;
         journal::check(&engine_path)?;
         let fail = |error| translate(&engine_path, error);
-        let database = options.database(&engine_path).open().map_err(fail)?;
+        let database = open_engine(&engine_path).map_err(fail)?;
         let trees = Arc::new(Trees::open(&database, options, lock).map_err(fail)?);
         let maker = TreeMaker::start(&trees, &database)?;
         let engine = RwLock::new(Engine::Open { database, _maker: maker });

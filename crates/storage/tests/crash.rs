@@ -42,7 +42,8 @@ fn acknowledged_batches_survive_a_kill_and_batches_are_whole() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut total = 0;
     for round in 0..ROUNDS {
-        let acknowledged = run_and_kill(folder.path(), &mut random);
+        let delay = Duration::from_micros(random.below(3000));
+        let acknowledged = run_and_kill(folder.path(), 1 + random.below(400), delay);
         let store = open(folder.path());
         let present = present_batches(&*store.snapshot());
         for number in &acknowledged {
@@ -61,11 +62,23 @@ fn acknowledged_batches_survive_a_kill_and_batches_are_whole() {
     assert!(total > ROUNDS, "the children hardly wrote anything");
 }
 
-/// Runs a child until a random moment; what it acknowledged.
-fn run_and_kill(folder: &Path, random: &mut Random) -> Vec<u64> {
+#[test]
+fn a_store_killed_while_it_is_being_made_can_be_opened() {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for round in 0..ROUNDS {
+        let folder = tempfile::tempdir().unwrap();
+        let delay = Duration::from_micros(random.below(200_000));
+        let acknowledged = run_and_kill(folder.path(), 0, delay);
+        let store = open(folder.path());
+        let present = present_batches(&*store.snapshot());
+        assert!(acknowledged.iter().all(|number| present.contains(number)), "round {round}");
+    }
+}
+
+/// Runs a child until it has acknowledged this many batches and a little longer; what it acknowledged.
+fn run_and_kill(folder: &Path, wanted: u64, delay: Duration) -> Vec<u64> {
     let mut child = start_child(folder);
     let output = child.stdout.take().unwrap();
-    let wanted = 1 + random.below(400);
     let (seen, wait) = std::sync::mpsc::channel();
     let reader = thread::spawn(move || {
         let mut acknowledged = Vec::new();
@@ -82,7 +95,7 @@ fn run_and_kill(folder: &Path, random: &mut Random) -> Vec<u64> {
             break;
         }
     }
-    thread::sleep(Duration::from_micros(random.below(3000)));
+    thread::sleep(delay);
     child.kill().unwrap();
     child.wait().unwrap();
     reader.join().unwrap()

@@ -12,10 +12,28 @@ pub const FORMAT_VERSION: u32 = 1;
 const FORMAT_FILE: &str = "format";
 const FORMAT_WORD: &str = "armilla-format";
 const ENGINE_FOLDER: &str = "engine";
+const UNFINISHED_FOLDER: &str = "engine.new";
 
 /// Where the engine keeps its files.
 pub(super) fn engine_path(folder: &Path) -> PathBuf {
     folder.join(ENGINE_FOLDER)
+}
+
+/// Makes the engine's folder when there is none: elsewhere first, then renamed, since an engine that
+/// was killed while it made its first files would never open again.
+pub(super) fn make_engine(
+    folder: &Path,
+    make: impl FnOnce(&Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let disk = FolderDisk::new(folder)?;
+    let unfinished = Path::new(UNFINISHED_FOLDER);
+    disk.remove_folder(unfinished)?;
+    if !disk.list(Path::new(ENGINE_FOLDER))?.is_empty() {
+        return Ok(());
+    }
+    make(&folder.join(unfinished))?;
+    disk.rename(unfinished, Path::new(ENGINE_FOLDER))?;
+    disk.sync_folder(Path::new(""))
 }
 
 /// Writes the version into a new folder; refuses a folder of another version.
