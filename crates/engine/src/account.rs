@@ -21,9 +21,11 @@ use arc_swap::ArcSwap;
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
+use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::PartitionKey;
 use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Request units per second that one physical partition serves.
@@ -62,6 +64,7 @@ pub struct Account {
     catalog: ArcSwap<Catalog>,
     // Held by whoever changes the catalog; holds the next number to give out.
     changing: Mutex<u32>,
+    retired: Mutex<HashMap<(Arc<str>, Arc<str>), Lsn>>,
     options: Options,
 }
 
@@ -74,6 +77,7 @@ impl Account {
             core,
             catalog: ArcSwap::from_pointee(catalog),
             changing: Mutex::new(next_number),
+            retired: Mutex::default(),
             options,
         });
         if account.options.background {
@@ -112,6 +116,27 @@ impl Account {
     /// What readers see of the store now.
     pub fn snapshot(&self) -> Arc<dyn armilla_storage::Snapshot> {
         self.core.snapshot()
+    }
+
+    /// Remembers how far the logs of a dropped container went. Clients keep session tokens by name;
+    /// a new container of that name goes on above them, so that no token seems to be from a future
+    /// that was lost. Forgotten at a restart, like the clients' connections.
+    fn retire(&self, container: &Container) {
+        const RETIRED_MAX: usize = 10_000;
+        let settings = container.settings();
+        let head = container.partitions().iter().map(|partition| partition.lsn()).max();
+        let mut retired = self.retired.lock();
+        if retired.len() >= RETIRED_MAX {
+            retired.clear();
+        }
+        let names = (settings.database.clone(), settings.name.clone());
+        retired.insert(names, head.unwrap_or_default());
+    }
+
+    /// Where the logs of a new container of these names begin.
+    fn first_head(&self, database: &Arc<str>, container: &Arc<str>) -> Lsn {
+        let names = (database.clone(), container.clone());
+        self.retired.lock().get(&names).copied().unwrap_or_default()
     }
 
     /// Waits for queued writes and closes the store. Writes after this are lost with the process.

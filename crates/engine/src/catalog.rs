@@ -99,6 +99,36 @@ impl Database {
     }
 }
 
+/// How a client wrote a word of the protocol: SDKs send `pre` and `Pre`, and expect back what they
+/// sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Casing {
+    /// `Pre`.
+    #[default]
+    Title,
+    /// `pre`.
+    Lower,
+}
+
+impl Casing {
+    /// The casing of a word.
+    pub fn of(word: &str) -> Self {
+        if word.starts_with(|first: char| first.is_ascii_lowercase()) {
+            Self::Lower
+        } else {
+            Self::Title
+        }
+    }
+
+    /// A word in this casing, given in title case.
+    pub fn apply(self, word: &str) -> String {
+        match self {
+            Self::Title => word.to_owned(),
+            Self::Lower => word.to_ascii_lowercase(),
+        }
+    }
+}
+
 /// Checks the name of a database, container, script, user or permission.
 pub fn check_name(name: &str) -> Result<()> {
     let refuse =

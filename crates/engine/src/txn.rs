@@ -56,7 +56,17 @@ type Owner = (u64, u8);
 struct Staged {
     key: ItemKey,
     before: Option<Before>,
-    now: Option<Draft>,
+    now: Now,
+}
+
+/// What a transaction did to an item.
+enum Now {
+    /// Nothing, or nothing that was accepted.
+    AsBefore,
+    /// It gave it a new version.
+    Draft(Draft),
+    /// It removed it.
+    Removed,
 }
 
 /// The version in the store, expired ones included.
@@ -81,8 +91,11 @@ pub enum Current<'t> {
     /// As it is in the store.
     Stored(Record),
     /// As the transaction left it.
-    Staged(&'t [u8], ETag, &'t Value),
+    Staged(StagedItem<'t>),
 }
+
+/// A version that the transaction made.
+pub struct StagedItem<'t>(&'t Draft);
 
 /// Where and when a transaction was committed.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +173,7 @@ impl Txn {
     /// Refuses an item whose key is not this transaction's.
     pub(crate) fn check_key_of(&self, item: &Value) -> Result<()> {
         let key = PartitionKey::of_item(item, &self.policy().partition_key);
-        if self.key.agrees_with_item(&key) {
+        if self.key == key {
             return Ok(());
         }
         Err(Error::PartitionKeyMismatch(format!(
@@ -173,28 +186,50 @@ impl Txn {
     /// The item as this transaction sees it.
     pub fn find(&self, id: &str) -> Result<Option<Current<'_>>> {
         if let Some(&at) = self.by_id.get(id) {
-            let now = self.staged[at].now.as_ref();
-            return Ok(now.map(|draft| {
-                Current::Staged(&draft.bytes[HEADER_LENGTH..], draft.head.etag, &draft.value)
-            }));
+            let staged = &self.staged[at];
+            return Ok(match &staged.now {
+                Now::Draft(draft) => Some(Current::Staged(StagedItem(draft))),
+                Now::Removed => None,
+                Now::AsBefore => {
+                    staged.visible().map(|before| Current::Stored(before.record.clone()))
+                }
+            });
         }
         let slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
         Ok(slot.record.filter(|record| self.is_alive(record)).map(Current::Stored))
     }
 
-    /// Items this transaction has touched: the ordinal of their version in the store, if any, and
-    /// their text now, if any. Readers lay this over the snapshot.
-    pub fn changes(&self) -> impl Iterator<Item = (Option<u64>, Option<&[u8]>)> {
-        self.staged.iter().map(|staged| {
-            let before = staged.before.as_ref().filter(|before| before.visible);
-            let text = staged.now.as_ref().map(|draft| &draft.bytes[HEADER_LENGTH..]);
-            (before.map(|before| before.record.docno()), text)
-        })
+    /// What the transaction changed of the items that were there when it began, by ordinal: the
+    /// version of now, or nothing if the item is gone. Readers lay this over the snapshot.
+    pub(crate) fn overlay(&self) -> Result<HashMap<u64, Option<Record>>> {
+        let mut overlay = HashMap::new();
+        let changed = self.staged.iter().filter(|staged| !matches!(staged.now, Now::AsBefore));
+        for before in changed.filter_map(Staged::visible) {
+            overlay.insert(before.record.docno(), None);
+        }
+        for draft in self.staged.iter().filter_map(Staged::draft) {
+            if let Some(version) = overlay.get_mut(&draft.head.docno) {
+                let record = Record::new(Bytes::copy_from_slice(&draft.bytes));
+                *version = Some(record.map_err(store_failure)?);
+            }
+        }
+        Ok(overlay)
+    }
+
+    /// Ordinals of the items that the transaction created, and their texts, in no order.
+    pub(crate) fn created(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let visible = self.staged.iter().filter_map(Staged::visible);
+        let before: std::collections::HashSet<_> =
+            visible.map(|before| before.record.docno()).collect();
+        let drafts = self.staged.iter().filter_map(Staged::draft);
+        drafts
+            .filter(move |draft| !before.contains(&draft.head.docno))
+            .map(|draft| (draft.head.docno, &draft.bytes[HEADER_LENGTH..]))
     }
 
     /// True when nothing was written.
     pub fn is_clean(&self) -> bool {
-        self.staged.is_empty()
+        !self.staged.iter().any(Staged::is_changed)
     }
 
     fn is_alive(&self, record: &Record) -> bool {
@@ -202,33 +237,49 @@ impl Txn {
         deadline.is_none_or(|deadline| u64::from(self.now) < deadline)
     }
 
-    /// The ordinal of an item that [`find`](Self::find) has seen.
-    pub(crate) fn docno_by_id(&mut self, id: &str) -> Result<u64> {
-        let at = self.touch(id)?;
-        Ok(self.docno_of(at))
-    }
-
     /// Stages a new version of the item, whether or not it exists.
     pub(crate) fn stage(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
         let at = self.touch(&body.id)?;
-        let docno = self.docno_of(at);
-        self.stage_as(body, options, docno)
+        self.put_draft(at, at, body, options)
     }
 
-    /// Stages a new version under a given ordinal.
-    pub(crate) fn stage_as(
+    /// Stages a new version of an item that [`find`](Self::find) has seen under another id, which
+    /// must be free. The item keeps its ordinal.
+    pub(crate) fn stage_renamed(
         &mut self,
+        id: &str,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written> {
+        let (from, to) = (self.touch(id)?, self.touch(&body.id)?);
+        let held = self.staged[from].tuples().to_vec();
+        self.claim(from, &[])?;
+        match self.put_draft(to, from, body, options) {
+            Ok(written) => {
+                self.staged[from].now = Now::Removed;
+                Ok(written)
+            }
+            Err(error) => {
+                self.claim(from, &held)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes `body` the version of now at one place, as the successor of the item at another.
+    fn put_draft(
+        &mut self,
+        at: usize,
+        successor_of: usize,
         mut body: Body,
         options: &WriteOptions,
-        docno: u64,
     ) -> Result<Written> {
-        let at = self.touch(&body.id)?;
         let tuples =
             unique::tuples(&body.value, &self.policy().unique_keys, self.container.secret());
         self.claim(at, &tuples)?;
         let container = &self.container;
         let head = Head {
-            docno,
+            docno: self.docno_of(successor_of),
             ts: self.now,
             ttl: body.ttl,
             etag: container.core.ids.next_etag(),
@@ -243,10 +294,10 @@ impl Txn {
         let terms =
             indexing::terms_of(&body.value, head.ts, head.indexed, self.policy(), &container.paths);
         let size = body.bytes.len() - HEADER_LENGTH;
-        let (created, charge) = self.price(at, size, &terms);
+        let (created, charge) = self.price(successor_of, size, &terms);
         let text = Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]);
         self.staged[at].now =
-            Some(Draft { head, bytes: body.bytes, value: body.value, terms, tuples });
+            Now::Draft(Draft { head, bytes: body.bytes, value: body.value, terms, tuples });
         Ok(Written { created, text, etag: Some(head.etag), charge })
     }
 
@@ -256,15 +307,15 @@ impl Txn {
         self.claim(at, &[])?;
         let staged = &mut self.staged[at];
         let charge = match (&staged.now, &staged.before) {
-            (Some(draft), _) => {
+            (Now::Draft(draft), _) => {
                 RequestCharge::write(draft.bytes.len() - HEADER_LENGTH) + draft.terms.charge()
             }
-            (None, Some(before)) => {
+            (Now::AsBefore, Some(before)) => {
                 RequestCharge::write(before.record.size()) + before.terms.charge()
             }
-            (None, None) => RequestCharge::ONE,
+            (Now::AsBefore, None) | (Now::Removed, _) => RequestCharge::ONE,
         };
-        staged.now = None;
+        staged.now = Now::Removed;
         Ok(charge)
     }
 
@@ -281,8 +332,7 @@ impl Txn {
             })?;
         }
         let before = slot.record.map(|record| self.load(record)).transpose()?;
-        // The draft of an untouched item is its stored version, so that charges see what was there.
-        self.staged.push(Staged { key: slot.key, before, now: None });
+        self.staged.push(Staged { key: slot.key, before, now: Now::AsBefore });
         self.by_id.insert(id.into(), self.staged.len() - 1);
         Ok(self.staged.len() - 1)
     }
@@ -303,21 +353,21 @@ impl Txn {
     }
 
     fn docno_of(&self, at: usize) -> u64 {
-        let staged = &self.staged[at];
-        let kept = staged.now.as_ref().map(|draft| draft.head.docno);
-        let before = staged.before.as_ref().filter(|before| before.visible);
-        kept.or(before.map(|before| before.record.docno()))
-            .unwrap_or_else(|| self.container.next_docno())
+        let kept = match &self.staged[at].now {
+            Now::Draft(draft) => Some(draft.head.docno),
+            Now::AsBefore => self.staged[at].visible().map(|before| before.record.docno()),
+            Now::Removed => None,
+        };
+        kept.unwrap_or_else(|| self.container.next_docno())
     }
 
     /// Whether the write creates, and its charge against what the item was just before.
     fn price(&self, at: usize, size: usize, terms: &ItemTerms) -> (bool, RequestCharge) {
         let staged = &self.staged[at];
-        let stored = staged.before.as_ref().filter(|before| before.visible);
-        let previous = match (&staged.now, stored) {
-            (Some(draft), _) => Some((draft.bytes.len() - HEADER_LENGTH, &draft.terms)),
-            (None, Some(before)) => Some((before.record.size(), &before.terms)),
-            (None, None) => None,
+        let previous = match &staged.now {
+            Now::Draft(draft) => Some((draft.bytes.len() - HEADER_LENGTH, &draft.terms)),
+            Now::AsBefore => staged.visible().map(|before| (before.record.size(), &before.terms)),
+            Now::Removed => None,
         };
         match previous {
             None => (true, RequestCharge::write(size) + terms.charge()),
@@ -339,13 +389,7 @@ impl Txn {
                 ));
             }
         }
-        let staged = &self.staged[at];
-        let held = match (&staged.now, &staged.before) {
-            (Some(draft), _) => draft.tuples.clone(),
-            (None, Some(before)) => before.tuples.clone(),
-            (None, None) => Vec::new(),
-        };
-        for key in self.unique_keys_of(&held) {
+        for key in self.unique_keys_of(self.staged[at].tuples()) {
             // An expired item may have lost its keys to another one since.
             if self.recorded_owner(&key)? == Some(owner) {
                 self.unique.insert(key, None);
@@ -392,9 +436,8 @@ impl Txn {
     /// Commits the change set as one transaction. The callback runs when it is durable and visible;
     /// a transaction that changed nothing answers at once.
     pub fn commit(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
-        let touched = |staged: &Staged| staged.now.is_some() || staged.before.is_some();
         let partition = self.container.partition_of(&self.epk);
-        if !self.staged.iter().any(touched) {
+        if self.is_clean() {
             let (lsn, partition) = (partition.lsn(), partition.range.id);
             drop(self);
             return done(Ok(Committed { lsn, partition }));
@@ -433,6 +476,7 @@ impl Txn {
             origin,
             expiring,
             sequence: 0,
+            moved: moved(&staged),
             changes: Vec::with_capacity(staged.len()),
             docno_max: 0,
             counted: (0, 0),
@@ -472,12 +516,80 @@ impl Txn {
     }
 }
 
+impl Staged {
+    fn draft(&self) -> Option<&Draft> {
+        match &self.now {
+            Now::Draft(draft) => Some(draft),
+            Now::AsBefore | Now::Removed => None,
+        }
+    }
+
+    /// What readers saw of it when the transaction began.
+    fn visible(&self) -> Option<&Before> {
+        self.before.as_ref().filter(|before| before.visible)
+    }
+
+    fn is_changed(&self) -> bool {
+        match self.now {
+            Now::AsBefore => false,
+            Now::Draft(_) => true,
+            Now::Removed => self.before.is_some(),
+        }
+    }
+
+    /// The unique keys it has.
+    fn tuples(&self) -> &[[u8; 16]] {
+        match (&self.now, &self.before) {
+            (Now::Draft(draft), _) => &draft.tuples,
+            (Now::AsBefore, Some(before)) => &before.tuples,
+            (Now::AsBefore, None) | (Now::Removed, _) => &[],
+        }
+    }
+}
+
+/// Items whose new version is at another place than the old one, because their id changed.
+fn moved(staged: &[Staged]) -> HashMap<u64, Lsn> {
+    let stays = |staged: &Staged, docno| {
+        staged.draft().is_some_and(|draft| draft.head.docno == docno) || !staged.is_changed()
+    };
+    let mut left: HashMap<u64, Lsn> = HashMap::new();
+    for item in staged {
+        if let Some(Before { record, .. }) = &item.before
+            && !stays(item, record.docno())
+        {
+            left.insert(record.docno(), record.lsn());
+        }
+    }
+    if !left.is_empty() {
+        let drafts = staged.iter().filter_map(Staged::draft);
+        let arrived: std::collections::HashSet<_> = drafts.map(|draft| draft.head.docno).collect();
+        left.retain(|docno, _| arrived.contains(docno));
+    }
+    left
+}
+
 impl Current<'_> {
     /// The version.
     pub fn etag(&self) -> ETag {
         match self {
             Self::Stored(record) => record.etag(),
-            Self::Staged(_, etag, _) => *etag,
+            Self::Staged(StagedItem(draft)) => draft.head.etag,
+        }
+    }
+
+    /// The ordinal.
+    pub fn docno(&self) -> u64 {
+        match self {
+            Self::Stored(record) => record.docno(),
+            Self::Staged(StagedItem(draft)) => draft.head.docno,
+        }
+    }
+
+    /// Length of the text.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Stored(record) => record.size(),
+            Self::Staged(StagedItem(draft)) => draft.bytes.len() - HEADER_LENGTH,
         }
     }
 
@@ -493,9 +605,11 @@ impl Current<'_> {
     pub fn into_item(self) -> Item {
         match self {
             Self::Stored(record) => Item::of(&record),
-            Self::Staged(text, etag, _) => {
-                Item { text: Bytes::copy_from_slice(text), etag, lsn: Lsn(0) }
-            }
+            Self::Staged(StagedItem(draft)) => Item {
+                text: Bytes::copy_from_slice(&draft.bytes[HEADER_LENGTH..]),
+                etag: draft.head.etag,
+                lsn: Lsn(0),
+            },
         }
     }
 
@@ -503,14 +617,15 @@ impl Current<'_> {
     pub fn value(&self) -> Result<Value> {
         match self {
             Self::Stored(record) => parse_stored(&record.text()),
-            Self::Staged(_, _, value) => Ok((*value).clone()),
+            Self::Staged(StagedItem(draft)) => Ok(draft.value.clone()),
         }
     }
 }
 
 /// Makes the terms of drafts again that were staged under a policy that has changed since.
 fn remake_terms(staged: &mut [Staged], policy: &ContainerPolicy, container: &Container) {
-    for draft in staged.iter_mut().filter_map(|staged| staged.now.as_mut()) {
+    for staged in staged {
+        let Now::Draft(draft) = &mut staged.now else { continue };
         let Head { ts, indexed, .. } = draft.head;
         draft.terms = indexing::terms_of(&draft.value, ts, indexed, policy, &container.paths);
     }
@@ -549,6 +664,8 @@ struct CommitWriter<'c> {
     origin: u32,
     expiring: bool,
     sequence: u32,
+    /// Items that change their place, with the version that goes.
+    moved: HashMap<u64, Lsn>,
     changes: Vec<IndexChange>,
     docno_max: u64,
     counted: (i64, i64),
@@ -556,24 +673,33 @@ struct CommitWriter<'c> {
 
 impl CommitWriter<'_> {
     fn item(&mut self, staged: Staged, epk: &Epk) -> Result<()> {
-        let Staged { key, before, now } = staged;
-        if before.is_none() && now.is_none() {
+        if !staged.is_changed() {
             return Ok(());
         }
-        let created = before.as_ref().is_none_or(|before| !before.visible);
-        let removed = before.as_ref().map(|before| (before.record.docno(), before.record.lsn()));
+        let Staged { key, before, now } = staged;
         if let Some(before) = &before {
             self.forget(&key, &before.record);
         }
-        let added = match now {
-            Some(draft) => Some(self.put(key, draft, created)),
-            None => {
-                let (gone, _) = removed.expect("an item without a new version had an old one");
-                self.remove(key, gone)?;
-                None
+        let version = before.as_ref().map(|before| (before.record.docno(), before.record.lsn()));
+        let removed = version.filter(|(docno, _)| !self.moved.contains_key(docno));
+        match now {
+            Now::Draft(draft) => {
+                let docno = draft.head.docno;
+                let stays = before.is_some_and(|before| before.visible)
+                    && version.is_some_and(|(before, _)| before == docno);
+                let arrives = self.moved.get(&docno).map(|&lsn| (docno, lsn));
+                let added = Some(self.put(key, draft, !stays && arrives.is_none()));
+                if arrives.is_some() && removed.is_some() {
+                    self.changes.push(IndexChange { removed, added: None, epk: epk.clone() });
+                }
+                let removed = arrives.or(removed);
+                self.changes.push(IndexChange { removed, added, epk: epk.clone() });
             }
-        };
-        self.changes.push(IndexChange { removed, added, epk: epk.clone() });
+            Now::Removed | Now::AsBefore => {
+                self.remove(key, removed.map(|(docno, _)| docno))?;
+                self.changes.push(IndexChange { removed, added: None, epk: epk.clone() });
+            }
+        }
         Ok(())
     }
 
@@ -628,7 +754,8 @@ impl CommitWriter<'_> {
         (document, draft.terms.terms)
     }
 
-    fn remove(&mut self, key: ItemKey, docno: u64) -> Result<()> {
+    /// Frees a place. An item that is gone, and not merely somewhere else, is logged.
+    fn remove(&mut self, key: ItemKey, gone: Option<u64>) -> Result<()> {
         let number = self.container.number;
         let definition = &self.settings.policy.partition_key;
         let place = keys::item(number, definition, &key);
@@ -639,6 +766,7 @@ impl CommitWriter<'_> {
         } else {
             self.batch.delete(Keyspace::Items, place);
         }
+        let Some(docno) = gone else { return Ok(()) };
         let sequence = self.next_sequence();
         let operation = if self.expiring { Operation::Expire } else { Operation::Delete };
         let entry = self.entry(key, operation, docno);

@@ -1,5 +1,6 @@
 //! Users and permissions of a database.
 
+use crate::catalog::Casing;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::PartitionKey;
@@ -30,6 +31,8 @@ pub struct Permission {
     pub name: Arc<str>,
     /// Read only, or everything.
     pub mode: Mode,
+    /// How the client wrote the mode.
+    pub casing: Casing,
     /// The resource as the permission names it.
     pub resource: Arc<str>,
     /// The one logical partition it is limited to.

@@ -6,6 +6,7 @@
 use crate::headers::{Consistency, RequestContext};
 use armilla_model::json;
 use http::HeaderValue;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 /// What the account says of itself.
@@ -110,7 +111,17 @@ fn endpoint(
         .or_else(|| arrival.authority.map(str::to_owned))
         .filter(|host| !host.is_empty())
         .unwrap_or_else(|| arrival.local_address.to_string());
-    format!("{scheme}://{host}/")
+    format!("{scheme}://{}/", by_address(&host))
+}
+
+/// `localhost` is named by its address, as the service's own local server does it: clients that
+/// treat the two as two places then know which one they were sent to, and nobody has to try IPv6 first.
+fn by_address(host: &str) -> Cow<'_, str> {
+    match host.strip_prefix("localhost") {
+        Some("") => "127.0.0.1".into(),
+        Some(port) if port.starts_with(':') => format!("127.0.0.1{port}").into(),
+        _ => host.into(),
+    }
 }
 
 /// Answer to `/clientconfigs`, which the .NET SDK polls.
@@ -155,6 +166,7 @@ mod tests {
         let settings = AccountSettings::default();
         check(&settings, &[("host", "db.example:8081")], "https://db.example:8081/");
         check(&settings, &[], "https://127.0.0.1:8081/");
+        check(&settings, &[("host", "localhost:8081")], "https://127.0.0.1:8081/");
         let forwarded = [("host", "inner"), ("x-forwarded-host", "evil")];
         check(&settings, &forwarded, "https://inner/");
     }

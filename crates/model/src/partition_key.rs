@@ -128,15 +128,6 @@ impl PartitionKey {
         });
         format!("[{}]", texts.collect::<Vec<_>>().join(","))
     }
-
-    /// True when the header's key can stand for the item's key. Clients that cannot say
-    /// "undefined" send null for a missing leaf.
-    pub fn agrees_with_item(&self, item: &Self) -> bool {
-        self.0.len() == item.0.len()
-            && self.0.iter().zip(&item.0).all(|(header, item)| {
-                header == item || (*header == Component::Null && *item == Component::Undefined)
-            })
-    }
 }
 
 fn read_component(value: &Value) -> Option<Component> {
@@ -188,7 +179,13 @@ impl Definition {
     pub fn check(&self) -> Result<()> {
         let levels_max =
             if self.hashing == Hashing::MultiHash { PARTITION_KEY_LEVELS_MAX } else { 1 };
-        if self.paths.is_empty() || self.paths.len() > levels_max {
+        if self.paths.len() > levels_max {
+            return Err(Error::bad_request(format!(
+                "Too many partition key paths: at most {levels_max} are allowed, and there are {}.",
+                self.paths.len()
+            )));
+        }
+        if self.paths.is_empty() {
             return Err(Error::bad_request(format!(
                 "The partition key must have between 1 and {levels_max} paths, and has {}.",
                 self.paths.len()

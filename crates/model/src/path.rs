@@ -1,4 +1,4 @@
-//! Paths into documents: `/a/b`, `/"odd name"/c`, as policies and partition keys write them.
+//! Paths into documents: `/a/b`, `/"odd name"/c` (either kind of quote), as policies and partition keys write them.
 
 use crate::error::{Error, Result};
 use crate::value::Value;
@@ -42,7 +42,7 @@ impl fmt::Display for Path {
 pub enum Segment {
     /// As written: a name, `*`, `?` or `[]`.
     Bare(String),
-    /// A name in double quotes, whatever it contains.
+    /// A name in quotes, whatever it contains.
     Quoted(String),
 }
 
@@ -52,10 +52,11 @@ pub fn split_segments(text: &str) -> Result<Vec<Segment>> {
     let mut rest = text.strip_prefix('/').ok_or_else(|| malformed("must begin with '/'"))?;
     let mut segments = Vec::new();
     loop {
-        let (segment, behind) = match rest.strip_prefix('"') {
-            Some(quoted) => {
-                let (name, behind) =
-                    unquote(quoted).ok_or_else(|| malformed("has a quote that is never closed"))?;
+        let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\''));
+        let (segment, behind) = match quote {
+            Some(quote) => {
+                let (name, behind) = unquote(&rest[1..], quote)
+                    .ok_or_else(|| malformed("has a quote that is never closed"))?;
                 (Segment::Quoted(name), behind)
             }
             None => {
@@ -72,12 +73,12 @@ pub fn split_segments(text: &str) -> Result<Vec<Segment>> {
     }
 }
 
-fn unquote(text: &str) -> Option<(String, &str)> {
+fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
         match character {
-            '"' => return Some((name, &text[at + 1..])),
+            _ if character == quote => return Some((name, &text[at + 1..])),
             '\\' => name.push(characters.next()?.1),
             _ => name.push(character),
         }
@@ -93,6 +94,7 @@ mod tests {
     fn paths_with_and_without_quotes() {
         assert_eq!(Path::parse("/a/b").unwrap().0, ["a", "b"]);
         assert_eq!(Path::parse(r#"/"odd/name"/c"#).unwrap().0, ["odd/name", "c"]);
+        assert_eq!(Path::parse(r#"/'le"vel 1'/'a/b'"#).unwrap().0, ["le\"vel 1", "a/b"]);
         for text in ["", "a", "/", "/a/*", "/a/[]", r#"/"open"#, r#"/"a"b"#] {
             assert!(Path::parse(text).is_err(), "{text} was accepted");
         }

@@ -10,7 +10,9 @@ mod indexing;
 mod search;
 
 pub use container::{ComputedProperty, ContainerPolicy};
-pub use indexing::{CompositePath, IndexPath, IndexingPolicy, PathCursor, PathTree, SpatialIndex, Step};
+pub use indexing::{
+    CompositePath, IndexPath, IndexingPolicy, PathCursor, PathTree, SpatialIndex, Step,
+};
 pub use search::{FullTextPath, VectorEmbedding};
 
 use crate::error::{Error, Result};

@@ -9,7 +9,6 @@ use crate::offers::{MANUAL_MIN, Throughput};
 use crate::partition::Partition;
 use crate::ranges;
 use armilla_model::error::{Error, Result};
-use armilla_model::lsn::Lsn;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
 use std::hash::{BuildHasher, RandomState};
@@ -88,8 +87,14 @@ impl Account {
         stored: &StoredContainer,
         policy: ContainerPolicy,
     ) -> Arc<Container> {
-        let partition =
-            |range: &ranges::Range| Arc::new(Partition::new(range.clone(), Lsn(0), 0, 0));
+        let partition = |range: &ranges::Range| {
+            Arc::new(Partition::new(
+                range.clone(),
+                self.first_head(database_name, &stored.name),
+                0,
+                0,
+            ))
+        };
         let settings = Settings {
             database: database_name.clone(),
             name: stored.name.clone(),
@@ -174,6 +179,7 @@ impl Account {
         self.change(|change| {
             change.check_present(&container)?;
             let database = change.database(&container.settings().database)?;
+            change.account.retire(&container);
             change.drop_container(&container);
             let mut database = crate::catalog::Database::clone(&database);
             database.containers.remove(&container.settings().name);

@@ -45,6 +45,7 @@ impl Account {
             let database = change.database(segment)?;
             super::check_etag(database.etag, if_match)?;
             for container in database.containers.values() {
+                change.account.retire(container);
                 change.drop_container(container);
             }
             change.drop_users(&database);

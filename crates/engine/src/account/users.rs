@@ -2,7 +2,7 @@
 
 use super::{Account, Change, check_etag};
 use crate::catalog::stored::{write_permission, write_user};
-use crate::catalog::{Database, check_name};
+use crate::catalog::{Casing, Database, check_name};
 use crate::keys::Meta;
 use crate::users::{Mode, Permission, User};
 use armilla_model::error::{Error, Result};
@@ -16,6 +16,8 @@ pub struct NewPermission<'a> {
     pub name: &'a str,
     /// How much it allows.
     pub mode: Mode,
+    /// How the client wrote the mode.
+    pub casing: Casing,
     /// The resource.
     pub resource: &'a str,
     /// The one logical partition.
@@ -212,6 +214,7 @@ impl Change<'_> {
             number,
             name: new.name.into(),
             mode: new.mode,
+            casing: new.casing,
             resource: new.resource.into(),
             partition_key: new.partition_key,
             etag,

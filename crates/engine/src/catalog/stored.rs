@@ -1,6 +1,7 @@
 //! The catalog's entries in `meta`: JSON texts, since they are small, rare and worth reading by
 //! people.
 
+use super::Casing;
 use crate::offers::{Offer, Throughput};
 use crate::ranges::Range;
 use crate::scripts::{Kind, Script, Trigger, TriggerOperation};
@@ -154,7 +155,7 @@ pub(crate) fn write_script(script: &Script) -> Vec<u8> {
     object.insert("body", Value::String(script.body.clone()));
     if let Some(trigger) = script.trigger {
         object.insert("before", trigger.before.into());
-        object.insert("operation", trigger.operation.text().into());
+        object.insert("operation", trigger.casing.apply(trigger.operation.text()).into());
     }
     finish(object)
 }
@@ -169,8 +170,9 @@ pub(crate) fn read_script(number: u32, entry: &Entry) -> Result<Script, StoreErr
     let trigger = match entry.0.get("before").and_then(Value::as_bool) {
         None => None,
         Some(before) => {
-            let operation = TriggerOperation::parse(&entry.text("operation")?);
-            Some(Trigger { before, operation: operation.map_err(|_| corrupt())? })
+            let written = entry.text("operation")?;
+            let operation = TriggerOperation::parse(&written).map_err(|_| corrupt())?;
+            Some(Trigger { before, operation, casing: Casing::of(&written) })
         }
     };
     Ok(Script {
@@ -200,7 +202,7 @@ pub(crate) fn read_user(number: u32, entry: &Entry) -> Result<User, StoreError> 
 
 pub(crate) fn write_permission(permission: &Permission) -> Vec<u8> {
     let mut object = stamp(&permission.name, permission.etag, permission.ts);
-    object.insert("mode", permission.mode.text().into());
+    object.insert("mode", permission.casing.apply(permission.mode.text()).into());
     object.insert("resource", Value::String(permission.resource.clone()));
     if let Some(key) = &permission.partition_key {
         object.insert("partitionKey", key.to_header().into());
@@ -217,6 +219,7 @@ pub(crate) fn read_permission(number: u32, entry: &Entry) -> Result<Permission, 
         number,
         name: entry.text("name")?,
         mode: Mode::parse(&entry.text("mode")?).map_err(|_| corrupt())?,
+        casing: Casing::of(&entry.text("mode")?),
         resource: entry.text("resource")?,
         partition_key,
         etag: entry.etag()?,

@@ -55,8 +55,6 @@ names! {
     SCRIPT_LOG = "x-ms-documentdb-script-log-results";
     /// Percent of an index rebuild.
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
-    /// Always `-1`: there is no lazy indexing.
-    LAZY_INDEX_PROGRESS = "x-ms-documentdb-collection-lazy-indexing-progress";
     /// Least throughput an offer can be set to.
     MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
     /// Whether a throughput change is under way.

@@ -56,14 +56,7 @@ pub(super) fn key_of_write(
     body: &[u8],
 ) -> Result<PartitionKey> {
     if call.context.partition_key.is_some() {
-        let header = full_key(call, container)?;
-        // A client that cannot say "undefined" sends null: what the body says decides.
-        if !header.0.contains(&Component::Null) {
-            return Ok(header);
-        }
-        let item = armilla_model::json::parse(body)?;
-        let key = PartitionKey::of_item(&item, &container.settings().policy.partition_key);
-        return Ok(if header.agrees_with_item(&key) { key } else { header });
+        return full_key(call, container);
     }
     let item = armilla_model::json::parse(body)?;
     Ok(PartitionKey::of_item(&item, &container.settings().policy.partition_key))

@@ -69,7 +69,6 @@ pub(crate) fn with_quota(reply: Reply, container: &Container) -> Reply {
         .text_header(names::RESOURCE_QUOTA, &quota)
         .text_header(names::RESOURCE_USAGE, &usage)
         .header(names::INDEX_PROGRESS, HeaderValue::from_static("100"))
-        .header(names::LAZY_INDEX_PROGRESS, HeaderValue::from_static("-1"))
 }
 
 fn kilobytes(bytes: u64) -> u64 {

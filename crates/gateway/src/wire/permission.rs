@@ -3,7 +3,7 @@
 use super::{etag_member, required, ts_member, user};
 use crate::auth::{Grant, PermissionMode, TOKEN_LIFE_DEFAULT_SECONDS, TOKEN_LIFE_MAX_SECONDS};
 use armilla_engine::account::NewPermission;
-use armilla_engine::catalog::{Catalog, Database};
+use armilla_engine::catalog::{Casing, Catalog, Database};
 use armilla_engine::scripts::Kind;
 use armilla_engine::users::{Mode, Permission, User};
 use armilla_model::partition_key::{Component, PartitionKey};
@@ -26,7 +26,7 @@ pub(crate) fn shape(
     let rid = rid::encode(&bytes);
     let mut shape = Object::of([
         ("id", Value::String(permission.name.clone())),
-        ("permissionMode", permission.mode.text().into()),
+        ("permissionMode", permission.casing.apply(permission.mode.text()).into()),
         ("resource", Value::String(permission.resource.clone())),
     ]);
     if let Some(key) = &permission.partition_key {
@@ -52,7 +52,8 @@ pub(crate) fn read(body: &Value) -> Result<NewPermission<'_>> {
         Some(key @ Value::Array(_)) => Some(PartitionKey::parse(&key.to_json())?),
         Some(scalar) => Some(PartitionKey::parse(&format!("[{scalar}]"))?),
     };
-    Ok(NewPermission { name, mode: Mode::parse(mode)?, resource, partition_key })
+    let casing = Casing::of(mode);
+    Ok(NewPermission { name, mode: Mode::parse(mode)?, casing, resource, partition_key })
 }
 
 /// How long a token is to live.

@@ -5,6 +5,7 @@ use crate::reply::FeedKind;
 use crate::routes::ScriptKind;
 use armilla_engine::Container;
 use armilla_engine::account::NewScript;
+use armilla_engine::catalog::Casing;
 use armilla_engine::scripts::{Kind, Script, Trigger, TriggerOperation};
 use armilla_model::rid;
 use armilla_model::value::{Object, Value};
@@ -20,8 +21,9 @@ pub(crate) fn shape(container: &Container, script: &Script) -> Object {
         ("body", Value::String(script.body.clone())),
     ]);
     if let Some(trigger) = script.trigger {
-        shape.insert("triggerType", if trigger.before { "Pre".into() } else { "Post".into() });
-        shape.insert("triggerOperation", trigger.operation.text().into());
+        let word = |word: &str| trigger.casing.apply(word).into();
+        shape.insert("triggerType", word(if trigger.before { "Pre" } else { "Post" }));
+        shape.insert("triggerOperation", word(trigger.operation.text()));
     }
     shape.insert("_rid", rid.as_str().into());
     shape.insert("_self", format!("{}{segment}/{rid}/", container.self_link).into());
@@ -47,7 +49,8 @@ pub(crate) fn read(kind: Kind, body: &Value) -> Result<NewScript<'_>> {
             )));
         }
     };
-    let trigger = Trigger { before, operation: TriggerOperation::parse(operation)? };
+    let casing = Casing::of(when);
+    let trigger = Trigger { before, operation: TriggerOperation::parse(operation)?, casing };
     Ok(NewScript { kind, name, body, trigger: Some(trigger) })
 }
 
@@ -108,7 +111,8 @@ mod tests {
             json::parse(text.as_bytes()).unwrap()
         };
         let trigger = |body| read(Kind::Trigger, &body).map(|new| new.trigger);
-        let expected = Trigger { before: false, operation: TriggerOperation::Create };
+        let expected =
+            Trigger { before: false, operation: TriggerOperation::Create, casing: Casing::Title };
         assert_eq!(trigger(body("post", "Create")).unwrap(), Some(expected));
         assert!(trigger(body("During", "Create")).is_err());
         assert!(trigger(body("Pre", "Sometimes")).is_err());

@@ -36,7 +36,6 @@ async fn a_container_is_answered_with_its_defaults() {
         created.header("x-ms-documentdb-collection-index-transformation-progress"),
         Some("100")
     );
-    assert_eq!(created.header("x-ms-documentdb-collection-lazy-indexing-progress"), Some("-1"));
 
     let read = armilla.get(POSTS).await.expect(200);
     assert_eq!(read.body, created.body);
