@@ -31,6 +31,7 @@ pub use armilla_sql::access::IndexUsage;
 pub use page::{Metrics, Page};
 pub use plan::plan;
 pub use request::{Request, ResumeFilter};
+pub(crate) use source::Overlay;
 
 use crate::container::{Container, Settings};
 use crate::ranges::EpkSpan;
@@ -124,6 +125,16 @@ impl Query {
 
     /// Answers one page.
     pub fn page(&self, options: Options<'_>) -> Result<Page> {
+        self.page_over(options, None)
+    }
+
+    /// Answers one page as an open transaction sees it: the items that were there when it began,
+    /// as they are now.
+    pub(crate) fn page_over(
+        &self,
+        options: Options<'_>,
+        overlay: Option<&Overlay>,
+    ) -> Result<Page> {
         let plan = &*self.prepared.compiled;
         let read = |text| token::read(text, self.hash);
         let position = options.continuation.map(read).transpose()?;
@@ -131,7 +142,7 @@ impl Query {
         let run = Run {
             prepared: &self.prepared,
             request: &self.request,
-            source: self.source(),
+            source: self.source().over(overlay),
             hash: self.hash,
             position,
             options,

@@ -33,10 +33,6 @@ impl Txn {
         if self.find(&body.id)?.is_some() {
             return Err(Error::conflict());
         }
-        let docno = self.docno_by_id(id)?;
-        self.stage_removal(id)?;
-        let mut written = self.stage_as(body, options, docno)?;
-        written.created = false;
-        Ok(written)
+        self.stage_renamed(id, body, options)
     }
 }

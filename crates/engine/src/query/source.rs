@@ -14,6 +14,7 @@ use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_model::value::Value;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Everything in the scope of a query.
@@ -22,9 +23,16 @@ pub(super) struct Source<'a> {
     pub(super) settings: &'a Settings,
     /// In the order of their keys.
     pub(super) targets: Vec<Target>,
+    /// What an open transaction has made of items, by ordinal. Whoever finds documents by their
+    /// terms must not, when there is one: the index knows these items as they were.
+    pub(super) overlay: Option<&'a Overlay>,
     /// The second by which items have expired.
     now: u64,
 }
+
+/// Items that are different from what the index and the store say, by ordinal: their version, or
+/// nothing if they are gone.
+pub(crate) type Overlay = HashMap<u64, Option<Record>>;
 
 /// A range, seen as of one moment, and the parts of it that are asked for.
 pub(super) struct Target {
@@ -68,7 +76,13 @@ impl<'a> Source<'a> {
             Some(Target { partition: partition.clone(), spans, root, published })
         };
         let targets = container.partitions().iter().filter_map(target).collect();
-        Self { container, settings, targets, now: u64::from(core.now_seconds()) }
+        let now = u64::from(core.now_seconds());
+        Self { container, settings, targets, overlay: None, now }
+    }
+
+    /// The same, as an open transaction sees it.
+    pub(super) fn over(self, overlay: Option<&'a Overlay>) -> Self {
+        Self { overlay, ..self }
     }
 
     /// Live documents in scope, expired ones included.
@@ -109,7 +123,7 @@ impl<'a> Source<'a> {
         Box::new(
             documents
                 .map(move |located| Found { target: number, document: located.document })
-                .filter(|found| self.is_alive(&found.document)),
+                .filter(|found| self.is_alive(&found.document) && !self.is_gone(found)),
         )
     }
 
@@ -119,17 +133,30 @@ impl<'a> Source<'a> {
         expires_at.is_none_or(|deadline| self.now < deadline)
     }
 
+    fn is_gone(&self, found: &Found<'_>) -> bool {
+        matches!(self.laid_over(found), Some(None))
+    }
+
+    fn laid_over(&self, found: &Found<'_>) -> Option<&Option<Record>> {
+        self.overlay?.get(&found.document.docno)
+    }
+
     /// The live document at a place, if it is in scope.
     pub(super) fn find(&self, place: &Place) -> Option<Found<'_>> {
         let target = |target: &Target| target.partition.range.contains(&place.epk);
         let number = self.targets.iter().position(target)?;
         let view = &self.targets[number].published.view;
         let located = view.find(place.epk.as_bytes(), place.docno)?;
-        Some(Found { target: number, document: located.document })
+        let found = Found { target: number, document: located.document };
+        (!self.is_gone(&found)).then_some(found)
     }
 
     /// Reads a document's item.
     pub(super) fn record(&self, found: &Found<'_>, work: &mut Work) -> Result<Record> {
+        if let Some(Some(record)) = self.laid_over(found) {
+            work.loaded(record.size());
+            return Ok(record.clone());
+        }
         let target = &self.targets[found.target];
         let document = &found.document;
         let epk = Epk::from_bytes(document.epk);
