@@ -38,6 +38,11 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
         }
         Operation::QueryConflicts(path) => {
             let container = addressed::container(service, call, path)?;
+            if call.context.partition_key.is_none() && !call.context.enable_cross_partition {
+                return Err(Error::bad_request(
+                    "Cross partition query is required but disabled. Set x-ms-documentdb-query-enablecrosspartition to true, or name the partition key.",
+                ));
+            }
             let (kind, rid) = (FeedKind::Conflicts, &container.rid_text);
             let reply = databases::query(service, call, kind, rid, Vec::new()).await?;
             Ok(addressed::owned_by(reply, &container))

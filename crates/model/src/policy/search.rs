@@ -67,7 +67,11 @@ pub(super) fn full_text(policy: Option<&Value>) -> Result<Vec<FullTextPath>> {
     let path = |entry: &Value| {
         let language = entry.get("language").and_then(Value::as_str).unwrap_or(default);
         supported_language(language)?;
-        Ok(FullTextPath { path: Path::parse(text(entry, "path")?)?, language: language.to_owned() })
+        let written = text(entry, "path")?;
+        let path = Path::parse(written).or_else(|_| {
+            refuse(format!("The Full Text Policy contains an invalid Path: {written}."))
+        })?;
+        Ok(FullTextPath { path, language: language.to_owned() })
     };
     list(policy, "fullTextPaths")?.iter().map(path).collect()
 }
