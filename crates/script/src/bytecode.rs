@@ -152,11 +152,21 @@ pub(crate) fn evaluate<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> Result<Value<'js
 ///
 /// So the handler, once it wants a script to end, uses up the nine thousand odd checks until the
 /// next look itself, by calling a function of ours that counts to a number. From then on the engine
-/// looks at *every* check, and nothing that loops or calls gets any further.
+/// looks at *every* check, and nothing that loops or calls gets any further. In the same way the
+/// handler can ask for an earlier look at a script whose single steps may take long.
 pub(crate) struct Brake {
     context: NonNull<qjs::JSContext>,
     count: qjs::JSValue,
     stack_bytes_max: usize,
+}
+
+/// Checks from one look of the engine at its handler to the next.
+pub(crate) const CHECKS_PER_LOOK: u64 = 10_000;
+
+/// What to hand to the counting function right after a look, so that `left` checks remain. A round
+/// is two checks; the call, the end of the loop and the last line are one each.
+pub(crate) fn rounds_leaving(left: u64) -> u64 {
+    (CHECKS_PER_LOOK - 3).saturating_sub(left) / 2
 }
 
 /// Stack that counting may use beyond the script's own limit.
@@ -173,13 +183,13 @@ impl Brake {
         Self { context: ctx.as_raw(), count: count.as_raw(), stack_bytes_max }
     }
 
-    /// Uses up the checks until the next look.
+    /// Uses up checks, all but `left` of those until the next look.
     ///
     /// # Safety
     ///
     /// The context and the counting function must still be alive, and the caller must be the
     /// interrupt handler of their runtime.
-    unsafe fn apply(&self) {
+    unsafe fn apply(&self, left: u64) {
         // SAFETY: the engine calls its handler between two instructions, where calling a function is
         // what a native function would do. The counting function allocates nothing and touches
         // nothing but its own counter; if it cannot run, its exception is dropped here. A script
@@ -189,7 +199,9 @@ impl Brake {
             let runtime = qjs::JS_GetRuntime(raw);
             let allowance = self.stack_bytes_max + BRAKE_STACK_BYTES;
             qjs::JS_SetMaxStackSize(runtime, allowance as _);
-            let result = qjs::JS_Call(raw, self.count, qjs::JS_UNDEFINED, 0, std::ptr::null_mut());
+            let rounds = i32::try_from(rounds_leaving(left)).unwrap_or(0);
+            let mut rounds = qjs::JS_MKVAL(qjs::JS_TAG_INT, rounds);
+            let result = qjs::JS_Call(raw, self.count, qjs::JS_UNDEFINED, 1, &mut rounds);
             qjs::JS_SetMaxStackSize(runtime, self.stack_bytes_max as _);
             if qjs::JS_IsException(result) {
                 qjs::JS_FreeValue(raw, qjs::JS_GetException(raw));
@@ -225,16 +237,22 @@ impl BrakeSlot {
         action()
     }
 
-    /// Called by the interrupt handler, and by nobody else.
-    pub(crate) fn apply(&self) {
-        // While counting, the handler may be asked again; the brake is not in its slot then.
+    /// Makes the engine look again after `left` checks. Called by the interrupt handler, and by
+    /// nobody else. While counting, the handler may be asked again; then this does nothing.
+    pub(crate) fn apply(&self, left: u64) {
+        // The brake is not in its slot while it is used.
         let brake = self.lock().take();
         if let Some(brake) = brake {
             // SAFETY: `with` holds the context and the function while the slot is filled, and the
             // handler only runs inside that context's runtime.
-            unsafe { brake.apply() };
+            unsafe { brake.apply(left) };
             *self.lock() = Some(brake);
         }
+    }
+
+    /// Whether there is a brake to be applied: a call is running, and not just counting.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.lock().is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Brake>> {
@@ -291,7 +309,7 @@ mod tests {
         let (shared, mut looks) = (Arc::clone(&slot), 0);
         runtime.set_interrupt_handler(Some(Box::new(move || {
             looks += 1;
-            shared.apply();
+            shared.apply(1);
             // The first look is at the very first check of a context, before the loop.
             looks > 2
         })));
@@ -311,7 +329,7 @@ mod tests {
     fn after_the_brake_the_engine_looks_at_every_check() {
         assert!(rounds_after_brake("() => 0") > 9_900);
         let library = include_str!("library/library.js");
-        let start = library.find("function count()").unwrap();
+        let start = library.find("function count(left)").unwrap();
         let length = library[start..].find("\n  }").unwrap() + "\n  }".len();
         assert_eq!(rounds_after_brake(&library[start..start + length]), 1);
     }

@@ -34,19 +34,32 @@ const SMALL_EXTRA: usize = 512 << 20;
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: AtomicUsize,
+    /// What was in use when the call began.
+    before: AtomicUsize,
     limit: AtomicUsize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { used: AtomicUsize::new(0), limit: AtomicUsize::new(usize::MAX) }
+        Self {
+            used: AtomicUsize::new(0),
+            before: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+        }
     }
 }
 
 impl Budget {
     /// A call begins and may use this much beyond what is used now.
     pub(crate) fn begin(&self, bytes_max: usize) {
-        self.limit.store(self.used.load(Relaxed).saturating_add(bytes_max), Relaxed);
+        let used = self.used.load(Relaxed);
+        self.before.store(used, Relaxed);
+        self.limit.store(used.saturating_add(bytes_max), Relaxed);
+    }
+
+    /// What the call uses.
+    pub(crate) fn used_by_call(&self) -> usize {
+        self.used.load(Relaxed).saturating_sub(self.before.load(Relaxed))
     }
 
     /// The call has ended; nothing is refused until the next one.
@@ -60,10 +73,12 @@ impl Budget {
     }
 
     fn grants(&self, size: usize) -> bool {
-        let extra = match size {
-            ..=SMALL_BYTES => SMALL_EXTRA,
-            ..=MEDIUM_BYTES => MEDIUM_EXTRA,
-            _ => 0,
+        let extra = if size <= SMALL_BYTES {
+            SMALL_EXTRA
+        } else if size <= MEDIUM_BYTES {
+            MEDIUM_EXTRA
+        } else {
+            0
         };
         let wanted = self.used.load(Relaxed).saturating_add(size);
         wanted <= self.limit.load(Relaxed).saturating_add(extra)

@@ -8,11 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::bytecode::BrakeSlot;
+use crate::bytecode::{BrakeSlot, CHECKS_PER_LOOK};
 use crate::error::Thrown;
 use crate::limits::Limits;
 use crate::memory::Budget;
 
+/// Checks that a fresh context has left before the handler looks for the first time.
+pub(crate) const CHECKS_BEFORE_FIRST_LOOK: u64 = 200;
+/// Fewest checks between two looks.
+const CHECKS_LEAST: u64 = 20;
+/// Time that is to pass from look to look.
+const LOOK_MICROSECONDS: u128 = 20_000;
+/// Memory with which no single step of a script can take long.
+const LIGHT_BYTES: u128 = 256 << 10;
 /// Longest text kept of a swallowed rejection.
 const SWALLOWED_BYTES_MAX: usize = 512;
 
@@ -26,8 +34,10 @@ pub(crate) enum Stop {
 
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    /// Interrupt checks of this call that reached the handler.
-    ticks: AtomicU64,
+    /// Interrupt checks that the call has made, as far as they are known.
+    checks: AtomicU64,
+    /// Checks from the last look to the next one.
+    interval: AtomicU64,
     /// Operations accepted in this call.
     operations: AtomicU64,
     /// The host's last word on the throughput budget.
@@ -45,6 +55,7 @@ pub(crate) struct Meter {
 struct CallState {
     deadline: Option<Instant>,
     accept_until: Option<Instant>,
+    last_look: Option<Instant>,
     accept_operations_max: u64,
     log_bytes_max: usize,
     log: String,
@@ -56,7 +67,8 @@ struct CallState {
 impl Meter {
     /// Starts a call whose clock began at `started`.
     pub(crate) fn begin(&self, limits: &Limits, started: Instant) {
-        self.ticks.store(0, Relaxed);
+        self.checks.store(0, Relaxed);
+        self.interval.store(CHECKS_BEFORE_FIRST_LOOK, Relaxed);
         self.operations.store(0, Relaxed);
         self.budget_open.store(true, Relaxed);
         self.stopping.store(false, Relaxed);
@@ -66,6 +78,7 @@ impl Meter {
             accept_until: Some(started + limits.accept_time.min(limits.time)),
             accept_operations_max: limits.accept_operations_max.unwrap_or(u64::MAX),
             log_bytes_max: limits.log_bytes_max,
+            last_look: Some(Instant::now()),
             ..CallState::default()
         };
     }
@@ -79,16 +92,41 @@ impl Meter {
 
     /// The interrupt handler. True ends the script where it is.
     pub(crate) fn tick(&self) -> bool {
+        if !self.brake.is_ready() {
+            // No call is running, or the brake itself is counting.
+            return self.is_stopping();
+        }
         if !self.is_stopping() {
-            self.ticks.fetch_add(1, Relaxed);
+            let interval = self.interval.load(Relaxed);
+            self.checks.fetch_add(interval, Relaxed);
             if self.memory.is_exceeded() {
                 self.stop(Stop::Memory);
             } else if !self.is_past_deadline() {
+                self.plan_next_look(interval);
                 return false;
             }
         }
-        self.brake.apply();
+        self.brake.apply(1);
         true
+    }
+
+    /// Asks for an earlier look at a script whose steps take long, or may take long because it has
+    /// large values at hand. Others pay nothing for this.
+    fn plan_next_look(&self, interval: u64) {
+        let now = Instant::now();
+        let before = self.state().last_look.replace(now);
+        let took = before.map_or(0, |before| (now - before).as_micros().max(1));
+        let by_time = u128::from(interval) * LOOK_MICROSECONDS / took.max(1);
+        let by_memory = u128::from(CHECKS_PER_LOOK) * LIGHT_BYTES
+            / (self.memory.used_by_call() as u128).max(LIGHT_BYTES);
+        let next = u64::try_from(by_time.min(by_memory)).unwrap_or(CHECKS_PER_LOOK);
+        if next >= CHECKS_PER_LOOK / 2 {
+            self.interval.store(CHECKS_PER_LOOK, Relaxed);
+        } else {
+            let next = next.max(CHECKS_LEAST);
+            self.interval.store(next, Relaxed);
+            self.brake.apply(next);
+        }
     }
 
     /// Whether the time is up; if so, the call is stopping from now on.
@@ -180,9 +218,9 @@ impl Meter {
         text.filter(|_| state.rejections_open > 0)
     }
 
-    /// Ticks to charge. The first one is free: it is due to work before the call.
+    /// Ticks to charge: one for every full ten thousand checks, however often the handler looked.
     pub(crate) fn ticks(&self) -> u64 {
-        self.ticks.load(Relaxed).saturating_sub(1)
+        self.checks.load(Relaxed) / CHECKS_PER_LOOK
     }
 
     pub(crate) fn operations(&self) -> u64 {

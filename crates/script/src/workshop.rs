@@ -16,7 +16,7 @@ use crate::bytecode::{self, Bytecode};
 use crate::error::Thrown;
 use crate::limits::Limits;
 use crate::memory::Metered;
-use crate::meter::{Meter, Stop};
+use crate::meter::{CHECKS_BEFORE_FIRST_LOOK, Meter, Stop};
 
 /// The built-ins a script finds. Left out on purpose: `WeakRef` and `FinalizationRegistry`, whose
 /// callbacks could run after the call they belong to; `eval` and `new Function`, because the parser
@@ -47,20 +47,27 @@ pub(crate) struct Library {
     armour: Bytecode,
     library: Bytecode,
     query: Bytecode,
+    /// Rounds to count in a fresh context, so that the first look comes early.
+    first_count: u64,
 }
 
 impl Library {
     pub(crate) fn compile() -> Result<Self, Error> {
         let runtime = Runtime::new()?;
         let context = Context::full(&runtime)?;
-        context.with(|ctx| {
+        let (mut library, endless) = context.with(|ctx| {
             let part = |source: &str, file: &CStr| bytecode::compile_stripped(&ctx, source, file);
-            Ok(Self {
+            let library = Self {
                 armour: part(include_str!("library/armour.js"), c"armilla:armour")?,
                 library: part(include_str!("library/library.js"), c"armilla:library")?,
                 query: part(include_str!("library/query.js"), c"armilla:query")?,
-            })
-        })
+                first_count: 0,
+            };
+            Ok::<_, Error>((library, part("rounds = 0; for (;;) rounds++;", c"armilla:checks")?))
+        })?;
+        let checks = checks_left(&library, &endless)?;
+        library.first_count = checks.saturating_sub(CHECKS_BEFORE_FIRST_LOOK) / 2;
+        Ok(library)
     }
 }
 
@@ -138,14 +145,29 @@ fn fresh_context(
     let context = Context::custom::<Builtins>(runtime)?;
     context.with(|ctx| {
         let add_armour: Function<'_> = bytecode::evaluate(&ctx, &library.armour)?.get()?;
-        add_armour.call::<_, ()>(())?;
+        let native = native_functions(&ctx, meter)?;
+        add_armour.call::<_, ()>((native.clone(),))?;
         let load: Function<'_> = bytecode::evaluate(&ctx, &library.library)?.get()?;
-        let driver: Object<'_> = load.call((native_functions(&ctx, meter)?,))?;
+        let driver: Object<'_> = load.call((native,))?;
         let add_query: Function<'_> = bytecode::evaluate(&ctx, &library.query)?.get()?;
         add_query.call::<_, ()>((driver.get::<_, Object<'_>>("parts")?,))?;
+        driver.get::<_, Function<'_>>("count")?.call::<_, ()>((library.first_count,))?;
         ctx.globals().set(DRIVER, driver)
     })?;
     Ok(context)
+}
+
+/// Checks that a fresh context has left before the engine looks at its handler. They are the same
+/// in every context, because the library always does the same when it is loaded.
+fn checks_left(library: &Library, endless: &Bytecode) -> Result<u64, Error> {
+    let runtime = Runtime::new()?;
+    let context = fresh_context(&runtime, &Arc::default(), library)?;
+    runtime.set_interrupt_handler(Some(Box::new(|| true)));
+    context.with(|ctx| {
+        let _ended_by_the_handler = bytecode::evaluate(&ctx, endless);
+        ctx.catch();
+        ctx.globals().get("rounds")
+    })
 }
 
 /// Takes the driver out of the context; user code loaded afterwards cannot find it.
@@ -162,6 +184,8 @@ fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'j
     native.set("accept", Function::new(ctx.clone(), move || shared.accept())?)?;
     let shared = Arc::clone(meter);
     native.set("open", Function::new(ctx.clone(), move || shared.is_open())?)?;
+    let shared = Arc::clone(meter);
+    native.set("late", Function::new(ctx.clone(), move || shared.is_past_deadline())?)?;
     let shared = Arc::clone(meter);
     let log = move |text: rquickjs::String<'js>| shared.log(&lossless(&text));
     native.set("log", Function::new(ctx.clone(), log)?)?;

@@ -267,6 +267,40 @@ fn deep_recursion_is_an_ordinary_exception() {
     }
 }
 
+/// Loops whose single steps take milliseconds inside the engine, where nothing interrupts them.
+const HEAVY: &[&str] = &[
+    "var a = new Uint8Array(5e7); for (;;) a.fill(1);",
+    "var a = new Float64Array(1e5); for (;;) a.sort();",
+    "var s = 'a'.repeat(5e6); for (;;) s.split('b');",
+    "var s = 'a'.repeat(5e6); for (;;) s.indexOf('b');",
+    "var s = 'a'.repeat(2e5); for (;;) s.toUpperCase();",
+    "var s = '\"' + 'a'.repeat(5e6) + '\"'; for (;;) JSON.parse(s);",
+    "var s = '[1,'.repeat(1e5); for (;;) { try { JSON.parse(s); } catch (e) { } }",
+    "var a = []; for (var i = 0; i < 2e3; i++) a.push({ i: i }); for (;;) JSON.stringify(a);",
+    "var s = 'a'.repeat(1.2e7), t = s + 'c'; s += 'b'; s[0]; t[0]; for (;;) s === t;",
+    "var s = 'a'.repeat(1.5e7), o = {}; for (;;) o[s];",
+    "var x = (1n << 50000n) - 1n; for (;;) x * x;",
+    "var x = (1n << 20000n) - 1n; for (;;) x.toString();",
+];
+
+#[test]
+fn heavy_steps_are_watched_more_closely() {
+    let limits =
+        Limits { time: Duration::from_millis(300), memory_bytes_max: 64 << 20, ..short_limits() };
+    let engine = ScriptEngine::new(limits).unwrap();
+    let mut slow = Vec::new();
+    for text in HEAVY {
+        let before = Instant::now();
+        let outcome = run(&engine, &format!("function () {{ {text} }}"));
+        assert_eq!(kind(&outcome), Some(ScriptErrorKind::Timeout), "{text}: {outcome:?}");
+        let took = before.elapsed();
+        if took > Duration::from_secs(8) {
+            slow.push(format!("{took:?} {text}"));
+        }
+    }
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
 #[test]
 fn asynchronous_recursion_ends() {
     let engine = engine();

@@ -2,8 +2,11 @@
 // reaches them: array methods over lengths that no memory could hold, searches for a long text in
 // a long text, sorting endless runs of accents. Here they are replaced by versions that refuse
 // such input with a RangeError, or do the long way round in JavaScript, which can be interrupted.
-// For ordinary input they do exactly what the originals do.
-(function armour() {
+// For ordinary input they do exactly what the originals do. They also look at the clock when they are
+// given much to do, so that loops around them end in time.
+//
+// native.late()   is the time of the call up? if so, the next interrupt check ends the script
+(function armour(native) {
   'use strict';
 
   const { apply } = Reflect;
@@ -24,6 +27,13 @@
   const JSON_MAX = 8000000;
   // The longest run of combining marks that is put into order.
   const MARKS_MAX = 1000;
+
+  // Elements or characters that are worth a look at the clock.
+  const HEAVY = 2000;
+
+  function weigh(size) {
+    if (size > HEAVY && native.late()) for (;;) { /* ends at the next check */ }
+  }
 
   function refuse(what) {
     throw new range(`The ${what} is too large for a script.`);
@@ -85,6 +95,11 @@
     return length;
   }
 
+  function weighArray(list) {
+    if (list.length > LENGTH_MAX) refuse('array');
+    weigh(list.length);
+  }
+
   // A true array with the elements and holes of an array-like.
   function copied(like) {
     const length = checkedLength(like), copy = [];
@@ -100,28 +115,28 @@
 
   // For methods that only read.
   function reading(name) {
-    return (native) => ({
+    return (original) => ({
       [name](one) {
         if (!isTrueArray(this) && this !== undefined && this !== null) {
-          return apply(native, copied(Object(this)), arguments);
+          return apply(original, copied(Object(this)), arguments);
         }
-        if (isArray(this) && this.length > LENGTH_MAX) refuse('array');
-        return apply(native, this, arguments);
+        if (isArray(this)) weighArray(this);
+        return apply(original, this, arguments);
       },
     });
   }
 
   // For methods that change their receiver: an array-like is worked on as a copy and written back.
   function changing(name) {
-    return (native) => ({
+    return (original) => ({
       [name](one) {
         if (isTrueArray(this)) {
-          if (this.length > LENGTH_MAX) refuse('array');
-          return apply(native, this, arguments);
+          weighArray(this);
+          return apply(original, this, arguments);
         }
-        if (this === undefined || this === null) return apply(native, this, arguments);
+        if (this === undefined || this === null) return apply(original, this, arguments);
         const like = Object(this), copy = copied(like), before = copy.length;
-        const result = apply(native, copy, arguments);
+        const result = apply(original, copy, arguments);
         for (let at = 0; at < copy.length; at++) {
           if (at in copy) like[at] = copy[at]; else delete like[at];
         }
@@ -153,10 +168,10 @@
     sort: changing('sort'),
     splice: changing('splice'),
     unshift: changing('unshift'),
-    concat: (native) => ({
+    concat: (original) => ({
       concat(...given) {
         for (let at = 0; at < given.length; at++) given[at] = checkedPart(given[at]);
-        return apply(native, checkedPart(this), given);
+        return apply(original, checkedPart(this), given);
       },
     }),
     flat: () => ({
@@ -184,7 +199,7 @@
     const spreads = spread === undefined ? isArray(part) : Boolean(spread);
     if (!spreads) return part;
     if (isTrueArray(part) && spread === undefined) {
-      if (part.length > LENGTH_MAX) refuse('array');
+      weighArray(part);
       return part;
     }
     return copied(part);
@@ -194,6 +209,7 @@
 
   function checkSearch(long, short) {
     if (short.length > 64 && long.length * short.length > SEARCH_MAX) refuse('text to search');
+    weigh(long.length);
   }
 
   function receiver(self, name) {
@@ -204,7 +220,7 @@
   }
 
   function searching(name) {
-    return (native) => ({
+    return (original) => ({
       [name](search, position) {
         const long = receiver(this, name);
         // Regular expressions are refused by `includes` and turned into text by the others.
@@ -214,15 +230,15 @@
         }
         const short = text(search);
         checkSearch(long, short);
-        return arguments.length < 2 ? apply(native, long, [short])
-          : apply(native, long, [short, position]);
+        return arguments.length < 2 ? apply(original, long, [short])
+          : apply(original, long, [short, position]);
       },
     });
   }
 
   // For methods that hand over to their argument when it has a method for it.
   function delegating(name, symbol) {
-    return (native) => ({
+    return (original) => ({
       [name](pattern, other) {
         if (typeof pattern === 'object' && pattern !== null) {
           if (this === undefined || this === null) receiver(this, name);
@@ -235,10 +251,10 @@
           }
         }
         const long = receiver(this, name);
-        if (pattern === undefined && name === 'split') return apply(native, long, [undefined, other]);
+        if (pattern === undefined && name === 'split') return apply(original, long, [undefined, other]);
         const short = text(pattern);
         checkSearch(long, short);
-        return apply(native, long, [short, other]);
+        return apply(original, long, [short, other]);
       },
     });
   }
@@ -247,6 +263,7 @@
   let marks = null; // made when it is first needed: it is a large table
   function checkMarks(value) {
     if (value.length < MARKS_MAX) return value;
+    weigh(value.length);
     if (marks === null) marks = new pattern(`\\p{M}{${MARKS_MAX}}`, 'u');
     if (apply(exec, marks, [value]) !== null) refuse('run of combining marks');
     return value;
@@ -259,24 +276,32 @@
     split: delegating('split', splitSymbol),
     replace: delegating('replace', replaceSymbol),
     replaceAll: delegating('replaceAll', replaceSymbol),
-    normalize: (native) => ({
+    normalize: (original) => ({
       normalize(form) {
-        return apply(native, checkMarks(receiver(this, 'normalize')), [form]);
+        return apply(original, checkMarks(receiver(this, 'normalize')), [form]);
       },
     }),
-    localeCompare: (native) => ({
+    localeCompare: (original) => ({
       localeCompare(that) {
-        return apply(native, checkMarks(receiver(this, 'localeCompare')), [checkMarks(text(that))]);
+        return apply(original, checkMarks(receiver(this, 'localeCompare')), [checkMarks(text(that))]);
       },
     }),
   });
 
   replace(JSON, {
-    parse: (native) => ({
+    parse: (original) => ({
       parse(json, reviver) {
         const given = text(json);
         if (given.length > JSON_MAX) refuse('JSON text');
-        return reviver === undefined ? native(given) : native(given, reviver);
+        weigh(given.length);
+        return reviver === undefined ? original(given) : original(given, reviver);
+      },
+    }),
+    stringify: (original) => ({
+      stringify(value, replacer, space) {
+        const json = original(value, replacer, space);
+        if (json !== undefined) weigh(json.length);
+        return json;
       },
     }),
   });

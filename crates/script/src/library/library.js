@@ -466,11 +466,9 @@
     return error;
   }
 
-  // For the brake of the Rust side: makes 9,999 interrupt checks, after which the engine looks at its
-  // handler at the next one. A round is two checks; the call, the loop's end and the last line are
-  // one each.
-  function count() {
-    let left = 4998;
+  // For the brake of the Rust side: uses up interrupt checks. A round is two of them; the call, the
+  // end of the loop and the last line are one each.
+  function count(left) {
     while (left > 0) left--;
     return left > 0 ? 1 : 0;
   }
