@@ -6,10 +6,11 @@
 
 use crate::locks::LockTable;
 use crate::partition::{Partition, PublishedView};
+use crate::scripts::Runtime;
 use arc_swap::ArcSwap;
 use armilla_index::{Job, JobKind, JobResult};
 use armilla_model::clock::Clock;
-use armilla_model::error::{Error, Result};
+use armilla_model::error::Result;
 use armilla_model::etag::IdSource;
 use armilla_script::ScriptEngine;
 use armilla_storage::{Batch, Committer, Completion, Durability, Snapshot, Store, Submission};
@@ -40,7 +41,7 @@ pub struct Core {
     pub clock: Arc<dyn Clock>,
     /// Fresh etags.
     pub ids: IdSource,
-    scripts: OnceLock<ScriptEngine>,
+    scripts: OnceLock<Runtime>,
     dirty: Arc<Mutex<Vec<Arc<Partition>>>>,
 }
 
@@ -77,14 +78,26 @@ impl Core {
         })
     }
 
-    /// What compiles and runs scripts, started when the first one comes.
+    /// What compiles scripts.
     pub fn script_engine(&self) -> Result<&ScriptEngine> {
-        if let Some(engine) = self.scripts.get() {
-            return Ok(engine);
+        self.scripts().map(Runtime::engine)
+    }
+
+    /// What compiles and runs scripts, started when the first one comes.
+    pub(crate) fn scripts(&self) -> Result<&Runtime> {
+        self.start_scripts(armilla_script::Limits::default)
+    }
+
+    /// Starts what runs scripts, unless it runs already.
+    pub(crate) fn start_scripts(
+        &self,
+        limits: impl FnOnce() -> armilla_script::Limits,
+    ) -> Result<&Runtime> {
+        if let Some(runtime) = self.scripts.get() {
+            return Ok(runtime);
         }
-        let engine = ScriptEngine::new(armilla_script::Limits::default())
-            .map_err(|error| Error::Internal(error.detail))?;
-        Ok(self.scripts.get_or_init(|| engine))
+        let runtime = Runtime::start(limits())?;
+        Ok(self.scripts.get_or_init(|| runtime))
     }
 
     /// The store as readers see it now.

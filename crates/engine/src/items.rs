@@ -13,6 +13,7 @@ pub mod upsert;
 use armilla_model::charge::RequestCharge;
 use armilla_model::etag::ETag;
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// What a client asks of a write besides its body.
 #[derive(Clone, Debug, Default)]
@@ -36,4 +37,10 @@ pub struct Written {
     pub etag: Option<ETag>,
     /// What it costs.
     pub charge: RequestCharge,
+    /// The item's id.
+    pub id: Arc<str>,
+    /// The ordinal inside its `_rid`.
+    pub docno: u64,
+    /// Length of the text that it replaces; 0 when there was none.
+    pub size_before: usize,
 }

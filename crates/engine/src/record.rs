@@ -140,6 +140,20 @@ impl Record {
         self.bytes.len() - HEADER_LENGTH
     }
 
+    /// The item's id.
+    pub fn id(&self) -> Option<String> {
+        let at = HEADER_LENGTH + u32::from_be_bytes(self.field(50)) as usize;
+        let text = self.bytes.get(at..)?;
+        let mut escaped = false;
+        let end = text.iter().skip(1).position(|&byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        })?;
+        let id = armilla_model::json::parse(&text[..end + 2]).ok()?;
+        id.as_str().map(str::to_owned)
+    }
+
     /// True when the item's id, written as JSON with quotes, is this one.
     pub fn has_id(&self, quoted: &[u8]) -> bool {
         let at = HEADER_LENGTH + u32::from_be_bytes(self.field(50)) as usize;
@@ -176,6 +190,7 @@ mod tests {
         assert_eq!((record.docno(), record.lsn(), record.sequence()), (5, Lsn(9), 2));
         assert_eq!((record.partition(), record.ts(), record.ttl()), (3, 100, 60));
         assert!(record.has_id(b"\"a\"") && !record.has_id(b"\"ab\""));
+        assert_eq!(record.id().as_deref(), Some("a"));
         assert_eq!(record.text(), br#"{"id":"a"}"#.as_slice());
     }
 

@@ -1,11 +1,29 @@
 //! Stored procedures, triggers and user functions as resources of a container.
+//!
+//! ```text
+//! Txn (holds the lock of its logical partition)
+//!   ├─ execute_procedure ─┐   ┌─ a thread of the pool ─► script engine ─► TxnHost over the Txn
+//!   └─ write_triggered ───┴───┘                                            │
+//!                             commit, or drop after any error ◄────────────┘
+//! ```
+
+mod failure;
+mod host;
+mod pool;
+mod procedure;
+mod runtime;
+mod triggered;
+
+pub use procedure::{Executed, Procedure, arguments};
+pub(crate) use runtime::Runtime;
+pub use triggered::{Triggered, TriggeredVerb, TriggeredWrite, Triggers};
 
 use crate::account::NewScript;
 use crate::catalog::Casing;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::rid::ChildKind;
-use armilla_script::{ScriptEngine, ScriptKind};
+use armilla_script::ScriptEngine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -138,17 +156,12 @@ impl Scripts {
 
 /// Refuses a script that cannot run. One that was blocked for its past gets another chance.
 pub(crate) fn check(engine: &ScriptEngine, new: &NewScript<'_>) -> Result<()> {
-    let kind = match new.kind {
-        Kind::Procedure => ScriptKind::Procedure,
-        Kind::Trigger => ScriptKind::Trigger,
-        Kind::Function => ScriptKind::Function,
-    };
     // What holds no function at all is kept as the text it is, as the service does; running it fails.
     if !new.body.contains("function") && !new.body.contains("=>") {
         return Ok(());
     }
     let compiled = engine
-        .compile(kind, new.body)
+        .compile(new.kind.for_engine(), new.body)
         .map_err(|error| Error::ScriptSyntax(format!("The script does not compile: {error}.")))?;
     engine.forgive(&compiled);
     Ok(())

@@ -294,11 +294,19 @@ impl Txn {
         let terms =
             indexing::terms_of(&body.value, head.ts, head.indexed, self.policy(), &container.paths);
         let size = body.bytes.len() - HEADER_LENGTH;
-        let (created, charge) = self.price(successor_of, size, &terms);
+        let (size_before, charge) = self.price(successor_of, size, &terms);
         let text = Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]);
         self.staged[at].now =
             Now::Draft(Draft { head, bytes: body.bytes, value: body.value, terms, tuples });
-        Ok(Written { created, text, etag: Some(head.etag), charge })
+        Ok(Written {
+            created: size_before.is_none(),
+            text,
+            etag: Some(head.etag),
+            charge,
+            id: body.id,
+            docno: head.docno,
+            size_before: size_before.unwrap_or_default(),
+        })
     }
 
     /// Stages the removal of an item that [`find`](Self::find) has seen.
@@ -361,8 +369,8 @@ impl Txn {
         kept.unwrap_or_else(|| self.container.next_docno())
     }
 
-    /// Whether the write creates, and its charge against what the item was just before.
-    fn price(&self, at: usize, size: usize, terms: &ItemTerms) -> (bool, RequestCharge) {
+    /// The size of what the write replaces, if anything, and its charge.
+    fn price(&self, at: usize, size: usize, terms: &ItemTerms) -> (Option<usize>, RequestCharge) {
         let staged = &self.staged[at];
         let previous = match &staged.now {
             Now::Draft(draft) => Some((draft.bytes.len() - HEADER_LENGTH, &draft.terms)),
@@ -370,10 +378,10 @@ impl Txn {
             Now::Removed => None,
         };
         match previous {
-            None => (true, RequestCharge::write(size) + terms.charge()),
+            None => (None, RequestCharge::write(size) + terms.charge()),
             Some((before_size, before)) => {
                 let sizes = RequestCharge::write(before_size) + RequestCharge::write(size);
-                (false, sizes + before.difference_charge(terms))
+                (Some(before_size), sizes + before.difference_charge(terms))
             }
         }
     }

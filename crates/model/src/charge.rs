@@ -81,6 +81,11 @@ impl RequestCharge {
         Self(self.0 * 9 / 10)
     }
 
+    /// The charge without a part of it.
+    pub fn less(self, part: Self) -> Self {
+        Self(self.0.saturating_sub(part.0))
+    }
+
     /// The charge in units, for metrics and comparisons with a budget.
     pub fn units(self) -> f64 {
         self.0 as f64 / STEPS_PER_UNIT as f64

@@ -23,6 +23,12 @@ pub struct NewScript<'a> {
 }
 
 impl Account {
+    /// Starts what runs scripts, with limits of its own. Without this the contract's limits hold,
+    /// from the first script on.
+    pub fn start_scripts(&self, limits: armilla_script::Limits) -> Result<()> {
+        self.core.start_scripts(|| limits).map(drop)
+    }
+
     /// Creates a script; with `upsert` one of that name is replaced.
     pub fn create_script(
         &self,

@@ -9,7 +9,16 @@ impl Txn {
     pub fn delete_item(&mut self, id: &str, options: &WriteOptions) -> Result<Written> {
         let current = self.find(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
+        let (docno, size_before) = (current.docno(), current.size());
         let charge = self.stage_removal(id)?;
-        Ok(Written { created: false, text: bytes::Bytes::new(), etag: None, charge })
+        Ok(Written {
+            created: false,
+            text: bytes::Bytes::new(),
+            etag: None,
+            charge,
+            id: id.into(),
+            docno,
+            size_before,
+        })
     }
 }

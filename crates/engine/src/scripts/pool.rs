@@ -1,0 +1,154 @@
+//! The threads that run scripts: few, named, and with a queue that ends.
+//!
+//! A script blocks its thread for up to its time limit, so it must run neither on a network thread
+//! nor on those that serve queries. Each job waits with the lock of its logical partition in hand;
+//! jobs of one logical partition therefore queue at its lock and not here.
+
+use armilla_model::error::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Threads that run scripts, at least and at most.
+const THREADS_MIN: usize = 2;
+const THREADS_MAX: usize = 16;
+/// Scripts that may wait for a thread.
+const QUEUE_LENGTH_MAX: usize = 256;
+/// Stack of a thread: the script's own and that of a query it asks for.
+const STACK_SIZE: usize = 8 << 20;
+/// When a client may try again after the queue was full.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that take jobs in the order they came.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Places that are kept for jobs on their way.
+    reserved: usize,
+    closed: bool,
+}
+
+/// A place in the queue.
+pub(super) struct Place {
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    /// Starts the threads.
+    pub(super) fn start() -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let pool = Self { shared: shared.clone() };
+        let cores = thread::available_parallelism().map_or(THREADS_MIN, usize::from);
+        for number in 0..cores.clamp(THREADS_MIN, THREADS_MAX) {
+            let shared = shared.clone();
+            thread::Builder::new()
+                .name(format!("script-{number}"))
+                .stack_size(STACK_SIZE)
+                .spawn(move || work(&shared))
+                .map_err(|error| Error::Internal(format!("a script thread failed: {error}")))?;
+        }
+        Ok(pool)
+    }
+
+    /// Keeps a place in the queue, if there is one.
+    pub(super) fn reserve(&self) -> Result<Place> {
+        let mut queue = self.shared.queue.lock();
+        if queue.jobs.len() + queue.reserved >= QUEUE_LENGTH_MAX {
+            return Err(Error::Overloaded { retry_after: RETRY_AFTER });
+        }
+        queue.reserved += 1;
+        Ok(Place { shared: self.shared.clone() })
+    }
+}
+
+impl Place {
+    /// Puts a job into the place.
+    pub(super) fn fill(self, job: impl FnOnce() + Send + 'static) {
+        self.shared.queue.lock().jobs.push_back(Box::new(job));
+        self.shared.filled.notify_one();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.queue.lock().reserved -= 1;
+    }
+}
+
+impl Drop for Pool {
+    /// Lets the threads end when the queue is empty. Nobody waits for them: the last job may be
+    /// what drops the pool.
+    fn drop(&mut self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.filled.notify_all();
+    }
+}
+
+fn work(shared: &Shared) {
+    while let Some(job) = next(shared) {
+        // Whoever waits for the job hears of it because what the job held is dropped.
+        if panic::catch_unwind(AssertUnwindSafe(job)).is_err() {
+            tracing::error!("a script's job panicked; its transaction was dropped");
+        }
+    }
+}
+
+fn next(shared: &Shared) -> Option<Job> {
+    let mut queue = shared.queue.lock();
+    loop {
+        if let Some(job) = queue.jobs.pop_front() {
+            return Some(job);
+        }
+        if queue.closed {
+            return None;
+        }
+        shared.filled.wait(&mut queue);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn the_queue_ends_and_opens_again() {
+        let pool = Pool::start().unwrap();
+        let places: Vec<_> = (0..QUEUE_LENGTH_MAX).map(|_| pool.reserve().unwrap()).collect();
+        assert!(matches!(pool.reserve(), Err(Error::Overloaded { .. })));
+        drop(places);
+        pool.reserve().unwrap();
+    }
+
+    #[test]
+    fn jobs_run_also_after_one_that_panics() {
+        let pool = Pool::start().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        for number in 0..40 {
+            let sender = sender.clone();
+            pool.reserve().unwrap().fill(move || {
+                assert!(number % 2 == 0, "every other job fails");
+                sender.send(number).unwrap();
+            });
+        }
+        drop((pool, sender));
+        let mut ran: Vec<i32> = receiver.iter().collect();
+        ran.sort_unstable();
+        assert_eq!(ran, (0..40).step_by(2).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,140 @@
+//! Running a stored procedure: one transaction, committed when the script ends.
+
+use super::Script;
+use super::failure::out_of_script;
+use super::host::TxnHost;
+use super::runtime::Runtime;
+use crate::txn::{Committed, Txn};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_script::CallOptions;
+use std::sync::Arc;
+
+/// A call of a procedure.
+pub struct Procedure {
+    /// What is run.
+    pub script: Arc<Script>,
+    /// A JSON array, as [`arguments`] makes it; empty for none.
+    pub arguments: String,
+    /// Keep what the script writes to its log.
+    pub logging: bool,
+}
+
+/// How a procedure ended.
+#[derive(Debug)]
+pub struct Executed {
+    /// The response body as JSON and where the transaction was committed; or why it was dropped.
+    pub result: Result<(String, Committed)>,
+    /// What the script wrote to its log, if that was asked for; also after a failure.
+    pub log: Option<String>,
+    /// What it costs, failed or not.
+    pub charge: RequestCharge,
+}
+
+/// The arguments in the body of a request: an array, one value alone, or nothing.
+pub fn arguments(body: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Error::bad_request("The arguments of a procedure must be UTF-8."))?;
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() || text == "null" {
+        return Ok(String::new());
+    }
+    armilla_model::json::parse(text.as_bytes())?;
+    Ok(if text.starts_with('[') { text.to_owned() } else { format!("[{text}]") })
+}
+
+impl Txn {
+    /// Runs a procedure in this transaction, on a thread made for it. The callback hears when the
+    /// transaction is durable, or dropped because the script failed.
+    pub fn execute_procedure(
+        self,
+        procedure: Procedure,
+        done: impl FnOnce(Executed) + Send + 'static,
+    ) {
+        let core = self.container().core.clone();
+        let refused =
+            |error| Executed { result: Err(error), log: None, charge: RequestCharge::ONE };
+        match core.scripts().and_then(|scripts| scripts.pool.reserve()) {
+            Err(error) => {
+                drop(self);
+                done(refused(error));
+            }
+            Ok(place) => place.fill(move || match core.scripts() {
+                Err(error) => done(refused(error)),
+                Ok(scripts) => {
+                    run(scripts, self, &procedure, done);
+                    scripts.engine().tend();
+                }
+            }),
+        }
+    }
+}
+
+fn run(
+    scripts: &Runtime,
+    txn: Txn,
+    procedure: &Procedure,
+    done: impl FnOnce(Executed) + Send + 'static,
+) {
+    let script = &procedure.script;
+    let compiled = match scripts.compiled(script) {
+        Ok(compiled) => compiled,
+        Err(error) => {
+            drop(txn);
+            return done(Executed { result: Err(error), log: None, charge: RequestCharge::ONE });
+        }
+    };
+    let mut host = TxnHost::new(txn);
+    let options =
+        CallOptions { script_id: &script.name, logging: procedure.logging, started: None };
+    let outcome =
+        scripts.engine().run_procedure(&compiled, &procedure.arguments, &mut host, options);
+    report_rejection(script, outcome.swallowed_rejection.as_deref());
+    let (txn, operations, broken) = host.into_parts();
+    let charge =
+        RequestCharge::SCRIPT_BASE + operations + RequestCharge::SCRIPT_TICK * outcome.ticks;
+    let log = outcome.log;
+    let body = match (outcome.result, broken) {
+        (_, Some(error)) => Err(error),
+        (Err(error), None) => Err(out_of_script(&error)),
+        (Ok(body), None) => Ok(body),
+    };
+    match body {
+        Ok(body) => txn.commit(move |committed| {
+            done(Executed { result: committed.map(|committed| (body, committed)), log, charge });
+        }),
+        Err(error) => {
+            drop(txn);
+            done(Executed { result: Err(error), log, charge });
+        }
+    }
+}
+
+/// A promise that was rejected without anybody listening fails nothing; the log tells of it.
+pub(super) fn report_rejection(script: &Script, rejection: Option<&str>) {
+    if let Some(text) = rejection {
+        tracing::warn!(script = &*script.name, text, "a promise rejection was not handled");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_in_several_shapes() {
+        for (body, wanted) in [
+            ("", ""),
+            (" null ", ""),
+            ("[]", "[]"),
+            ("\u{feff} [1,\"a\"] ", "[1,\"a\"]"),
+            ("5", "[5]"),
+            ("{\"a\":[1]}", "[{\"a\":[1]}]"),
+        ] {
+            assert_eq!(arguments(body.as_bytes()).unwrap(), wanted, "{body}");
+        }
+        for body in [&b"[1"[..], b"word", b"\xff"] {
+            assert!(arguments(body).is_err());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What an account needs to run scripts: the engine, its threads, and the compiled bodies.
+
+use super::pool::Pool;
+use super::{Kind, Script};
+use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
+use armilla_script::{Compiled, Limits, ScriptEngine, ScriptKind};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// Compiled scripts kept, estimated for the cache's own tables.
+const COMPILED_ESTIMATED: usize = 256;
+/// Bytes of compiled scripts kept.
+const COMPILED_SIZE_MAX: u64 = 64 << 20;
+/// What a compiled script weighs per byte of its source, roughly.
+const WEIGHT_PER_BYTE: u64 = 3;
+
+/// Compiles and runs the scripts of an account.
+pub(crate) struct Runtime {
+    engine: ScriptEngine,
+    pub(super) pool: Pool,
+    /// By the version of the script, which changes with its body.
+    compiled: Cache<ETag, Compiled, BySource>,
+}
+
+#[derive(Clone)]
+struct BySource;
+
+impl Weighter<ETag, Compiled> for BySource {
+    fn weight(&self, _: &ETag, compiled: &Compiled) -> u64 {
+        (compiled.source().len() as u64 + 256) * WEIGHT_PER_BYTE
+    }
+}
+
+impl Runtime {
+    /// Starts the engine and its threads.
+    pub(crate) fn start(limits: Limits) -> Result<Self> {
+        let engine = ScriptEngine::new(limits).map_err(|error| Error::Internal(error.detail))?;
+        let compiled = Cache::with_weighter(COMPILED_ESTIMATED, COMPILED_SIZE_MAX, BySource);
+        Ok(Self { engine, pool: Pool::start()?, compiled })
+    }
+
+    /// The engine.
+    pub(crate) fn engine(&self) -> &ScriptEngine {
+        &self.engine
+    }
+
+    /// A script ready to run. It compiled when it was registered, so it does now.
+    pub(super) fn compiled(&self, script: &Script) -> Result<Compiled> {
+        let compile = || self.engine.compile(script.kind.for_engine(), &script.body);
+        self.compiled.get_or_insert_with(&script.etag, compile).map_err(|error| {
+            Error::ScriptSyntax(format!("The script '{}' does not compile: {error}.", script.name))
+        })
+    }
+}
+
+impl Kind {
+    /// The kind as the engine calls it.
+    pub(super) fn for_engine(self) -> ScriptKind {
+        match self {
+            Self::Procedure => ScriptKind::Procedure,
+            Self::Trigger => ScriptKind::Trigger,
+            Self::Function => ScriptKind::Function,
+        }
+    }
+}

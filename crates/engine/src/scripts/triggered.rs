@@ -1,0 +1,283 @@
+//! Writes that name triggers: pre-trigger, write and post-trigger in one transaction.
+
+use super::failure::out_of_script;
+use super::host::TxnHost;
+use super::procedure::report_rejection;
+use super::runtime::Runtime;
+use super::{Kind, Script, TriggerOperation};
+use crate::container::Container;
+use crate::items::{WriteOptions, Written};
+use crate::txn::{Committed, Txn};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_model::value::Value;
+use armilla_script::{CallOptions, TriggerOutcome, TriggerRequest};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The triggers that a write names.
+#[derive(Clone, Debug, Default)]
+pub struct Triggers {
+    /// Runs before the write and may change its body.
+    pub pre: Option<Arc<Script>>,
+    /// Runs after the write and before the commit.
+    pub post: Option<Arc<Script>>,
+}
+
+/// A write with triggers.
+pub struct TriggeredWrite {
+    /// The write.
+    pub verb: TriggeredVerb,
+    /// Under which conditions.
+    pub options: WriteOptions,
+    /// What runs around it.
+    pub triggers: Triggers,
+}
+
+/// Writes that can have triggers.
+#[derive(Clone, Debug)]
+pub enum TriggeredVerb {
+    /// Create this body.
+    Create(Bytes),
+    /// Create or replace this body.
+    Upsert(Bytes),
+    /// Replace this id by this body.
+    Replace(String, Bytes),
+    /// Delete this id.
+    Delete(String),
+}
+
+/// How a write with triggers ended.
+#[derive(Debug)]
+pub struct Triggered {
+    /// The write, its text as the post-trigger left it for the client; or why all was dropped.
+    pub result: Result<(Written, Committed)>,
+    /// What it costs, failed or not.
+    pub charge: RequestCharge,
+}
+
+impl Container {
+    /// The triggers of a write by name: at most one before it and one after.
+    pub fn triggers<'n>(
+        &self,
+        pre: impl Iterator<Item = &'n str>,
+        post: impl Iterator<Item = &'n str>,
+    ) -> Result<Triggers> {
+        Ok(Triggers { pre: self.trigger(pre, true)?, post: self.trigger(post, false)? })
+    }
+
+    fn trigger<'n>(
+        &self,
+        mut names: impl Iterator<Item = &'n str>,
+        before: bool,
+    ) -> Result<Option<Arc<Script>>> {
+        let Some(name) = names.next() else { return Ok(None) };
+        if names.next().is_some() {
+            return Err(Error::bad_request("A request may name one trigger of each type at most."));
+        }
+        let script = self.script(Kind::Trigger, name).map_err(|_| {
+            Error::bad_request(format!("The trigger '{name}' named by the request does not exist."))
+        })?;
+        if script.trigger.is_some_and(|trigger| trigger.before == before) {
+            return Ok(Some(script));
+        }
+        let wanted = if before { "pre" } else { "post" };
+        Err(Error::bad_request(format!("The trigger '{name}' is not a {wanted}-trigger.")))
+    }
+}
+
+impl Txn {
+    /// Runs a write and its triggers, on a thread made for scripts. The callback hears when all of
+    /// it is durable, or dropped because something failed.
+    pub fn write_triggered(
+        self,
+        write: TriggeredWrite,
+        done: impl FnOnce(Triggered) + Send + 'static,
+    ) {
+        let core = self.container().core.clone();
+        let refused = |error| Triggered { result: Err(error), charge: RequestCharge::ONE };
+        match core.scripts().and_then(|scripts| scripts.pool.reserve()) {
+            Err(error) => {
+                drop(self);
+                done(refused(error));
+            }
+            Ok(place) => place.fill(move || match core.scripts() {
+                Err(error) => done(refused(error)),
+                Ok(scripts) => {
+                    run(scripts, self, write, done);
+                    scripts.engine().tend();
+                }
+            }),
+        }
+    }
+}
+
+fn run(
+    scripts: &Runtime,
+    txn: Txn,
+    write: TriggeredWrite,
+    done: impl FnOnce(Triggered) + Send + 'static,
+) {
+    let mut work = Work {
+        scripts,
+        host: TxnHost::new(txn),
+        started: Instant::now(),
+        charge: RequestCharge::ZERO,
+    };
+    let written = work.write(write);
+    let (txn, operations, broken) = work.host.into_parts();
+    let charge = (work.charge + operations).max(RequestCharge::ONE);
+    match (written, broken) {
+        (Ok(written), None) => txn.commit(move |committed| {
+            let result = committed.map(|committed| (written, committed));
+            done(Triggered { result, charge });
+        }),
+        (Err(error), _) | (Ok(_), Some(error)) => {
+            drop(txn);
+            done(Triggered { result: Err(error), charge });
+        }
+    }
+}
+
+/// A write with its triggers under way.
+struct Work<'s> {
+    scripts: &'s Runtime,
+    host: TxnHost,
+    /// The triggers share the time limit.
+    started: Instant,
+    charge: RequestCharge,
+}
+
+impl Work<'_> {
+    fn write(&mut self, write: TriggeredWrite) -> Result<Written> {
+        let TriggeredWrite { mut verb, options, triggers } = write;
+        let before = self.before(&verb)?;
+        for script in triggers.pre.iter().chain(&triggers.post) {
+            check_covered(script, &verb, before.is_some())?;
+        }
+        if let Some(script) = &triggers.pre {
+            let body = verb.body().or(before.as_ref()).cloned().unwrap_or_default();
+            if let Some(changed) = self.run(script, &verb, &body, None)? {
+                verb.set_body(changed.into());
+            }
+        }
+        let mut written = self.stage(&verb, &options)?;
+        self.charge += written.charge;
+        self.host.remember(&written);
+        if let Some(script) = &triggers.post {
+            let body =
+                if verb.body().is_some() { &written.text } else { &before.unwrap_or_default() };
+            if let Some(changed) = self.run(script, &verb, body, Some(&written.text))? {
+                written.text = changed.into();
+            }
+        }
+        Ok(written)
+    }
+
+    /// The text of the item that the write meets, if there is one.
+    fn before(&mut self, verb: &TriggeredVerb) -> Result<Option<Bytes>> {
+        let txn = self.host.txn();
+        let item = match verb {
+            TriggeredVerb::Create(_) => None,
+            TriggeredVerb::Replace(id, _) => txn.read_item(id)?,
+            TriggeredVerb::Delete(id) => Some(txn.read_item(id)?.ok_or_else(Error::not_found)?),
+            TriggeredVerb::Upsert(body) => {
+                let body = armilla_model::json::parse(body)?;
+                match body.get("id").and_then(Value::as_str) {
+                    Some(id) => txn.read_item(id)?,
+                    None => None,
+                }
+            }
+        };
+        Ok(item.map(|item| item.text))
+    }
+
+    fn stage(&mut self, verb: &TriggeredVerb, options: &WriteOptions) -> Result<Written> {
+        let txn = self.host.txn();
+        match verb {
+            TriggeredVerb::Create(body) => txn.create_item(body, options),
+            TriggeredVerb::Upsert(body) => txn.upsert_item(body, options),
+            TriggeredVerb::Replace(id, body) => txn.replace_item(id, body, options),
+            TriggeredVerb::Delete(id) => txn.delete_item(id, options),
+        }
+    }
+
+    /// Runs a trigger: before the write, or after it when there is a response.
+    fn run(
+        &mut self,
+        script: &Script,
+        verb: &TriggeredVerb,
+        body: &[u8],
+        response: Option<&[u8]>,
+    ) -> Result<Option<String>> {
+        let compiled = self.scripts.compiled(script)?;
+        let request = TriggerRequest { operation: verb.operation(), body: text(body)? };
+        let options =
+            CallOptions { script_id: &script.name, logging: false, started: Some(self.started) };
+        let engine = self.scripts.engine();
+        let host = &mut self.host;
+        let outcome: TriggerOutcome = match response {
+            None => engine.run_pre_trigger(&compiled, request, host, options),
+            Some(response) => {
+                engine.run_post_trigger(&compiled, request, text(response)?, host, options)
+            }
+        };
+        report_rejection(script, outcome.swallowed_rejection.as_deref());
+        self.charge += RequestCharge::SCRIPT_BASE + RequestCharge::SCRIPT_TICK * outcome.ticks;
+        outcome.result.map_err(|error| out_of_script(&error))
+    }
+}
+
+impl TriggeredVerb {
+    fn body(&self) -> Option<&Bytes> {
+        match self {
+            Self::Create(body) | Self::Upsert(body) | Self::Replace(_, body) => Some(body),
+            Self::Delete(_) => None,
+        }
+    }
+
+    fn set_body(&mut self, changed: Bytes) {
+        match self {
+            Self::Create(body) | Self::Upsert(body) | Self::Replace(_, body) => *body = changed,
+            // There is nothing to write instead.
+            Self::Delete(_) => {}
+        }
+    }
+
+    fn operation(&self) -> armilla_script::TriggerOperation {
+        match self {
+            Self::Create(_) => armilla_script::TriggerOperation::Create,
+            Self::Upsert(_) => armilla_script::TriggerOperation::Upsert,
+            Self::Replace(..) => armilla_script::TriggerOperation::Replace,
+            Self::Delete(_) => armilla_script::TriggerOperation::Delete,
+        }
+    }
+}
+
+/// Refuses a trigger that is for other writes.
+fn check_covered(script: &Script, verb: &TriggeredVerb, exists: bool) -> Result<()> {
+    let operation = script.trigger.map_or(TriggerOperation::All, |trigger| trigger.operation);
+    let covered = match (operation, verb) {
+        (TriggerOperation::All, _) => true,
+        (TriggerOperation::Create, TriggeredVerb::Create(_)) => true,
+        (TriggerOperation::Create, TriggeredVerb::Upsert(_)) => !exists,
+        (TriggerOperation::Update, TriggeredVerb::Upsert(_)) => exists,
+        (TriggerOperation::Update | TriggerOperation::Replace, TriggeredVerb::Replace(..)) => true,
+        (TriggerOperation::Delete, TriggeredVerb::Delete(_)) => true,
+        _ => false,
+    };
+    if covered {
+        return Ok(());
+    }
+    Err(Error::bad_request(format!(
+        "The trigger '{}' is for the operation {} and cannot be used with {}.",
+        script.name,
+        operation.text(),
+        verb.operation().name()
+    )))
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| Error::bad_request("The body must be UTF-8."))
+}
