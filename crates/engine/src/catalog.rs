@@ -137,7 +137,10 @@ pub fn check_name(name: &str) -> Result<()> {
         return refuse("is empty");
     }
     if name.chars().count() > NAME_LENGTH_MAX {
-        return refuse(&format!("is longer than {NAME_LENGTH_MAX} characters"));
+        // The sentence in the middle is one that the SDKs' tests look for.
+        return refuse(&format!(
+            "is too long. Ensure to provide a unique non-empty string less than '{NAME_LENGTH_MAX}' characters"
+        ));
     }
     if name.contains(['/', '\\', '?', '#']) {
         return refuse("contains one of the characters / \\ ? #");
