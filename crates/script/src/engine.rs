@@ -81,17 +81,21 @@ impl ScriptEngine {
         compile::compile(kind, body, self.limits.body_bytes_max)
     }
 
-    /// Refills one pooled runtime. Worker threads call this after they have answered, so that the
-    /// next call finds a context ready; without it everything works, a little slower.
+    /// Refills one pooled runtime, or makes one when there is none. Worker threads call this when
+    /// they start and after they have answered, so that the next call finds a context ready; without
+    /// it everything works, a little slower.
     pub fn tend(&self) {
-        let needy = {
+        let workshop = {
             let mut idle = self.idle();
-            let at = idle
-                .iter()
-                .position(|workshop| workshop.ready_contexts() < self.limits.warm_contexts);
-            at.map(|at| idle.swap_remove(at))
+            let is_needy = |idle: &Workshop| idle.ready_contexts() < self.limits.warm_contexts;
+            match idle.iter().position(is_needy) {
+                Some(at) => Some(idle.swap_remove(at)),
+                None if idle.is_empty() => None,
+                None => return,
+            }
         };
-        if let Some(mut workshop) = needy
+        let workshop = workshop.map_or_else(|| Workshop::new(&self.limits).ok(), Some);
+        if let Some(mut workshop) = workshop
             && workshop.tend(&self.library, self.limits.warm_contexts).is_ok()
         {
             self.put_back(workshop);

@@ -144,13 +144,13 @@ fn fresh_context(
 ) -> Result<Context, Error> {
     let context = Context::custom::<Builtins>(runtime)?;
     context.with(|ctx| {
-        let add_armour: Function<'_> = bytecode::evaluate(&ctx, &library.armour)?.get()?;
+        let part = |code: &Bytecode| bytecode::evaluate(&ctx, code)?.get::<Function<'_>>();
         let native = native_functions(&ctx, meter)?;
-        add_armour.call::<_, ()>((native.clone(),))?;
-        let load: Function<'_> = bytecode::evaluate(&ctx, &library.library)?.get()?;
-        let driver: Object<'_> = load.call((native,))?;
-        let add_query: Function<'_> = bytecode::evaluate(&ctx, &library.query)?.get()?;
-        add_query.call::<_, ()>((driver.get::<_, Object<'_>>("parts")?,))?;
+        let driver: Object<'_> = part(&library.library)?.call((native.clone(),))?;
+        let parts: Object<'_> = driver.get("parts")?;
+        part(&library.query)?.call::<_, ()>((parts,))?;
+        // Last, so that the library itself works with the originals.
+        part(&library.armour)?.call::<_, ()>((native,))?;
         driver.get::<_, Function<'_>>("count")?.call::<_, ()>((library.first_count,))?;
         ctx.globals().set(DRIVER, driver)
     })?;

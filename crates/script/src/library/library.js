@@ -68,7 +68,8 @@
   let sizeInMegabytes = '', sizeInMegabytesMax = '';
   let responseLengthMax = 0;
   let logging = false;
-  let request = null, response = null;
+  // What a procedure has; triggers get their own when the call begins.
+  let request = { Body: property([], false) }, response = { Body: property('', true) };
   let first = null, last = null, running = null; // the queue, and what is being fulfilled
 
   function enqueue(wish) {
@@ -434,6 +435,22 @@
     },
   };
 
+  // Makes request and response reachable; without a response there is no getResponse either.
+  function offer(requestProperties, responseProperties) {
+    const requestMap = propertyMap(requestProperties);
+    context.getRequest = function () { return requestMap; };
+    shorthand.request = requestMap;
+    if (responseProperties === null) {
+      delete context.getResponse;
+      delete shorthand.response;
+      return;
+    }
+    const responseMap = propertyMap(responseProperties);
+    context.getResponse = function () { return responseMap; };
+    shorthand.response = responseMap;
+  }
+  offer(request, response);
+
   function define(name, value) {
     defineProperty(globalThis, name, { value, writable: true, configurable: true });
   }
@@ -493,34 +510,24 @@
       sizeInMegabytesMax = call.sizeInMegabytesMax;
       responseLengthMax = call.responseLengthMax;
       logging = call.logging;
-      let requestMap, responseMap;
       if (call.kind === 'procedure') {
         procedureArguments = parse(call.arguments);
         if (!isArray(procedureArguments)) {
           procedureArguments = procedureArguments === null ? [] : [procedureArguments];
         }
-        request = { Body: property(procedureArguments, false) };
-        response = { Body: property('', true) };
-      } else {
-        procedureArguments = [];
-        request = {
-          Body: property(call.requestBody, call.kind === 'pre', true),
-          OperationType: property(call.operationType, false),
-        };
-        response = call.kind === 'pre' ? null : {
-          Body: property(call.responseBody, true, call.responseBody !== ''),
-          ResourceQuotaCurrentUsage: property(call.quotaUsage, false),
-          MaxResourceQuota: property(call.quotaMax, false),
-        };
+        request.Body.value = procedureArguments;
+        return;
       }
-      requestMap = propertyMap(request);
-      context.getRequest = function () { return requestMap; };
-      shorthand.request = requestMap;
-      if (response !== null) {
-        responseMap = propertyMap(response);
-        context.getResponse = function () { return responseMap; };
-        shorthand.response = responseMap;
-      }
+      request = {
+        Body: property(call.requestBody, call.kind === 'pre', true),
+        OperationType: property(call.operationType, false),
+      };
+      response = call.kind === 'pre' ? null : {
+        Body: property(call.responseBody, true, call.responseBody !== ''),
+        ResourceQuotaCurrentUsage: property(call.quotaUsage, false),
+        MaxResourceQuota: property(call.quotaMax, false),
+      };
+      offer(request, response);
     },
 
     count,
@@ -596,7 +603,7 @@
 
     // The body the client gets, as JSON text; undefined when a trigger left it alone.
     responseBody() {
-      if (response === null || !(response.Body.changed || procedureResponse())) return undefined;
+      if (response === null || !(response.Body.changed || isProcedure())) return undefined;
       const json = stringify(response.Body.value);
       return json === undefined ? '""' : json;
     },
@@ -611,7 +618,7 @@
     },
   };
 
-  function procedureResponse() {
-    return response.MaxResourceQuota === undefined;
+  function isProcedure() {
+    return request.OperationType === undefined;
   }
 })
