@@ -1,15 +1,17 @@
 //! Stored procedures, triggers and user functions as resources.
 
-use super::{EngineService, addressed, databases};
+use super::{EngineService, addressed, databases, writes};
+use crate::headers::names;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
 use crate::wire::{self, page, script};
 use crate::{Call, Reply};
 use armilla_engine::Container;
-use armilla_engine::scripts::{Kind, Script};
+use armilla_engine::scripts::{self, Kind, Procedure, Script};
 use armilla_model::value::Object;
 use armilla_model::{Error, Result};
 use http::StatusCode;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
@@ -43,13 +45,56 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
     }
 }
 
+/// Runs a procedure in the logical partition that the request names.
 pub(super) async fn execute(
     service: &EngineService,
     call: &Call<'_>,
     path: ScriptPath<'_>,
 ) -> Result<Reply> {
-    let _ = (service, path);
-    Err(Error::bad_request(format!("{:?} is not served yet.", call.operation)))
+    let container = addressed::container(service, call, path.container)?;
+    let script = container.script(Kind::Procedure, path.script)?;
+    if addressed::key(call).is_none() {
+        return Err(Error::PartitionKeyMismatch(
+            "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.".to_owned(),
+        ));
+    }
+    let key = addressed::full_key(call, &container)?;
+    let arguments = scripts::arguments(&call.body)?;
+    let txn = writes::begin(&container, key).await?;
+    let partition = container.partition_of(txn.epk());
+    let (sender, receiver) = oneshot::channel();
+    let procedure = Procedure { script, arguments, logging: call.context.script_logging };
+    txn.execute_procedure(procedure, move |executed| {
+        let _ = sender.send(executed);
+    });
+    let executed =
+        receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    let (reply, lsn) = match executed.result {
+        Ok((body, committed)) => (Reply::ok(body), committed.lsn),
+        Err(error) => (Reply::error(error), partition.lsn()),
+    };
+    let reply = reply.charge(executed.charge.units());
+    let reply = match &executed.log {
+        Some(log) => reply.text_header(names::SCRIPT_LOG, &percent_encoded(log)),
+        None => reply,
+    };
+    Ok(addressed::from_partition(reply, &container, &partition, lsn))
+}
+
+/// Text in the form that every client's URI decoder takes back.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len() + 16);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~!*'()".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 0xF] {
+                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+            }
+        }
+    }
+    encoded
 }
 
 fn rows(container: &Container, kind: Kind) -> Vec<(u32, Object)> {

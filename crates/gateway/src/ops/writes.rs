@@ -5,7 +5,7 @@
 
 use super::EngineService;
 use super::addressed;
-use crate::headers::IndexingDirective;
+use crate::headers::{IndexingDirective, RequestContext};
 use crate::routes::{ContainerPath, ItemPath};
 use crate::{Call, Reply};
 use armilla_engine::items::batch::{self, Failure, Outcome};
@@ -13,6 +13,7 @@ use armilla_engine::items::patch::Patch;
 use armilla_engine::items::{WriteOptions, Written};
 use armilla_engine::locks::PartitionLock;
 use armilla_engine::partition::Partition;
+use armilla_engine::scripts::{TriggeredVerb, TriggeredWrite};
 use armilla_engine::txn::Committed;
 use armilla_engine::{Container, Txn};
 use armilla_model::charge::RequestCharge;
@@ -29,6 +30,9 @@ pub(super) async fn create(
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
     let key = addressed::key_of_write(call, &container, &call.body)?;
+    if names_triggers(call) {
+        return triggered(call, container, key, TriggeredVerb::Create(call.body.clone())).await;
+    }
     write(call, container, key, |txn, options| txn.create_item(&call.body, options)).await
 }
 
@@ -39,6 +43,9 @@ pub(super) async fn upsert(
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
     let key = addressed::key_of_write(call, &container, &call.body)?;
+    if names_triggers(call) {
+        return triggered(call, container, key, TriggeredVerb::Upsert(call.body.clone())).await;
+    }
     write(call, container, key, |txn, options| txn.upsert_item(&call.body, options)).await
 }
 
@@ -53,6 +60,10 @@ pub(super) async fn replace(
         None => addressed::key_of_write(call, &container, &call.body)?,
     };
     let id = id_of(&container, &key, path.item)?;
+    if names_triggers(call) {
+        let verb = TriggeredVerb::Replace(id.into_owned(), call.body.clone());
+        return triggered(call, container, key, verb).await;
+    }
     write(call, container, key, |txn, options| txn.replace_item(&id, &call.body, options)).await
 }
 
@@ -76,6 +87,9 @@ pub(super) async fn delete(
     let container = addressed::container(service, call, path.container)?;
     let key = addressed::full_key(call, &container)?;
     let id = id_of(&container, &key, path.item)?;
+    if names_triggers(call) {
+        return triggered(call, container, key, TriggeredVerb::Delete(id.into_owned())).await;
+    }
     write(call, container, key, |txn, options| txn.delete_item(&id, options)).await
 }
 
@@ -123,12 +137,7 @@ async fn write(
     key: PartitionKey,
     stage: impl FnOnce(&mut Txn, &WriteOptions) -> Result<Written>,
 ) -> Result<Reply> {
-    let options = WriteOptions {
-        if_match: call.context.if_match.map(str::to_owned),
-        // On writes this header is redundant at best; clients send it out of habit.
-        if_none_match: None,
-        exclude_from_index: call.context.indexing_directive == Some(IndexingDirective::Exclude),
-    };
+    let options = write_options(call);
     let mut txn = begin(&container, key).await?;
     let partition = container.partition_of(txn.epk());
     let written = match stage(&mut txn, &options) {
@@ -138,6 +147,47 @@ async fn write(
     let committed = commit(txn).await?;
     let reply = written_reply(call, &written).charge(written.charge.units());
     Ok(addressed::from_partition(reply, &container, &partition, committed.lsn))
+}
+
+fn write_options(call: &Call<'_>) -> WriteOptions {
+    WriteOptions {
+        if_match: call.context.if_match.map(str::to_owned),
+        // On writes this header is redundant at best; clients send it out of habit.
+        if_none_match: None,
+        exclude_from_index: call.context.indexing_directive == Some(IndexingDirective::Exclude),
+    }
+}
+
+fn names_triggers(call: &Call<'_>) -> bool {
+    call.context.pre_triggers.is_some() || call.context.post_triggers.is_some()
+}
+
+/// One write with the triggers it names: all of it runs on the scripts' threads.
+async fn triggered(
+    call: &Call<'_>,
+    container: Arc<Container>,
+    key: PartitionKey,
+    verb: TriggeredVerb,
+) -> Result<Reply> {
+    let names = RequestContext::trigger_names;
+    let triggers =
+        container.triggers(names(call.context.pre_triggers), names(call.context.post_triggers))?;
+    let txn = begin(&container, key).await?;
+    let partition = container.partition_of(txn.epk());
+    let (sender, receiver) = oneshot::channel();
+    txn.write_triggered(
+        TriggeredWrite { verb, options: write_options(call), triggers },
+        move |outcome| {
+            let _ = sender.send(outcome);
+        },
+    );
+    let outcome = receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    let (reply, lsn) = match outcome.result {
+        Ok((written, committed)) => (written_reply(call, &written), committed.lsn),
+        Err(error) => (Reply::error(error), partition.lsn()),
+    };
+    let reply = reply.charge(outcome.charge.units());
+    Ok(addressed::from_partition(reply, &container, &partition, lsn))
 }
 
 fn written_reply(call: &Call<'_>, written: &Written) -> Reply {
