@@ -23,7 +23,7 @@ const CARGO: &str = "cargo";
 const CRASH: &str = "crash";
 /// The workspace's own tests, with the time it takes to compile them on a small machine.
 const CARGO_WITHIN: Duration = Duration::from_secs(40 * 60);
-const CRASH_ROUNDS_DEFAULT: u64 = 8;
+const CRASH_ROUNDS_DEFAULT: u64 = 50;
 
 const ABOUT: &str = "\
 Runs every test: the Rust workspace, the Python, JavaScript and Rust SDKs against a fresh server over
@@ -38,7 +38,7 @@ const CHOICES: &[Choice] = &[
         meaning: "Run the SDK groups against a server that runs already (key: ARMILLA_KEY)",
     },
     Choice { name: "release", value: "", meaning: "Build the server optimised" },
-    Choice { name: "crash-rounds", value: "N", meaning: "Rounds of the crash test (default 8)" },
+    Choice { name: "crash-rounds", value: "N", meaning: "Rounds of the crash test (default 50)" },
 ];
 
 /// Runs the tests; false when something failed.
