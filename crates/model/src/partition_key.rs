@@ -163,7 +163,7 @@ impl Definition {
         }
         Err(Error::PartitionKeyMismatch(format!(
             "Partition key provided either doesn't correspond to definition in the collection or \
-             doesn't match partition key field values specified in the document: it has {} \
+             doesn't match partition key field values specified in the document. It has {} \
              components, the container's definition has {}.",
             key.0.len(),
             self.levels()

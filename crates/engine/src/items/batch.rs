@@ -68,9 +68,12 @@ pub fn parse(body: &[u8]) -> Result<Vec<Operation>> {
     let Some(operations) = body.as_array() else {
         return Err(Error::bad_request("A batch is a JSON array of operations."));
     };
-    if operations.is_empty() || operations.len() > BATCH_OPERATIONS_MAX {
+    if operations.is_empty() {
+        return Err(Error::bad_request("Batch request has no operations."));
+    }
+    if operations.len() > BATCH_OPERATIONS_MAX {
         return Err(Error::bad_request(format!(
-            "Batch request has {} operations; it may have 1 to {BATCH_OPERATIONS_MAX}.",
+            "Batch request has more operations than what is supported. It has {}, and may have {BATCH_OPERATIONS_MAX}.",
             operations.len()
         )));
     }

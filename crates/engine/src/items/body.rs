@@ -113,7 +113,7 @@ pub fn check_id(id: Option<&Value>) -> Result<Arc<str>> {
 
 fn own_ttl(ttl: Option<&Value>, enabled: bool) -> Result<i32> {
     let seconds = match ttl {
-        None | Some(Value::Null) => return Ok(0),
+        None => return Ok(0),
         Some(value) => value.as_i64().and_then(|seconds| i32::try_from(seconds).ok()),
     };
     match seconds {

@@ -42,18 +42,22 @@ fn vector(entry: &Value) -> Result<VectorEmbedding> {
     let distance_function = text(entry, "distanceFunction")?.to_ascii_lowercase();
     if !matches!(distance_function.as_str(), "cosine" | "dotproduct" | "euclidean") {
         return refuse(format!(
-            "The distance function '{distance_function}' is not one of cosine, dotproduct, euclidean."
+            "The Vector Embedding Policy has an invalid DistanceFunction:{}. Use cosine, dotproduct or euclidean.",
+            text(entry, "distanceFunction")?
         ));
     }
     let data_type = text(entry, "dataType")?.to_ascii_lowercase();
     if !matches!(data_type.as_str(), "float32" | "float16" | "int8" | "uint8") {
         return refuse(format!(
-            "The vector data type '{data_type}' is not one of float32, float16, int8, uint8."
+            "The Vector Embedding Policy has an invalid DataType:{}. Use float32, float16, int8 or uint8.",
+            text(entry, "dataType")?
         ));
     }
     let dimensions = entry.get("dimensions").and_then(Value::as_i64).unwrap_or(0);
     if !(1..=DIMENSIONS_MAX).contains(&dimensions) {
-        return refuse(format!("'dimensions' must be between 1 and {DIMENSIONS_MAX}."));
+        return refuse(format!(
+            "The Vector Embedding Policy has Dimensions:{dimensions} which is more than the maximum supported value, or less than 1. Use 1 to {DIMENSIONS_MAX}."
+        ));
     }
     let path = Path::parse(text(entry, "path")?)?;
     Ok(VectorEmbedding { path, distance_function, data_type, dimensions: dimensions as usize })
@@ -74,6 +78,37 @@ pub(super) fn full_text(policy: Option<&Value>) -> Result<Vec<FullTextPath>> {
         Ok(FullTextPath { path, language: language.to_owned() })
     };
     list(policy, "fullTextPaths")?.iter().map(path).collect()
+}
+
+/// Checks the optional parameters of a vector index.
+fn check_parameters(index: &Value) -> Result<()> {
+    const SHARD_PATHS_MAX: usize = 1;
+    let in_range = |name: &str, label: &str, min: i64, max: i64| match index.get(name) {
+        None | Some(Value::Null) => Ok(()),
+        Some(value) if value.as_i64().is_some_and(|value| (min..=max).contains(&value)) => Ok(()),
+        Some(value) => refuse(format!(
+            "The Vector Indexing Policy parameter {label} value :: {value} is out of range. The allowed range is between {min} and {max}."
+        )),
+    };
+    in_range("quantizationByteSize", "QuantizationByteSize", 1, 256)?;
+    in_range("indexingSearchListSize", "IndexingSearchListSize", 25, 500)?;
+    let shard_paths = list(index, "vectorIndexShardKey")
+        .or_else(|error| refuse(format!("One of the specified inputs is invalid: {error}")))?;
+    if shard_paths.len() > SHARD_PATHS_MAX {
+        return refuse(format!(
+            "The number of shard paths defined in the Vector Indexing Policy: {} exceeds the maximum: {SHARD_PATHS_MAX}.",
+            shard_paths.len()
+        ));
+    }
+    for path in shard_paths {
+        let written = path.as_str().unwrap_or_default();
+        if Path::parse(written).is_err() {
+            return refuse(format!(
+                "The Vector Indexing Policy has an invalid Shard Path: {written}."
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn supported_language(language: &str) -> Result<()> {
@@ -97,9 +132,10 @@ pub(super) fn check_indexes(
         let path = Path::parse(text(index, "path")?)?;
         let Some(vector) = vectors.iter().find(|vector| vector.path == path) else {
             return refuse(format!(
-                "The vector index on '{path}' needs that path in the vector embedding policy."
+                "The Vector Indexing Policy's path::{path} not matching in Embedding's path."
             ));
         };
+        check_parameters(index)?;
         let kind = text(index, "type")?;
         match kind.to_ascii_lowercase().as_str() {
             "flat" if vector.dimensions > DIMENSIONS_FLAT_MAX => {
@@ -110,7 +146,7 @@ pub(super) fn check_indexes(
             "flat" | "quantizedflat" | "diskann" => {}
             _ => {
                 return refuse(format!(
-                    "The vector index type '{kind}' is not one of flat, quantizedFlat, diskANN."
+                    "The Vector Indexing Policy's Index Type::{kind} is invalid. Use flat, quantizedFlat or diskANN."
                 ));
             }
         }
