@@ -57,7 +57,7 @@ test("scripts live and die", async () => {
   const created = await container.items.create({ id: "a", pk: "p" }, { preTriggerInclude: "t" });
   assert.equal(created.resource.by, "t");
   await userDefinedFunctions.create({ id: "f", body: "function (x) { return x + '!'; }" });
-  assert.deepEqual(await rows(container, "SELECT VALUE udf.f(c.by) FROM c", { partitionKey: "p" }), ["t!"]);
+  assert.deepEqual(await rows(container, "SELECT VALUE udf.f(c[\"by\"]) FROM c", { partitionKey: "p" }), ["t!"]);
 });
 
 test("the script log comes back", async () => {
