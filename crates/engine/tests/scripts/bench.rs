@@ -1,0 +1,159 @@
+//! A container in memory, and scripts run on it.
+
+use armilla_engine::account::{NewContainer, NewScript};
+use armilla_engine::catalog::Casing;
+use armilla_engine::items::{WriteOptions, Written};
+use armilla_engine::query::{Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::ranges::EpkSpan;
+use armilla_engine::scripts::{
+    self, Executed, Kind, Procedure, Trigger, TriggerOperation, Triggered, TriggeredVerb,
+    TriggeredWrite,
+};
+use armilla_engine::{Account, Container, Options, Txn};
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Result, Value, json};
+use armilla_script::Limits;
+use armilla_storage::MemoryStore;
+use std::sync::{Arc, mpsc};
+
+/// A container of its own account.
+pub(crate) struct Bench {
+    pub(crate) account: Arc<Account>,
+    pub(crate) container: Arc<Container>,
+}
+
+/// JSON text as a value.
+pub(crate) fn value(text: &str) -> Value {
+    json::parse(text.as_bytes()).unwrap()
+}
+
+impl Bench {
+    /// A container with this definition.
+    pub(crate) fn new(definition: &str, limits: Limits) -> Self {
+        let options = Options { partitions: Some(2), background: false, ..Options::default() };
+        let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
+        account.start_scripts(limits).unwrap();
+        account.create_database("d", None).unwrap();
+        let definition = value(definition);
+        let new = NewContainer { definition: &definition, throughput: None };
+        let container = account.create_container("d", &new).unwrap();
+        Self { account, container }
+    }
+
+    /// A container by the key path `/pk`.
+    pub(crate) fn plain() -> Self {
+        Self::new(r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#, Limits::default())
+    }
+
+    /// An open transaction of a logical partition, given as a header.
+    pub(crate) fn begin(&self, key: &str) -> Txn {
+        let key = PartitionKey::parse(key).unwrap();
+        let epk = self.container.settings().policy.partition_key.epk(&key);
+        let lock = self.container.lock_and_wait(&epk);
+        Txn::begin(self.container.clone(), key, lock).unwrap()
+    }
+
+    /// Stores an item.
+    pub(crate) fn put(&self, text: &str) -> Written {
+        let definition = self.container.settings().policy.partition_key.clone();
+        let key = PartitionKey::of_item(&value(text), &definition).to_header();
+        let mut txn = self.begin(&key);
+        let written = txn.upsert_item(text.as_bytes(), &WriteOptions::default()).unwrap();
+        let (sender, receiver) = mpsc::sync_channel(1);
+        txn.commit(move |outcome| sender.send(outcome).unwrap());
+        receiver.recv().unwrap().unwrap();
+        written
+    }
+
+    /// The stored item.
+    pub(crate) fn item(&self, key: &str, id: &str) -> Option<Value> {
+        let key = PartitionKey::parse(key).unwrap();
+        let item = self.container.read_item(&key, id).unwrap()?;
+        Some(json::parse(&item.text).unwrap())
+    }
+
+    /// All stored items.
+    pub(crate) fn items(&self) -> Vec<Value> {
+        let page = self.container.list_items(&EpkSpan::all(), None, 100_000).unwrap();
+        assert!(page.continuation.is_none(), "tests hold little");
+        page.items.iter().map(|item| json::parse(&item.text).unwrap()).collect()
+    }
+
+    /// The rows of a query over everything.
+    pub(crate) fn query(&self, text: &str) -> Result<Vec<Value>> {
+        let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
+        let query = Query::new(self.container.clone(), Request::of_text(text), &scope)?;
+        let page = query.page(PageOptions { count_max: 10_000, continuation: None })?;
+        Ok(page.rows.iter().map(|row| json::parse(row).unwrap()).collect())
+    }
+
+    /// Registers a script.
+    pub(crate) fn register(&self, new: &NewScript<'_>) -> Result<()> {
+        self.account.create_script(&self.container, new, true).map(drop)
+    }
+
+    /// Registers a procedure.
+    pub(crate) fn procedure(&self, name: &str, body: &str) -> Result<()> {
+        self.register(&NewScript { kind: Kind::Procedure, name, body, trigger: None })
+    }
+
+    /// Registers a trigger.
+    pub(crate) fn trigger(&self, name: &str, before: bool, operation: &str, body: &str) {
+        let operation = TriggerOperation::parse(operation).unwrap();
+        let trigger = Some(Trigger { before, operation, casing: Casing::default() });
+        self.register(&NewScript { kind: Kind::Trigger, name, body, trigger }).unwrap();
+    }
+
+    /// Runs a registered procedure.
+    pub(crate) fn execute(&self, name: &str, key: &str, arguments: &str) -> Executed {
+        self.execute_logged(name, key, arguments, false)
+    }
+
+    pub(crate) fn execute_logged(
+        &self,
+        name: &str,
+        key: &str,
+        arguments: &str,
+        logging: bool,
+    ) -> Executed {
+        let script = self.container.script(Kind::Procedure, name).unwrap();
+        let arguments = scripts::arguments(arguments.as_bytes()).unwrap();
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let procedure = Procedure { script, arguments, logging };
+        self.begin(key).execute_procedure(procedure, move |executed| {
+            sender.send(executed).unwrap();
+        });
+        receiver.recv().unwrap()
+    }
+
+    /// Registers a procedure and runs it; its answer.
+    pub(crate) fn run(&self, key: &str, body: &str) -> Result<Value> {
+        self.procedure("p", body)?;
+        self.execute("p", key, "").result.map(|(body, _)| value(&body))
+    }
+
+    /// A write with triggers.
+    pub(crate) fn write(
+        &self,
+        key: &str,
+        verb: TriggeredVerb,
+        pre: &[&str],
+        post: &[&str],
+    ) -> Result<Triggered> {
+        let triggers = self.container.triggers(pre.iter().copied(), post.iter().copied())?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let write = TriggeredWrite { verb, options: WriteOptions::default(), triggers };
+        self.begin(key).write_triggered(write, move |outcome| sender.send(outcome).unwrap());
+        Ok(receiver.recv().unwrap())
+    }
+}
+
+impl Drop for Bench {
+    /// Whatever a test did, what is stored must agree with itself.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let report = self.account.verify().unwrap();
+            assert!(report.findings.is_empty(), "{:?}", report.findings);
+        }
+    }
+}
