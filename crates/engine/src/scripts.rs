@@ -18,6 +18,10 @@ pub use procedure::{Executed, Procedure, arguments};
 pub(crate) use runtime::Runtime;
 pub use triggered::{Triggered, TriggeredVerb, TriggeredWrite, Triggers};
 
+/// Says whether somebody still waits for a script. One that has not begun when nobody does is not
+/// run at all; one that has begun always comes to its end.
+pub type Client = std::sync::Weak<()>;
+
 use crate::account::NewScript;
 use crate::catalog::Casing;
 use armilla_model::error::{Error, Result};

@@ -1,9 +1,9 @@
 //! Running a stored procedure: one transaction, committed when the script ends.
 
-use super::Script;
 use super::failure::out_of_script;
 use super::host::TxnHost;
 use super::runtime::Runtime;
+use super::{Client, Script};
 use crate::txn::{Committed, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -18,6 +18,8 @@ pub struct Procedure {
     pub arguments: String,
     /// Keep what the script writes to its log.
     pub logging: bool,
+    /// Who waits for it.
+    pub client: Client,
 }
 
 /// How a procedure ended.
@@ -60,6 +62,7 @@ impl Txn {
                 done(refused(error));
             }
             Ok(place) => place.fill(move || match core.scripts() {
+                _ if procedure.client.strong_count() == 0 => drop(self),
                 Err(error) => done(refused(error)),
                 Ok(scripts) => {
                     run(scripts, self, &procedure, done);

@@ -4,7 +4,7 @@ use super::failure::out_of_script;
 use super::host::TxnHost;
 use super::procedure::report_rejection;
 use super::runtime::Runtime;
-use super::{Kind, Script, TriggerOperation};
+use super::{Client, Kind, Script, TriggerOperation};
 use crate::container::Container;
 use crate::items::{WriteOptions, Written};
 use crate::txn::{Committed, Txn};
@@ -33,6 +33,8 @@ pub struct TriggeredWrite {
     pub options: WriteOptions,
     /// What runs around it.
     pub triggers: Triggers,
+    /// Who waits for it.
+    pub client: Client,
 }
 
 /// Writes that can have triggers.
@@ -103,6 +105,7 @@ impl Txn {
                 done(refused(error));
             }
             Ok(place) => place.fill(move || match core.scripts() {
+                _ if write.client.strong_count() == 0 => drop(self),
                 Err(error) => done(refused(error)),
                 Ok(scripts) => {
                     run(scripts, self, write, done);
@@ -151,7 +154,7 @@ struct Work<'s> {
 
 impl Work<'_> {
     fn write(&mut self, write: TriggeredWrite) -> Result<Written> {
-        let TriggeredWrite { mut verb, options, triggers } = write;
+        let TriggeredWrite { mut verb, options, triggers, .. } = write;
         let before = self.before(&verb)?;
         for script in triggers.pre.iter().chain(&triggers.post) {
             check_covered(script, &verb, before.is_some())?;

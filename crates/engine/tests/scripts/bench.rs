@@ -20,6 +20,7 @@ use std::sync::{Arc, mpsc};
 pub(crate) struct Bench {
     pub(crate) account: Arc<Account>,
     pub(crate) container: Arc<Container>,
+    waiting: Arc<()>,
 }
 
 /// JSON text as a value.
@@ -37,7 +38,7 @@ impl Bench {
         let definition = value(definition);
         let new = NewContainer { definition: &definition, throughput: None };
         let container = account.create_container("d", &new).unwrap();
-        Self { account, container }
+        Self { account, container, waiting: Arc::default() }
     }
 
     /// A container by the key path `/pk`.
@@ -119,7 +120,8 @@ impl Bench {
         let script = self.container.script(Kind::Procedure, name).unwrap();
         let arguments = scripts::arguments(arguments.as_bytes()).unwrap();
         let (sender, receiver) = mpsc::sync_channel(1);
-        let procedure = Procedure { script, arguments, logging };
+        let client = Arc::downgrade(&self.waiting);
+        let procedure = Procedure { script, arguments, logging, client };
         self.begin(key).execute_procedure(procedure, move |executed| {
             sender.send(executed).unwrap();
         });
@@ -142,7 +144,8 @@ impl Bench {
     ) -> Result<Triggered> {
         let triggers = self.container.triggers(pre.iter().copied(), post.iter().copied())?;
         let (sender, receiver) = mpsc::sync_channel(1);
-        let write = TriggeredWrite { verb, options: WriteOptions::default(), triggers };
+        let (options, client) = (WriteOptions::default(), Arc::downgrade(&self.waiting));
+        let write = TriggeredWrite { verb, options, triggers, client };
         self.begin(key).write_triggered(write, move |outcome| sender.send(outcome).unwrap());
         Ok(receiver.recv().unwrap())
     }

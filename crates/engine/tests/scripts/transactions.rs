@@ -307,3 +307,20 @@ fn triggers_share_the_transaction_and_keep_the_key() {
     let plain = bench.put(r#"{"id":"y","pk":"p"}"#).charge.units();
     assert!(both.charge.units() > plain + 0.25, "the trigger's own work is charged too");
 }
+
+#[test]
+fn nobody_waits_nothing_runs() {
+    let bench = filled(0);
+    bench.procedure("p", &script("c.createDocument(self, {id: 'x', pk: 'p'});")).unwrap();
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<()>(1);
+    let procedure = armilla_engine::scripts::Procedure {
+        script: bench.container.script(armilla_engine::scripts::Kind::Procedure, "p").unwrap(),
+        arguments: String::new(),
+        logging: false,
+        client: armilla_engine::scripts::Client::new(),
+    };
+    bench.begin(KEY).execute_procedure(procedure, move |_| sender.send(()).unwrap());
+    assert!(receiver.recv().is_err(), "the callback was dropped without a call");
+    drop(bench.begin(KEY));
+    assert!(bench.items().is_empty());
+}

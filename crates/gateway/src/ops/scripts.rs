@@ -63,12 +63,15 @@ pub(super) async fn execute(
     let txn = writes::begin(&container, key).await?;
     let partition = container.partition_of(txn.epk());
     let (sender, receiver) = oneshot::channel();
-    let procedure = Procedure { script, arguments, logging: call.context.script_logging };
+    let here = Arc::new(());
+    let (logging, client) = (call.context.script_logging, Arc::downgrade(&here));
+    let procedure = Procedure { script, arguments, logging, client };
     txn.execute_procedure(procedure, move |executed| {
         let _ = sender.send(executed);
     });
     let executed =
         receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    drop(here);
     let (reply, lsn) = match executed.result {
         Ok((body, committed)) => (Reply::ok(body), committed.lsn),
         Err(error) => (Reply::error(error), partition.lsn()),

@@ -175,13 +175,13 @@ async fn triggered(
     let txn = begin(&container, key).await?;
     let partition = container.partition_of(txn.epk());
     let (sender, receiver) = oneshot::channel();
-    txn.write_triggered(
-        TriggeredWrite { verb, options: write_options(call), triggers },
-        move |outcome| {
-            let _ = sender.send(outcome);
-        },
-    );
+    let here = Arc::new(());
+    let (options, client) = (write_options(call), Arc::downgrade(&here));
+    txn.write_triggered(TriggeredWrite { verb, options, triggers, client }, move |outcome| {
+        let _ = sender.send(outcome);
+    });
     let outcome = receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    drop(here);
     let (reply, lsn) = match outcome.result {
         Ok((written, committed)) => (written_reply(call, &written), committed.lsn),
         Err(error) => (Reply::error(error), partition.lsn()),

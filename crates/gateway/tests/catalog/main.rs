@@ -5,6 +5,7 @@
 
 mod containers;
 mod databases;
+mod execution;
 mod offers;
 mod scripts;
 mod support;
