@@ -29,7 +29,7 @@ mod work;
 
 pub use armilla_sql::access::IndexUsage;
 pub use page::{Metrics, Page};
-pub use plan::plan;
+pub use plan::{ClientMerge, client_merge, plan};
 pub use request::{Request, ResumeFilter};
 pub(crate) use source::Overlay;
 

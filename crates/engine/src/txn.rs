@@ -162,12 +162,9 @@ impl Txn {
         &self.settings.policy
     }
 
-    pub(crate) fn ttl_enabled(&self) -> bool {
-        self.policy().default_ttl.is_some()
-    }
 
     pub(crate) fn parse_body(&self, body: &[u8]) -> Result<Body> {
-        Body::parse(body, self.ttl_enabled())
+        Body::parse(body)
     }
 
     /// Refuses an item whose key is not this transaction's.

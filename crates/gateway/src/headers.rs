@@ -123,6 +123,33 @@ pub struct RequestContext<'a> {
     pub token_expiry_seconds: Option<u32>,
     /// `x-ms-cosmos-priority-level: Low`.
     pub low_priority: bool,
+    /// Which SDK asks, where that matters.
+    pub client: Client,
+}
+
+/// Clients that merge queries across partitions by themselves, once they are told to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Client {
+    /// `azure-cosmos` for Python, which cannot merge GROUP BY.
+    Python,
+    /// `@azure/cosmos`.
+    JavaScript,
+    /// Everybody else takes what the server merges, or asks for a plan first.
+    #[default]
+    Other,
+}
+
+impl Client {
+    fn of(agent: &HeaderValue) -> Self {
+        let agent = String::from_utf8_lossy(agent.as_bytes());
+        if agent.contains("azsdk-python-cosmos") {
+            Self::Python
+        } else if agent.contains("azure-cosmos-js") {
+            Self::JavaScript
+        } else {
+            Self::Other
+        }
+    }
 }
 
 impl<'a> RequestContext<'a> {
@@ -161,6 +188,7 @@ impl<'a> RequestContext<'a> {
             "date" => self.ms_date = Some(value),
             "activity-id" => self.activity_id = Some(value),
             "version" => self.api_version = Some(text(name, value)?),
+            "useragent" if self.client == Client::Other => self.client = Client::of(value),
             "session-token" => self.session_token = present(text(name, value)?),
             "consistency-level" => self.consistency = Consistency::parse(name, value)?,
             "continuation" => self.continuation = present(text(name, value)?),
@@ -194,6 +222,7 @@ impl<'a> RequestContext<'a> {
             "content-type" => self.intent.query |= values::is_query_type(value),
             "origin" => self.origin = Some(value),
             "expect" => self.expects_continue = true,
+            "user-agent" if self.client == Client::Other => self.client = Client::of(value),
             "x-forwarded-proto" => self.forwarded_proto = Some(value),
             "x-forwarded-host" => self.forwarded_host = Some(value),
             "x-forwarded-for" | "forwarded" => self.forwarded = true,

@@ -29,33 +29,28 @@ pub struct Body {
 
 impl Body {
     /// Checks a client's text.
-    pub fn parse(text: &[u8], ttl_enabled: bool) -> Result<Self> {
+    pub fn parse(text: &[u8]) -> Result<Self> {
         check_size(text.len())?;
         let mut bytes = vec![0; HEADER_LENGTH];
         let parsed = json::parse_item(text, &SYSTEM, &mut bytes)?;
         let id_at = parsed.id_at.map(|at| at - HEADER_LENGTH);
-        Self::finish(bytes, parsed.value, id_at, ttl_enabled)
+        Self::finish(bytes, parsed.value, id_at)
     }
 
     /// Makes the body of a document that was built here, as patches and triggers do.
-    pub fn from_value(value: &Value, ttl_enabled: bool) -> Result<Self> {
+    pub fn from_value(value: &Value) -> Result<Self> {
         let mut text = Vec::new();
         value.write_json(&mut text);
-        Self::parse(&text, ttl_enabled)
+        Self::parse(&text)
     }
 
-    fn finish(
-        mut bytes: Vec<u8>,
-        value: Value,
-        id_at: Option<usize>,
-        ttl_enabled: bool,
-    ) -> Result<Self> {
+    fn finish(mut bytes: Vec<u8>, value: Value, id_at: Option<usize>) -> Result<Self> {
         if value.as_object().is_none() {
             return Err(Error::bad_request("An item must be a JSON object."));
         }
         bytes.pop();
         let id = check_id(value.get("id"))?;
-        let ttl = own_ttl(value.get("ttl"), ttl_enabled)?;
+        let ttl = own_ttl(value.get("ttl"))?;
         let id_at = id_at.and_then(|at| u32::try_from(at).ok());
         let id_at = id_at.ok_or_else(|| Error::Internal("the id has no place".to_owned()))?;
         Ok(Self { bytes, value, id, id_at, ttl })
@@ -111,15 +106,13 @@ pub fn check_id(id: Option<&Value>) -> Result<Arc<str>> {
     Ok(id.clone())
 }
 
-fn own_ttl(ttl: Option<&Value>, enabled: bool) -> Result<i32> {
+fn own_ttl(ttl: Option<&Value>) -> Result<i32> {
     let seconds = match ttl {
         None => return Ok(0),
         Some(value) => value.as_i64().and_then(|seconds| i32::try_from(seconds).ok()),
     };
     match seconds {
         Some(seconds) if seconds == -1 || seconds > 0 => Ok(seconds),
-        // Without time to live on the container, `ttl` is a property like any other.
-        _ if !enabled => Ok(0),
         _ => Err(Error::bad_request(format!(
             "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer, or -1.",
             ttl.map(ToString::to_string).unwrap_or_default()
@@ -134,7 +127,7 @@ mod tests {
     #[test]
     fn the_servers_properties_stand_behind_the_clients() {
         let text = br#"{ "_ts": 1, "id": "a", "n": 1.0, "_etag": "old" }"#;
-        let mut body = Body::parse(text, false).unwrap();
+        let mut body = Body::parse(text).unwrap();
         body.close("RID", "dbs/d/colls/c/docs/", ETag([0; 16]), 7);
         assert_eq!(
             std::str::from_utf8(&body.bytes[HEADER_LENGTH..]).unwrap(),
@@ -148,8 +141,8 @@ mod tests {
         for text in
             ["[]", "{}", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"id":"a/b"}"#, r#"{"id":"a","ttl":0}"#]
         {
-            assert!(Body::parse(text.as_bytes(), true).is_err(), "{text} was accepted");
+            assert!(Body::parse(text.as_bytes()).is_err(), "{text} was accepted");
         }
-        assert!(Body::parse(br#"{"id":"a","ttl":"soon"}"#, false).is_ok());
+        assert!(Body::parse(br#"{"id":"a","ttl":"soon"}"#).is_err());
     }
 }

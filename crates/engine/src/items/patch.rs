@@ -138,7 +138,7 @@ impl Txn {
             self.refuse_fixed(operation)?;
             apply(&mut item, operation)?;
         }
-        let body = Body::from_value(&item, self.ttl_enabled())?;
+        let body = Body::from_value(&item)?;
         super::body::check_size(body.bytes.len())?;
         let mut written = self.replace_with(id, body, &WriteOptions::default())?;
         written.charge += RequestCharge::PATCH_OPERATION * patch.len() as u64;

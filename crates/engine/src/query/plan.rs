@@ -11,6 +11,15 @@ use armilla_sql::plan::{Features, PlanRange, PlanRequest, partitioned_plan};
 /// The plan of a query, as the document that clients read. `features` is the list of what the
 /// client can merge, or nothing when it did not say.
 pub fn plan(container: &Container, request: &Request, features: Option<&str>) -> Result<Value> {
+    plan_over(container, request, features, container.partitions().len() == 1)
+}
+
+fn plan_over(
+    container: &Container,
+    request: &Request,
+    features: Option<&str>,
+    single_range: bool,
+) -> Result<Value> {
     let settings = container.settings();
     let (query, schema) = prepare::parsed(&settings, request)?;
     let definition = &settings.policy.partition_key;
@@ -21,10 +30,37 @@ pub fn plan(container: &Container, request: &Request, features: Option<&str>) ->
         schema: &schema,
         partition_key: &definition.paths,
         features: &features.map_or_else(Features::all, Features::parse),
-        single_range: container.partitions().len() == 1,
+        single_range,
         range_of: &range_of,
     });
     Ok(plan.map_err(failure)?.to_value())
+}
+
+/// What a client has to do that merges a query over ranges by itself.
+pub struct ClientMerge {
+    /// The plan.
+    pub plan: Value,
+    /// The rows of ranges must be grouped again.
+    pub groups: bool,
+}
+
+/// The merge of a query, if it needs one: filters and projections do not.
+pub fn client_merge(container: &Container, request: &Request) -> Option<ClientMerge> {
+    let plan = plan_over(container, request, None, false).ok()?;
+    let Some(info) = plan.get("queryInfo") else {
+        return Some(ClientMerge { plan, groups: false });
+    };
+    let listed =
+        |name: &str| info.get(name).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let given = |name: &str| info.get(name).is_some_and(|value| !matches!(value, Value::Null));
+    let aggregates = info.get("groupByAliasToAggregateType").and_then(Value::as_object);
+    let distinct = info.get("distinctType").and_then(Value::as_str).unwrap_or("None") != "None";
+    let needed = distinct
+        || ["orderBy", "aggregates", "groupByExpressions"].iter().any(|name| listed(name))
+        || ["top", "offset", "limit", "dCountInfo"].iter().any(|name| given(name))
+        || aggregates.is_some_and(|aggregates| !aggregates.is_empty());
+    let groups = listed("groupByExpressions");
+    needed.then_some(ClientMerge { plan, groups })
 }
 
 /// A key's own place, or all places below a prefix.

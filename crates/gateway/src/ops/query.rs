@@ -2,14 +2,14 @@
 
 use super::EngineService;
 use super::addressed::{self, Scope};
-use crate::headers::names;
+use crate::headers::{Client, names};
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::query::{self, IndexUsage, Limit, Metrics, Options, Page, Query, Request};
-use armilla_model::Result;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
+use armilla_model::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
@@ -27,6 +27,11 @@ pub(super) async fn query(
             return Ok(addressed::refusal(error, &container, &partition));
         }
     }
+    if let Some(plan) = plan_for_merging_client(call, &container, &scope) {
+        let message = "Cross partition query can not be directly served by the gateway; merge it by its plan.";
+        let error = Error::CrossPartitionQuery { message: message.to_owned(), plan };
+        return Ok(addressed::from_scope(Reply::error(error).charge(1.0), &container, &scope));
+    }
     match page(service, call, &container, &scope).await {
         Ok((page, facts)) => Ok(reply(call, &container, &scope, &page, &facts)),
         Err(error) => {
@@ -34,6 +39,23 @@ pub(super) async fn query(
             Ok(addressed::from_scope(reply, &container, &scope))
         }
     }
+}
+
+/// The plan to hand to a client that merges by itself: its pipeline, its continuation tokens and its
+/// metrics are what its users and its tests know. A query that is wrong gets its error elsewhere.
+fn plan_for_merging_client(
+    call: &Call<'_>,
+    container: &Container,
+    scope: &Scope,
+) -> Option<String> {
+    let client = call.context.client;
+    if client == Client::Other || scope.limited || !call.context.enable_cross_partition {
+        return None;
+    }
+    let request = Request::parse(&call.body).ok()?;
+    let merge = query::client_merge(container, &request)?;
+    // Python's pipeline hands out the rows of single ranges as they are.
+    (client != Client::Python || !merge.groups).then(|| merge.plan.to_json())
 }
 
 /// What is told beside a page.

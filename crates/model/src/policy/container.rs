@@ -6,7 +6,7 @@ use super::{list, refuse, text};
 use crate::error::{Error, Result};
 use crate::limits::{COMPUTED_PROPERTIES_MAX, UNIQUE_KEY_PATHS_MAX, UNIQUE_KEYS_MAX};
 use crate::partition_key::{Definition, Hashing};
-use crate::path::Path;
+use crate::path::{Path, Segment, split_segments};
 use crate::value::{Object, Value};
 
 /// A property that is computed from the item by a query.
@@ -73,6 +73,7 @@ impl ContainerPolicy {
         let full_text = search::full_text(body.get("fullTextPolicy"))?;
         search::check_indexes(&indexing_echo, &vectors, &full_text)?;
         let geometry = geometry(body.get("geospatialConfig"))?;
+        check_bounding_boxes(&indexing_echo, geometry)?;
         let mut definition = Object::new();
         definition.insert("indexingPolicy", indexing_echo);
         definition.insert("partitionKey", partition_key_echo);
@@ -150,7 +151,7 @@ fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
     };
     let written = list(value, "paths")?;
     let path = |path: &Value| match path.as_str() {
-        Some(text) => Path::parse(text),
+        Some(text) => key_path(text),
         None => refuse(format!("A partition key path must be a string, and is {path}.")),
     };
     let definition =
@@ -161,6 +162,39 @@ fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
     echo.insert("kind", kind.into());
     echo.insert("version", version.into());
     Ok((definition, Value::object(echo)))
+}
+
+/// A path of the partition key. Names with anything unusual in them must be quoted.
+fn key_path(written: &str) -> Result<Path> {
+    let usual = |letter: char| {
+        letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.' | '$' | '@' | ':')
+    };
+    let plain = |segment: &Segment| match segment {
+        Segment::Bare(name) => name.chars().all(usual),
+        Segment::Quoted(_) => true,
+    };
+    let acceptable = split_segments(written).is_ok_and(|segments| segments.iter().all(plain));
+    match Path::parse(written) {
+        Ok(path) if acceptable => Ok(path),
+        _ => refuse(format!(
+            "The partition key component definition path '{written}' could not be accepted. Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character."
+        )),
+    }
+}
+
+/// Planar shapes need a box to be indexed in; the globe has its own.
+fn check_bounding_boxes(indexing: &Value, geometry: bool) -> Result<()> {
+    for index in list(indexing, "spatialIndexes")? {
+        let boxed = index.get("boundingBox").is_some_and(|bounds| !matches!(bounds, Value::Null));
+        if boxed != geometry {
+            return refuse(if geometry {
+                "A spatial index of a Geometry container needs a 'boundingBox'."
+            } else {
+                "A spatial index of a Geography container takes no 'boundingBox'."
+            });
+        }
+    }
+    Ok(())
 }
 
 fn default_ttl(value: Option<&Value>) -> Result<Option<i32>> {

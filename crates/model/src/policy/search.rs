@@ -113,7 +113,8 @@ fn check_parameters(index: &Value) -> Result<()> {
 
 fn supported_language(language: &str) -> Result<()> {
     const LANGUAGES: [&str; 7] = ["en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-BR", "pt-PT"];
-    if LANGUAGES.contains(&language) {
+    // Languages also come as the numbers of Windows, like 1033.
+    if LANGUAGES.contains(&language) || language.parse::<u32>().is_ok() {
         return Ok(());
     }
     refuse(format!(
