@@ -31,7 +31,7 @@ use armilla_model::rid::{self, ChildKind};
 use armilla_model::value::Value;
 use armilla_storage::{Batch, Completion, Keyspace, Snapshot, Submission};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// An open transaction.
@@ -47,6 +47,8 @@ pub struct Txn {
     expiring: bool,
     staged: Vec<Staged>,
     by_id: HashMap<Arc<str>, usize>,
+    /// Places that staged items have, by hash and probe.
+    places: HashSet<(u64, u8)>,
     unique: HashMap<Vec<u8>, Option<Owner>>,
 }
 
@@ -129,6 +131,7 @@ impl Txn {
             expiring: false,
             staged: Vec::new(),
             by_id: HashMap::new(),
+            places: HashSet::new(),
             unique: HashMap::new(),
         })
     }
@@ -161,7 +164,6 @@ impl Txn {
     pub(crate) fn policy(&self) -> &ContainerPolicy {
         &self.settings.policy
     }
-
 
     pub(crate) fn parse_body(&self, body: &[u8]) -> Result<Body> {
         Body::parse(body)
@@ -216,8 +218,7 @@ impl Txn {
     /// Ordinals of the items that the transaction created, and their texts, in no order.
     pub(crate) fn created(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let visible = self.staged.iter().filter_map(Staged::visible);
-        let before: std::collections::HashSet<_> =
-            visible.map(|before| before.record.docno()).collect();
+        let before: HashSet<_> = visible.map(|before| before.record.docno()).collect();
         let drafts = self.staged.iter().filter_map(Staged::draft);
         drafts
             .filter(move |draft| !before.contains(&draft.head.docno))
@@ -331,12 +332,13 @@ impl Txn {
         }
         let mut slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
         // Two new items of one transaction whose hashes clash take places one after the other.
-        while slot.record.is_none() && self.staged.iter().any(|staged| staged.key == slot.key) {
+        while slot.record.is_none() && self.places.contains(&(slot.key.hash, slot.key.probe)) {
             slot.key.probe = slot.key.probe.checked_add(1).ok_or_else(|| {
                 Error::Internal("too many items with the same hash of their id".to_owned())
             })?;
         }
         let before = slot.record.map(|record| self.load(record)).transpose()?;
+        self.places.insert((slot.key.hash, slot.key.probe));
         self.staged.push(Staged { key: slot.key, before, now: Now::AsBefore });
         self.by_id.insert(id.into(), self.staged.len() - 1);
         Ok(self.staged.len() - 1)
@@ -567,7 +569,7 @@ fn moved(staged: &[Staged]) -> HashMap<u64, Lsn> {
     }
     if !left.is_empty() {
         let drafts = staged.iter().filter_map(Staged::draft);
-        let arrived: std::collections::HashSet<_> = drafts.map(|draft| draft.head.docno).collect();
+        let arrived: HashSet<_> = drafts.map(|draft| draft.head.docno).collect();
         left.retain(|docno, _| arrived.contains(docno));
     }
     left

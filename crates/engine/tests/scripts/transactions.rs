@@ -324,3 +324,52 @@ fn nobody_waits_nothing_runs() {
     drop(bench.begin(KEY));
     assert!(bench.items().is_empty());
 }
+
+#[test]
+fn many_items_come_and_go_in_one_transaction() {
+    const COUNT: usize = 400;
+    let bench = filled(0);
+    let made = run(
+        &bench,
+        &format!(
+            "var count = 0;
+             (function next() {{
+                 if (count === {COUNT}) return answer(count);
+                 c.createDocument(self, {{pk: 'p', n: count}}, function (e) {{ if (e) throw e; count++; next(); }});
+             }})();"
+        ),
+    );
+    assert_eq!(made, COUNT.to_string());
+    let lsn = bench.container.partitions().iter().map(|partition| partition.lsn().0).sum::<u64>();
+    assert_eq!(lsn, 1, "one transaction has one LSN");
+    let removed = run(
+        &bench,
+        "var count = 0;
+         (function next() {
+             c.queryDocuments(self, 'SELECT c._self FROM c', function (e, rows) {
+                 if (e) throw e;
+                 if (rows.length === 0) return answer(count);
+                 rows.forEach(function (row) { c.deleteDocument(row._self, function (e) { if (e) throw e; count++; }); });
+                 next();
+             });
+         })();",
+    );
+    assert_eq!(removed, COUNT.to_string());
+    assert!(bench.items().is_empty());
+}
+
+#[test]
+fn the_scope_of_a_hierarchical_key_is_the_whole_key() {
+    let definition =
+        r#"{"id":"c","partitionKey":{"kind":"MultiHash","version":2,"paths":["/a","/b"]}}"#;
+    let bench = Bench::new(definition, Limits::default());
+    bench.put(r#"{"id":"x","a":"1","b":"1"}"#);
+    bench.put(r#"{"id":"y","a":"1","b":"2"}"#);
+    let count = script(
+        "c.createDocument(self, {id: 'z', a: '1', b: '2'}, function (e) {
+             if (!e) throw 'another key was accepted';
+             c.queryDocuments(self, 'SELECT VALUE c.id FROM c', function (e, rows) { answer(rows); });
+         });",
+    );
+    assert_eq!(bench.run(r#"["1","1"]"#, &count).unwrap().to_json(), r#"["x"]"#);
+}
