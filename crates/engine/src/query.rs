@@ -12,6 +12,7 @@
 //! Every page takes a fresh view of each partition and keeps nothing between pages: a continuation
 //! names a position in the data ([`token`]), so it survives restarts, merges and splits.
 
+mod access;
 mod bounded;
 mod functions;
 mod grouped;
@@ -19,7 +20,9 @@ mod heap;
 mod ordered;
 mod page;
 mod plan;
+mod points;
 mod prepare;
+mod reader;
 mod request;
 mod source;
 mod stream;
@@ -36,6 +39,7 @@ pub(crate) use source::Overlay;
 use crate::container::{Container, Settings};
 use crate::ranges::EpkSpan;
 use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::{Epk, Hashing};
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
 use armilla_sql::access::{KeyConstraint, partition_keys};
@@ -56,6 +60,8 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 const QUERY_MEMORY_MAX: usize = 128 << 20;
 /// Items up to which a query is small enough for the thread that asks.
 const SMALL_ITEMS_MAX: u64 = 64;
+/// Bytes of one level of a hierarchical effective key.
+const KEY_LEVEL_LENGTH: usize = 16;
 
 /// Which items a query may see.
 #[derive(Clone, Debug)]
@@ -95,6 +101,8 @@ pub struct Query {
     request: Request,
     prepared: Prepared,
     spans: Vec<EpkSpan>,
+    /// The full key that the client limited the query to.
+    scope_key: Option<Epk>,
     hash: u64,
     compiled_in: Duration,
 }
@@ -108,14 +116,14 @@ impl Query {
         let spans = spans(&prepared.compiled, &settings.policy, scope)?;
         let hash = token::hash(&request, scope);
         let compiled_in = started.elapsed();
-        Ok(Self { container, settings, request, prepared, spans, hash, compiled_in })
+        let scope_key = scope_key(&settings.policy, scope);
+        Ok(Self { container, settings, request, prepared, spans, scope_key, hash, compiled_in })
     }
 
     /// True when a page will surely be answered in a moment, so that it may be made on the thread
     /// that took the request.
     pub fn is_small(&self) -> bool {
-        !self.prepared.compiled.calls_user_functions
-            && self.source().document_count() <= SMALL_ITEMS_MAX
+        !self.prepared.compiled.calls_user_functions && self.source().estimate() <= SMALL_ITEMS_MAX
     }
 
     /// The first ORDER BY key descends.
@@ -140,7 +148,6 @@ impl Query {
         let position = options.continuation.map(read).transpose()?;
         let mut work = Work::new(Instant::now(), self.compiled_in);
         let run = Run {
-            prepared: &self.prepared,
             request: &self.request,
             source: self.source().over(overlay),
             hash: self.hash,
@@ -158,13 +165,13 @@ impl Query {
     }
 
     fn source(&self) -> Source<'_> {
-        Source::new(&self.container, &self.settings, &self.spans)
+        let key = self.scope_key.as_ref();
+        Source::new(&self.container, &self.settings, &self.prepared, &self.spans, key)
     }
 }
 
 /// What every way of running is given.
 struct Run<'a> {
-    prepared: &'a Prepared,
     request: &'a Request,
     source: Source<'a>,
     hash: u64,
@@ -174,7 +181,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn plan(&self) -> &Compiled {
-        &self.prepared.compiled
+        &self.source.prepared.compiled
     }
 
     fn token(&self, position: &token::Position) -> String {
@@ -242,6 +249,14 @@ fn spans(plan: &Compiled, policy: &ContainerPolicy, scope: &Scope) -> Result<Vec
     spans.sort_by(|left, right| left.min.cmp(&right.min));
     spans.dedup();
     Ok(spans)
+}
+
+/// The scope's key, if it is a full one and not the prefix of many.
+fn scope_key(policy: &ContainerPolicy, scope: &Scope) -> Option<Epk> {
+    let definition = &policy.partition_key;
+    let is_full = definition.hashing != Hashing::MultiHash
+        || scope.span.min.as_bytes().len() == definition.levels() * KEY_LEVEL_LENGTH;
+    (scope.limit == Limit::Key && is_full).then(|| scope.span.min.clone())
 }
 
 /// True when an item meets the condition of a patch.

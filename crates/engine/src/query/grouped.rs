@@ -6,7 +6,7 @@
 
 use super::page::Page;
 use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
-use super::work::Work;
+use super::work::{Work, with_runtime};
 use super::{Run, bounded, failure};
 use crate::indexing::write_joined;
 use armilla_model::charge::RequestCharge;
@@ -45,7 +45,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
     let mut groups =
         Kept { after, wanted, secret: run.source.container.secret(), map: BTreeMap::new() };
-    let last = run.source.with_runtime(run.prepared, work, |runtime, work| {
+    let last = with_runtime(&run.source, work, |runtime, work| {
         gather(&run, &mut groups, runtime, work)?;
         if let Some(aggregation) = &plan.aggregation
             && !aggregation.grouped
@@ -172,10 +172,12 @@ fn gather(
     work: &mut Work,
 ) -> Result<()> {
     let plan = run.plan();
+    let mut reader = run.source.reader();
     for found in run.source.documents(None) {
-        let loaded = run.source.load(&found, work)?;
+        let found = found?;
+        let loaded = reader.load(&found, work)?;
         work.items_visited += 1;
-        work.charge += RequestCharge::load(loaded.record.size());
+        work.charge += RequestCharge::load(loaded.size);
         runtime.document_id = found.document.docno;
         let mut failed = None;
         let mut matched = false;

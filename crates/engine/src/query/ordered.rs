@@ -6,10 +6,11 @@
 
 use super::heap::Smallest;
 use super::page::Page;
+use super::reader::Loaded;
 use super::request::{ResumeFilter, ResumeValue};
-use super::source::{Loaded, Source};
+use super::source::Source;
 use super::token::{KeyValue, OrderedPosition, Place, Position, Window};
-use super::work::Work;
+use super::work::{Work, with_runtime};
 use super::{Run, bounded, descends, failure, stream};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -49,7 +50,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
         work.charge += run.source.base_charge(None);
     }
     let mut page = Page::new(run.options.count_max);
-    let last = run.source.with_runtime(run.prepared, work, |runtime, work| {
+    let last = with_runtime(&run.source, work, |runtime, work| {
         cursor.sharpen(&run, runtime, work)?;
         let entries = if plan.distinct {
             distinct_entries(&run, &cursor, runtime, work)?
@@ -102,7 +103,7 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         let Some(found) = run.source.find(&after.place) else { return Ok(()) };
-        let loaded = run.source.load(&found, work)?;
+        let loaded = run.source.reader().load(&found, work)?;
         let mut row = 0;
         let mut values = None;
         let wanted = after.row;
@@ -210,8 +211,10 @@ fn each_row(
     let plan = run.plan();
     // A VALUE that is undefined is no row, so it must be known before rows are counted.
     let projects = plan.distinct || matches!(plan.projection, Projection::Value(_));
+    let mut reader = run.source.reader();
     for found in run.source.documents(None) {
-        let Loaded { value, .. } = run.source.load(&found, work)?;
+        let found = found?;
+        let Loaded { value, .. } = reader.load(&found, work)?;
         work.items_visited += 1;
         runtime.document_id = found.document.docno;
         let mut row = 0;
@@ -312,6 +315,7 @@ fn hand_out(
 ) -> Result<Option<Entry>> {
     let mut last: Option<Entry> = None;
     let mut loaded: Option<(Place, Loaded)> = None;
+    let mut reader = run.source.reader();
     for entry in entries {
         if window.take == 0 {
             return Ok(None);
@@ -327,8 +331,8 @@ fn hand_out(
         if loaded.as_ref().is_none_or(|(place, _)| *place != entry.place) {
             let found = run.source.find(&entry.place);
             let found = found.ok_or_else(|| Error::Internal("a row lost its item".to_owned()))?;
-            let item = run.source.load(&found, work)?;
-            work.charge += RequestCharge::load(item.record.size());
+            let item = reader.load(&found, work)?;
+            work.charge += RequestCharge::load(item.size);
             loaded = Some((entry.place.clone(), item));
         }
         let Some((_, item)) = &loaded else { continue };
@@ -348,8 +352,10 @@ fn make_row(
     item: &Loaded,
     runtime: &mut Runtime<'_>,
 ) -> Result<bytes::Bytes> {
-    if stream::is_whole_item(plan) {
-        return Ok(item.record.text());
+    if let Some(record) = &item.record
+        && stream::is_whole_item(plan)
+    {
+        return Ok(record.text());
     }
     let (mut number, mut made) = (0, None);
     runtime.document_id = entry.place.docno;

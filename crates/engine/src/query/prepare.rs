@@ -7,7 +7,9 @@ use super::{Request, failure};
 use crate::container::Settings;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::QUERY_LENGTH_MAX;
+use armilla_sql::access::{self, Node, PathStep};
 use armilla_sql::ast::Query;
+use armilla_sql::compiled::Input;
 use armilla_sql::{Compiled, Schema};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -29,6 +31,23 @@ const SCHEMAS_MAX: usize = 256;
 pub(super) struct Prepared {
     pub(super) compiled: Arc<Compiled>,
     pub(super) schema: Arc<Schema>,
+    /// The condition, as the index sees it.
+    pub(super) node: Arc<Node>,
+    /// Every path of the item that the query reads.
+    pub(super) references: Arc<Vec<Vec<PathStep>>>,
+}
+
+impl Prepared {
+    fn new(compiled: Compiled, schema: Arc<Schema>) -> Self {
+        // Of a query over another query's rows, the innermost one is about items.
+        let mut inner = &compiled;
+        while let Input::Query(query) = &inner.input {
+            inner = query;
+        }
+        let node = Arc::new(access::analyse(inner));
+        let references = Arc::new(access::referenced_paths(&compiled));
+        Self { node, references, compiled: Arc::new(compiled), schema }
+    }
 }
 
 /// A parsed query, and its compiled form when that does not depend on parameters.
@@ -86,7 +105,7 @@ pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Pre
     };
     let schema = schema(settings)?;
     let compiled = armilla_sql::compile(&query, &request.parameters, &schema).map_err(failure)?;
-    let prepared = Prepared { compiled: Arc::new(compiled), schema };
+    let prepared = Prepared::new(compiled, schema);
     let plain = request.parameters.is_empty().then(|| prepared.clone());
     keep(settings, request, query, plain);
     Ok(prepared)

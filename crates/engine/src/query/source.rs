@@ -1,33 +1,50 @@
-//! The items a query goes through: ranges, one consistent view of each, and loading.
+//! The items a query goes through: ranges, one consistent view of each, and how items are found.
 
+use super::access::{Condition, Runs, Selector};
+use super::points;
 use super::prepare::Prepared;
+use super::reader::Reader;
 use super::token::Place;
 use super::work::Work;
 use crate::container::{Container, Settings};
 use crate::core::Root;
+use crate::indexing::ROOT;
 use crate::listing::index_range;
 use crate::partition::{Partition, PublishedView};
 use crate::ranges::EpkSpan;
 use crate::record::Record;
-use armilla_index::{Direction, DocumentRef};
+use armilla_index::{Direction, DocumentRef, EpkRange, Part};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
-use armilla_model::value::Value;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::{Bound, Range};
 use std::sync::Arc;
+
+/// Up to so many documents are gone through without asking the index.
+const SCAN_MAX: usize = 16;
+/// From so many candidates on, documents are tested one by one as they are wanted, if the
+/// candidates are a good part of them.
+const LIST_MAX: usize = 4096;
 
 /// Everything in the scope of a query.
 pub(super) struct Source<'a> {
     pub(super) container: &'a Container,
     pub(super) settings: &'a Settings,
+    pub(super) prepared: &'a Prepared,
     /// In the order of their keys.
     pub(super) targets: Vec<Target>,
-    /// What an open transaction has made of items, by ordinal. Whoever finds documents by their
-    /// terms must not, when there is one: the index knows these items as they were.
-    pub(super) overlay: Option<&'a Overlay>,
+    /// What the index can say about the condition.
+    pub(super) condition: Condition,
+    /// What an open transaction has made of items, by ordinal: the index knows these items as they
+    /// were. Nothing when the transaction has changed nothing.
+    overlay: Option<&'a Overlay>,
+    /// The path of `_ts`, which every indexed item has.
+    stamp: Option<u32>,
     /// The second by which items have expired.
     now: u64,
+    points: Option<Vec<points::Point>>,
 }
 
 /// Items that are different from what the index and the store say, by ordinal: their version, or
@@ -43,11 +60,15 @@ pub(super) struct Target {
 }
 
 /// A document of a target.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Found<'s> {
     /// Which of [`Source::targets`].
     pub(super) target: usize,
+    /// Which part of the view, and which document there; nothing when it was found by its id.
+    pub(super) at: Option<(usize, u32)>,
     pub(super) document: DocumentRef<'s>,
+    /// The item, if it was read on the way.
+    pub(super) record: Option<Record>,
 }
 
 impl Found<'_> {
@@ -56,15 +77,34 @@ impl Found<'_> {
     }
 }
 
-/// An item as a query sees it.
-pub(super) struct Loaded {
-    pub(super) record: Record,
-    pub(super) value: Value,
+/// One part of a view, the documents of it that are in scope, and the condition on it.
+pub(super) struct PartPlan<'s> {
+    pub(super) number: usize,
+    pub(super) part: &'s Part,
+    pub(super) runs: Runs,
+    pub(super) selector: Selector<'s>,
+}
+
+impl PartPlan<'_> {
+    pub(super) fn scope(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+
+    /// Candidates at most.
+    pub(super) fn size(&self) -> usize {
+        self.selector.size().min(self.scope())
+    }
 }
 
 impl<'a> Source<'a> {
     /// Takes a view of every range that the spans touch.
-    pub(super) fn new(container: &'a Container, settings: &'a Settings, spans: &[EpkSpan]) -> Self {
+    pub(super) fn new(
+        container: &'a Container,
+        settings: &'a Settings,
+        prepared: &'a Prepared,
+        spans: &[EpkSpan],
+        scope_key: Option<&Epk>,
+    ) -> Self {
         let core = &container.core;
         let target = |partition: &Arc<Partition>| {
             let parts = spans.iter().filter_map(|span| partition.range.overlap(span));
@@ -75,61 +115,218 @@ impl<'a> Source<'a> {
             let (root, published) = core.consistent_view(partition);
             Some(Target { partition: partition.clone(), spans, root, published })
         };
-        let targets = container.partitions().iter().filter_map(target).collect();
-        let now = u64::from(core.now_seconds());
-        Self { container, settings, targets, overlay: None, now }
+        let policy = &settings.policy;
+        Self {
+            targets: container.partitions().iter().filter_map(target).collect(),
+            condition: Condition::resolve(&prepared.node, container, policy),
+            stamp: container.paths.find_name(ROOT, "_ts"),
+            now: u64::from(core.now_seconds()),
+            points: points::find(&prepared.node, &policy.partition_key, scope_key),
+            overlay: None,
+            container,
+            settings,
+            prepared,
+        }
     }
 
     /// The same, as an open transaction sees it.
     pub(super) fn over(self, overlay: Option<&'a Overlay>) -> Self {
-        Self { overlay, ..self }
+        match overlay.filter(|overlay| !overlay.is_empty()) {
+            Some(overlay) => Self { overlay: Some(overlay), points: None, ..self },
+            None => self,
+        }
     }
 
-    /// Live documents in scope, expired ones included.
-    pub(super) fn document_count(&self) -> u64 {
-        let count = |target: &Target| {
-            let view = &target.published.view;
-            target.spans.iter().map(|span| view.live_count_in(&index_range(span))).sum::<u64>()
+    /// True when the index knows all items as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        self.overlay.is_none()
+    }
+
+    /// Items that may have to be looked at, at most.
+    pub(super) fn estimate(&self) -> u64 {
+        if let Some(points) = &self.points {
+            return points.len() as u64;
+        }
+        let of = |target: &Target| {
+            let scope = self.scope_of(target);
+            if scope <= SCAN_MAX as u64 || !self.condition.is_useful() {
+                return scope;
+            }
+            let sizes = self.parts(target, None).iter().map(PartPlan::size).sum::<usize>();
+            (sizes as u64).min(scope)
         };
-        self.targets.iter().map(count).sum()
+        self.targets.iter().map(of).sum()
     }
 
-    /// The documents behind a place, in the order of (effective key, ordinal).
-    pub(super) fn documents(&self, after: Option<&Place>) -> impl Iterator<Item = Found<'_>> {
+    /// Live documents of a target in scope, expired ones included.
+    pub(super) fn scope_of(&self, target: &Target) -> u64 {
+        let view = &target.published.view;
+        target.spans.iter().map(|span| view.live_count_in(&index_range(span))).sum()
+    }
+
+    /// The documents behind a place that may match, in the order of (effective key, ordinal).
+    pub(super) fn documents(
+        &self,
+        after: Option<&Place>,
+    ) -> Box<dyn Iterator<Item = Result<Found<'_>>> + '_> {
+        if let Some(points) = &self.points {
+            return match self.documents_at(points, after) {
+                Ok(found) => Box::new(found.into_iter().map(Ok)),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            };
+        }
         let after = after.cloned();
-        self.targets.iter().enumerate().flat_map(move |(number, target)| {
-            let after = after.clone();
-            target
-                .spans
+        Box::new(
+            self.targets
                 .iter()
-                .flat_map(move |span| self.documents_in(number, target, span, after.clone()))
-        })
+                .enumerate()
+                .flat_map(move |(number, target)| {
+                    let max = target.partition.range.max.as_ref();
+                    let passed = |place: &Place| max.is_some_and(|max| *max <= place.epk);
+                    match &after {
+                        Some(place) if passed(place) => Box::new(std::iter::empty()),
+                        after => self.documents_of(number, target, after.as_ref()),
+                    }
+                })
+                .map(Ok),
+        )
     }
 
-    fn documents_in<'s>(
+    /// Every live document in scope, whatever the condition.
+    pub(super) fn everything(&self) -> impl Iterator<Item = Found<'_>> {
+        let targets = self.targets.iter().enumerate();
+        let all = targets.flat_map(|(number, target)| self.scan(number, target, None));
+        all.filter(|found| self.is_alive(&found.document) && !self.is_gone(found))
+    }
+
+    fn documents_of<'s>(
         &'s self,
         number: usize,
         target: &'s Target,
-        span: &EpkSpan,
-        after: Option<Place>,
+        after: Option<&Place>,
     ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
-        let passed = |place: &Place| span.max.as_ref().is_some_and(|max| *max <= place.epk);
-        if after.as_ref().is_some_and(passed) {
-            return Box::new(std::iter::empty());
+        let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
+        if !self.condition.is_useful() || self.scope_of(target) <= SCAN_MAX as u64 {
+            return Box::new(self.scan(number, target, after).filter(alive));
         }
-        let start = after.as_ref().map(|place| (place.epk.as_bytes(), place.docno));
-        let documents =
-            target.published.view.documents(&index_range(span), start, Direction::Ascending);
-        Box::new(
-            documents
-                .map(move |located| Found { target: number, document: located.document })
-                .filter(|found| self.is_alive(&found.document) && !self.is_gone(found)),
-        )
+        let parts = self.parts(target, after);
+        let size: usize = parts.iter().map(PartPlan::size).sum();
+        let scope: usize = parts.iter().map(PartPlan::scope).sum();
+        if !self.is_plain() || (size > LIST_MAX && size > scope / 4) {
+            let selectors = by_number(parts, target.published.view.parts().len());
+            let may_match = move |found: &Found<'s>| match found.at {
+                Some((part, local)) if self.laid_over(found).is_none() => {
+                    selectors[part].as_ref().is_none_or(|selector| selector.may_match(local))
+                }
+                _ => true,
+            };
+            return Box::new(self.scan(number, target, after).filter(may_match).filter(alive));
+        }
+        Box::new(Merge::new(number, &parts).filter(alive))
+    }
+
+    /// Every document of a target in order.
+    fn scan<'s>(
+        &'s self,
+        number: usize,
+        target: &'s Target,
+        after: Option<&Place>,
+    ) -> impl Iterator<Item = Found<'s>> + 's {
+        let after = after.cloned();
+        target.spans.iter().flat_map(move |span| {
+            let passed = |place: &Place| span.max.as_ref().is_some_and(|max| *max <= place.epk);
+            let open = !after.as_ref().is_some_and(passed);
+            let start = after.as_ref().map(|place| (place.epk.as_bytes(), place.docno));
+            let view = &target.published.view;
+            let documents =
+                open.then(|| view.documents(&index_range(span), start, Direction::Ascending));
+            documents.into_iter().flatten().map(move |located| Found {
+                target: number,
+                at: Some((located.part, located.local)),
+                document: located.document,
+                record: None,
+            })
+        })
+    }
+
+    /// The parts of a target that have documents in scope, with the condition on each.
+    pub(super) fn parts<'s>(
+        &'s self,
+        target: &'s Target,
+        after: Option<&Place>,
+    ) -> Vec<PartPlan<'s>> {
+        let parts = target.published.view.parts().iter().enumerate();
+        parts
+            .filter_map(|(number, part)| {
+                let runs = runs(part, &target.spans, after);
+                let scope: usize = runs.iter().map(|run| run.len()).sum();
+                if scope == 0 {
+                    return None;
+                }
+                let selector = Selector::new(&self.condition, part, scope, self.is_bare(part));
+                Some(PartPlan { number, part, runs, selector })
+            })
+            .collect()
+    }
+
+    /// True when some documents of a part have no terms: their writers wanted none.
+    pub(super) fn is_bare(&self, part: &Part) -> bool {
+        let stamped = self.stamp.and_then(|path| part.path(path));
+        stamped.is_none_or(|index| index.documents_with() < part.len())
+    }
+
+    fn documents_at<'s>(
+        &'s self,
+        points: &'s [points::Point],
+        after: Option<&Place>,
+    ) -> Result<Vec<Found<'s>>> {
+        let find = |point: &'s points::Point| self.point(point).transpose();
+        let mut found: Vec<Found<'s>> = points.iter().filter_map(find).collect::<Result<_>>()?;
+        found.retain(|found| {
+            self.is_alive(&found.document) && after.is_none_or(|place| *place < found.place())
+        });
+        found.sort_by(|left, right| {
+            let key = |found: &Found<'s>| (found.document.epk, found.document.docno);
+            key(left).cmp(&key(right))
+        });
+        Ok(found)
+    }
+
+    /// The item with an id, if it is there and in scope.
+    fn point<'s>(&'s self, point: &'s points::Point) -> Result<Option<Found<'s>>> {
+        let contains = |target: &Target| target.partition.range.contains(&point.epk);
+        let Some(number) = self.targets.iter().position(contains) else { return Ok(None) };
+        let target = &self.targets[number];
+        let inside = |span: &EpkSpan| {
+            span.min <= point.epk && span.max.as_ref().is_none_or(|max| point.epk < *max)
+        };
+        if !target.spans.iter().any(inside) {
+            return Ok(None);
+        }
+        let slot = self.container.locate(&*target.root.snapshot, &point.epk, &point.id)?;
+        let Some(record) = slot.record else { return Ok(None) };
+        let document = DocumentRef {
+            epk: point.epk.as_bytes(),
+            docno: record.docno(),
+            lsn: record.lsn().0,
+            hash: slot.key.hash,
+            ts: record.ts(),
+            ttl: record.ttl(),
+        };
+        Ok(Some(Found { target: number, at: None, document, record: Some(record) }))
     }
 
     /// False once an item's time to live has passed.
     pub(super) fn is_alive(&self, document: &DocumentRef<'_>) -> bool {
         let expires_at = document.expires_at(self.settings.policy.default_ttl);
+        expires_at.is_none_or(|deadline| self.now < deadline)
+    }
+
+    /// The same, for a document of a part.
+    pub(super) fn is_alive_at(&self, part: &Part, local: u32) -> bool {
+        let Some(default_ttl) = self.settings.policy.default_ttl else { return true };
+        let (ts, ttl) = part.ts_and_ttl(local);
+        let expires_at = armilla_index::expires_at(ts, ttl, Some(default_ttl));
         expires_at.is_none_or(|deadline| self.now < deadline)
     }
 
@@ -147,51 +344,128 @@ impl<'a> Source<'a> {
         let number = self.targets.iter().position(target)?;
         let view = &self.targets[number].published.view;
         let located = view.find(place.epk.as_bytes(), place.docno)?;
-        let found = Found { target: number, document: located.document };
+        let found = Found {
+            target: number,
+            at: Some((located.part, located.local)),
+            document: located.document,
+            record: None,
+        };
         (!self.is_gone(&found)).then_some(found)
     }
 
     /// Reads a document's item.
     pub(super) fn record(&self, found: &Found<'_>, work: &mut Work) -> Result<Record> {
-        if let Some(Some(record)) = self.laid_over(found) {
-            work.loaded(record.size());
-            return Ok(record.clone());
-        }
-        let target = &self.targets[found.target];
-        let document = &found.document;
-        let epk = Epk::from_bytes(document.epk);
-        let snapshot = &*target.root.snapshot;
-        let record = self.container.find_by_docno(snapshot, &epk, document.hash, document.docno)?;
-        let record = record.ok_or_else(|| {
-            Error::Internal("the index names an item that is not there".to_owned())
-        })?;
+        let record = match (&found.record, self.laid_over(found)) {
+            (_, Some(Some(record))) | (Some(record), _) => record.clone(),
+            (None, _) => {
+                let snapshot = &*self.targets[found.target].root.snapshot;
+                let document = &found.document;
+                let epk = Epk::from_bytes(document.epk);
+                let read =
+                    self.container.find_by_docno(snapshot, &epk, document.hash, document.docno)?;
+                read.ok_or_else(|| {
+                    Error::Internal("the index names an item that is not there".to_owned())
+                })?
+            }
+        };
         work.loaded(record.size());
         Ok(record)
     }
 
-    /// Reads and parses a document's item.
-    pub(super) fn load(&self, found: &Found<'_>, work: &mut Work) -> Result<Loaded> {
-        let record = self.record(found, work)?;
-        let value = crate::txn::parse_stored(&record.text())?;
-        Ok(Loaded { record, value })
+    /// What reads the items, or what the query needs of them.
+    pub(super) fn reader(&self) -> Reader<'_> {
+        Reader::new(self)
     }
 
     /// What visiting the ranges behind a place costs before any work.
     pub(super) fn base_charge(&self, after: Option<&Place>) -> RequestCharge {
         let begun =
             |target: &&Target| after.is_some_and(|place| target.partition.range.min <= place.epk);
-        RequestCharge::QUERY_BASE
-            * self.targets.iter().filter(|target| !begun(target)).count() as u64
+        let count = self.targets.iter().filter(|target| !begun(target)).count() as u64;
+        let seeks = if self.points.is_some() { 1 } else { self.condition.seeks() };
+        (RequestCharge::QUERY_BASE + RequestCharge::QUERY_SEEK * seeks.saturating_sub(1)) * count
+    }
+}
+
+/// The documents of spans behind a place, as runs of local numbers.
+fn runs(part: &Part, spans: &[EpkSpan], after: Option<&Place>) -> Runs {
+    let first = after.map_or(0, |place| first_behind(part, place));
+    let mut runs: Runs = Vec::with_capacity(spans.len().min(16));
+    for span in spans {
+        let mut run = part.locals_of(&index_range(span));
+        run.start = run.start.max(first);
+        if run.start < run.end {
+            match runs.last_mut() {
+                Some(last) if last.end == run.start => last.end = run.end,
+                _ => runs.push(run),
+            }
+        }
+    }
+    runs
+}
+
+fn first_behind(part: &Part, place: &Place) -> u32 {
+    let epk = place.epk.as_bytes().to_vec();
+    let own: Range<u32> = part.locals_of(&EpkRange::exact(epk.clone()));
+    if own.is_empty() {
+        return part.locals_of(&EpkRange::new(Bound::Excluded(epk), Bound::Unbounded)).start;
+    }
+    let (mut low, mut high) = (own.start, own.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if part.docno(middle) <= place.docno {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+fn by_number(parts: Vec<PartPlan<'_>>, count: usize) -> Vec<Option<Selector<'_>>> {
+    let mut selectors: Vec<Option<Selector<'_>>> = (0..count).map(|_| None).collect();
+    for plan in parts {
+        selectors[plan.number] = Some(plan.selector);
+    }
+    selectors
+}
+
+/// Candidates of several parts in one order.
+struct Merge<'s> {
+    target: usize,
+    lists: Vec<(usize, &'s Part, std::vec::IntoIter<u32>)>,
+    heap: BinaryHeap<Reverse<(&'s [u8], u64, usize, u32)>>,
+}
+
+impl<'s> Merge<'s> {
+    fn new(target: usize, parts: &[PartPlan<'s>]) -> Self {
+        let list = |plan: &PartPlan<'s>| {
+            (plan.number, plan.part, plan.selector.select(&plan.runs).locals.into_iter())
+        };
+        let mut merge =
+            Self { target, lists: parts.iter().map(list).collect(), heap: BinaryHeap::new() };
+        (0..merge.lists.len()).for_each(|list| merge.advance(list));
+        merge
     }
 
-    /// Calls a function with what evaluation needs.
-    pub(super) fn with_runtime<T>(
-        &self,
-        prepared: &Prepared,
-        work: &mut Work,
-        run: impl FnOnce(&mut armilla_sql::eval::Runtime<'_>, &mut Work) -> T,
-    ) -> T {
-        super::work::with_runtime(self, prepared, work, run)
+    fn advance(&mut self, list: usize) {
+        let (_, part, locals) = &mut self.lists[list];
+        if let Some(local) = locals.next() {
+            let document = part.document(local);
+            self.heap.push(Reverse((document.epk, document.docno, list, local)));
+        }
+    }
+}
+
+impl<'s> Iterator for Merge<'s> {
+    type Item = Found<'s>;
+
+    fn next(&mut self) -> Option<Found<'s>> {
+        let Reverse((_, _, list, local)) = self.heap.pop()?;
+        self.advance(list);
+        let (number, part, _) = &self.lists[list];
+        let document = part.document(local);
+        Some(Found { target: self.target, at: Some((*number, local)), document, record: None })
     }
 }
 

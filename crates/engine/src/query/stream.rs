@@ -2,9 +2,10 @@
 //! queries over such queries.
 
 use super::page::Page;
+use super::reader::{Loaded, Reader};
 use super::source::{Found, Source};
 use super::token::{Place, Position, Window};
-use super::work::Work;
+use super::work::{Work, with_runtime};
 use super::{Run, bounded, failure};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -23,7 +24,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let mut state = State::begin(&run, &levels)?;
     work.charge += run.source.base_charge(state.last.as_ref());
     let mut page = Page::new(run.options.count_max);
-    let position = run.source.with_runtime(run.prepared, work, |runtime, work| {
+    let position = with_runtime(&run.source, work, |runtime, work| {
         state.fill(&run.source, &levels, runtime, work, &mut page)
     })?;
     page.continuation = position.map(|position| run.token(&position));
@@ -88,7 +89,9 @@ impl State {
     ) -> Result<Option<Position>> {
         let after = self.last.clone();
         let mut tried = 0;
+        let mut reader = source.reader();
         for (count, found) in source.documents(after.as_ref()).enumerate() {
+            let found = found?;
             if self.windows.iter().any(|window| window.take == 0) {
                 return Ok(None);
             }
@@ -98,7 +101,7 @@ impl State {
             }
             tried += u32::from(page.is_full());
             let before = self.windows.clone();
-            match self.item(source, levels, &found, runtime, work, page)? {
+            match self.item(&mut reader, levels, &found, runtime, work, page)? {
                 Outcome::Done => self.last = Some(found.place()),
                 Outcome::Full(0) => {
                     self.windows = before;
@@ -120,7 +123,7 @@ impl State {
 
     fn item(
         &mut self,
-        source: &Source<'_>,
+        reader: &mut Reader<'_>,
         levels: &[&Compiled],
         found: &Found<'_>,
         runtime: &mut Runtime<'_>,
@@ -132,30 +135,32 @@ impl State {
             _ => 0,
         };
         let whole = levels.len() == 1 && is_whole_item(levels[0]);
-        let record = source.record(found, work)?;
         let was_full = page.is_full();
         work.items_visited += 1;
         runtime.document_id = found.document.docno;
         let mut emit = Emit { page, skip, rows: 0, full: false, failure: None };
-        if whole && levels[0].filter.is_none() {
+        let size = if whole && levels[0].filter.is_none() {
+            let record = reader.record(found, work)?;
             runtime.rows_visited += 1;
             if self.windows[0].admit() {
                 let _flow = emit.row(record.text());
             }
+            record.size()
         } else {
-            let value = crate::txn::parse_stored(&record.text())?;
-            let text = whole.then(|| record.text());
+            let Loaded { record, value, size } = reader.load(found, work)?;
+            let text = record.filter(|_| whole).map(|record| record.text());
             let mut sink = |row: &Value| match &text {
                 Some(text) => emit.row(text.clone()),
                 None => emit.value(row),
             };
             let fed = feed(levels, &mut self.windows, &value, runtime, &mut sink);
             let _stopped = fed.map_err(failure)?;
-        }
+            size
+        };
         let (rows, full, failed) = (emit.rows, emit.full, emit.failure);
         failed.map_or(Ok(()), Err)?;
         if !was_full {
-            work.charge += RequestCharge::load(record.size());
+            work.charge += RequestCharge::load(size);
         }
         Ok(if full { Outcome::Full(rows) } else { Outcome::Done })
     }

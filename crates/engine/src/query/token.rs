@@ -48,7 +48,7 @@ pub(super) enum Position {
 }
 
 /// An item's place in its container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) epk: Epk,
     pub(super) docno: u64,

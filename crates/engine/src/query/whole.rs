@@ -4,7 +4,7 @@
 use super::page::Page;
 use super::source::Source;
 use super::token::Position;
-use super::work::Work;
+use super::work::{Work, with_runtime};
 use super::{Run, bounded, failure};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -25,7 +25,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     if begun == 0 {
         work.charge += run.source.base_charge(None);
     }
-    let rows = run.source.with_runtime(run.prepared, work, |runtime, work| {
+    let rows = with_runtime(&run.source, work, |runtime, work| {
         rows_of(run.plan(), &run.source, runtime, work)
     })?;
     let mut page = Page::new(run.options.count_max);
@@ -62,11 +62,13 @@ fn rows_of(
             }
         }
         Input::Items => {
+            let mut reader = source.reader();
             for found in source.documents(None) {
-                let loaded = source.load(&found, work)?;
+                let found = found?;
+                let loaded = reader.load(&found, work)?;
                 work.items_visited += 1;
-                work.charge += RequestCharge::load(loaded.record.size());
-                work.hold(loaded.record.size())?;
+                work.charge += RequestCharge::load(loaded.size);
+                work.hold(loaded.size)?;
                 runtime.document_id = found.document.docno;
                 if push(query, &loaded.value, &mut sink, runtime)? {
                     break;
@@ -98,8 +100,9 @@ fn scores(
     let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
     let mut statistics = Statistics::default();
     if matches!(query.input, Input::Items) {
-        for found in source.documents(None) {
-            let loaded = source.load(&found, work)?;
+        let mut reader = source.reader();
+        for found in source.everything() {
+            let loaded = reader.load(&found, work)?;
             statistics.add(rank, &loaded.value, runtime);
         }
     }

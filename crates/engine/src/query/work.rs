@@ -1,7 +1,6 @@
 //! What a page has done so far: time, counts and charge, and the runtime that evaluates.
 
 use super::functions::Users;
-use super::prepare::Prepared;
 use super::source::Source;
 use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
 use armilla_model::charge::RequestCharge;
@@ -83,7 +82,6 @@ impl Work {
 /// Calls a function with a runtime for the source's container.
 pub(super) fn with_runtime<T>(
     source: &Source<'_>,
-    prepared: &Prepared,
     work: &mut Work,
     run: impl FnOnce(&mut Runtime<'_>, &mut Work) -> T,
 ) -> T {
@@ -100,8 +98,8 @@ pub(super) fn with_runtime<T>(
         now_ticks: &now_ticks,
         now_static_ticks: now_ticks(),
         random: &mut random,
-        geometry: prepared.schema.geometry(),
-        vectors: prepared.schema.vectors(),
+        geometry: source.prepared.schema.geometry(),
+        vectors: source.prepared.schema.vectors(),
     });
     let users = Users::new(source.container, work.started);
     runtime.users = &users;

@@ -68,7 +68,8 @@ fn rows_that_stay_come_once_while_others_write() {
         let mut seen = Vec::new();
         let mut continuation: Option<String> = None;
         for step in 0.. {
-            let query = Query::new(bench.container.clone(), request.clone(), &everything()).unwrap();
+            let query =
+                Query::new(bench.container.clone(), request.clone(), &everything()).unwrap();
             let options = Options { count_max: 4, continuation: continuation.as_deref() };
             let page = query.page(options).unwrap();
             seen.extend(page.rows.iter().map(|row| json::parse(row).unwrap().to_json()));
@@ -147,8 +148,7 @@ fn a_scope_is_kept() {
     let bench = filled(4);
     let definition = bench.container.settings().policy.partition_key.clone();
     let epk = definition.epk(&PartitionKey::parse(r#"["p3"]"#).unwrap());
-    let scope =
-        Scope { span: EpkSpan::of_prefix(&epk), limit: Limit::Key, cross_partition: false };
+    let scope = Scope { span: EpkSpan::of_prefix(&epk), limit: Limit::Key, cross_partition: false };
     let count = Request::of_text("SELECT VALUE COUNT(1) FROM c");
     let rows = bench.pages_in(&count, &scope, 10).unwrap().concat();
     assert_eq!(rows, [Value::from(9)]);

@@ -120,7 +120,8 @@ pub(crate) fn stripped(value: &Value) -> Value {
         Value::Array(elements) => Value::array(elements.iter().map(stripped).collect()),
         Value::Object(object) => {
             let own = object.iter().filter(|(name, _)| !SYSTEM.contains(&&***name));
-            let members: Object = own.map(|(name, value)| (name.clone(), stripped(value))).collect();
+            let members: Object =
+                own.map(|(name, value)| (name.clone(), stripped(value))).collect();
             Value::object(members)
         }
         scalar => scalar.clone(),

@@ -1,0 +1,90 @@
+//! Which items a condition leaves, as far as the index can tell.
+//!
+//! The condition comes as a tree of tests on paths ([`Node`]). [`Condition::resolve`] turns the
+//! paths into the container's numbers and the tests into spans of encoded values; what the policy
+//! does not index becomes "unknown". [`Selector`] then answers, for one part of an index view,
+//! which documents may match: from the shortest list, with the other tests made on columns, or
+//! document by document when most of them match anyway.
+
+mod leaf;
+mod selector;
+
+pub(super) use leaf::{Leaf, path_number};
+pub(super) use selector::{Runs, Selector};
+
+use crate::container::Container;
+use armilla_model::number::INTEGER_EXACT_MAX;
+use armilla_model::ordered::read_term;
+use armilla_model::policy::ContainerPolicy;
+use armilla_model::value::Value;
+use armilla_sql::access::Node;
+
+/// A condition over the paths of one container.
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    /// Every item.
+    All,
+    /// No item.
+    Nothing,
+    /// Any item may match.
+    Unknown,
+    /// A test on a path.
+    Leaf(Leaf),
+    /// All of these.
+    And(Vec<Condition>),
+    /// Any of these.
+    Or(Vec<Condition>),
+}
+
+impl Condition {
+    /// Finds the paths of a condition in a container.
+    pub(super) fn resolve(node: &Node, container: &Container, policy: &ContainerPolicy) -> Self {
+        if !policy.indexing.enabled {
+            return Self::Unknown;
+        }
+        let all = |parts: &[Node]| -> Vec<Self> {
+            parts.iter().map(|part| Self::resolve(part, container, policy)).collect()
+        };
+        match node {
+            Node::All => Self::All,
+            Node::Nothing => Self::Nothing,
+            Node::Unknown => Self::Unknown,
+            Node::Atom(atom) => {
+                Leaf::resolve(atom, container, policy).map_or(Self::Unknown, Self::Leaf)
+            }
+            Node::And(parts) => Self::And(all(parts)),
+            Node::Or(parts) => {
+                let parts = all(parts);
+                let unknown = parts.iter().any(|part| matches!(part, Self::Unknown));
+                if unknown { Self::Unknown } else { Self::Or(parts) }
+            }
+        }
+    }
+
+    /// True when the index leaves something out.
+    pub(super) fn is_useful(&self) -> bool {
+        match self {
+            Self::All | Self::Unknown => false,
+            Self::Nothing | Self::Leaf(_) => true,
+            Self::And(parts) => parts.iter().any(Self::is_useful),
+            Self::Or(parts) => parts.iter().all(Self::is_useful),
+        }
+    }
+
+    /// How many searches in dictionaries it takes.
+    pub(super) fn seeks(&self) -> u64 {
+        match self {
+            Self::All | Self::Unknown | Self::Nothing => 0,
+            Self::Leaf(leaf) => leaf.ranges.len() as u64,
+            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::seeks).sum(),
+        }
+    }
+}
+
+/// The value that an entry of the index stands for; nothing when only the item knows it.
+pub(super) fn known_value(value: armilla_index::Value<'_>) -> Option<Value> {
+    let known = read_term(value.bytes).filter(|_| !value.cut)?;
+    // From here on neighbouring integers share a double.
+    let rounded = known.as_f64().is_some_and(|number| number.abs() >= INTEGER_EXACT_MAX);
+    (!rounded).then_some(known)
+}

@@ -1,0 +1,205 @@
+//! One test as spans of encoded values at one numbered path.
+
+use crate::container::Container;
+use crate::indexing::ROOT;
+use armilla_index::ValueRange;
+use armilla_model::ordered::{is_cut, tag, term};
+use armilla_model::policy::ContainerPolicy;
+use armilla_model::value::{Type, Value};
+use armilla_sql::access::{Atom, PathStep, Predicate, Test};
+use std::ops::Bound;
+
+/// A test on a path.
+#[derive(Clone, Debug)]
+pub(in crate::query) struct Leaf {
+    /// The path's number; nothing when no item has ever had it.
+    pub(super) path: Option<u32>,
+    /// The values that may pass, in order and disjoint.
+    pub(super) ranges: Vec<ValueRange>,
+    /// Tests the values in the spans one by one.
+    pub(super) predicate: Option<Predicate>,
+    /// Those without a value in the spans pass.
+    pub(super) complement: bool,
+    /// Values in the spans surely pass.
+    pub(super) exact: bool,
+}
+
+/// The number of a path, if it is indexed at all: `Some(None)` when no item has it.
+pub(in crate::query) fn path_number(
+    steps: &[PathStep],
+    container: &Container,
+    policy: &ContainerPolicy,
+) -> Option<Option<u32>> {
+    if !policy.indexing.enabled || !is_indexed(steps, policy) {
+        return None;
+    }
+    let number = steps.iter().try_fold(ROOT, |parent, step| match step {
+        PathStep::Name(name) => container.paths.find_name(parent, name),
+        PathStep::Element => container.paths.find_element(parent),
+    });
+    Some(number)
+}
+
+fn is_indexed(steps: &[PathStep], policy: &ContainerPolicy) -> bool {
+    if let Some(PathStep::Name(first)) = steps.first() {
+        match &**first {
+            "_rid" | "_self" | "_etag" | "_attachments" => return false,
+            "_ts" => return steps.len() == 1,
+            _ => {}
+        }
+    }
+    let mut cursor = policy.indexing.paths.root();
+    for part in steps {
+        // The walk over an item turns back where nothing below can be indexed.
+        if !cursor.may_index_below() {
+            return false;
+        }
+        cursor = match part {
+            PathStep::Name(name) => cursor.name(name),
+            PathStep::Element => cursor.element(),
+        };
+    }
+    cursor.value_is_indexed()
+}
+
+impl Leaf {
+    /// Finds an atom's path and values; nothing when the index cannot serve it.
+    pub(super) fn resolve(
+        atom: &Atom,
+        container: &Container,
+        policy: &ContainerPolicy,
+    ) -> Option<Self> {
+        if atom.computed {
+            return None;
+        }
+        let path = path_number(&atom.path, container, policy)?;
+        let spans = spans(&atom.test)?;
+        Some(Self {
+            path,
+            ranges: spans.ranges,
+            predicate: spans.predicate,
+            complement: spans.complement,
+            exact: spans.exact && atom.exact,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Spans {
+    ranges: Vec<ValueRange>,
+    predicate: Option<Predicate>,
+    complement: bool,
+    exact: bool,
+}
+
+fn spans(test: &Test) -> Option<Spans> {
+    let exact = |ranges: Vec<ValueRange>| Spans { ranges, exact: true, ..Spans::default() };
+    Some(match test {
+        Test::Equal(value) => equal(std::slice::from_ref(value)),
+        Test::In(set) => equal(set.values()),
+        Test::NotEqual(value) => not_equal(std::slice::from_ref(value)),
+        Test::NotIn(set) => not_equal(set.values()),
+        Test::Range { kind, low, high } => {
+            let (low, low_exact) = lower(*kind, low);
+            let (high, high_exact) = upper(*kind, high);
+            let ranges = vec![ValueRange::new(low, high)];
+            Spans { ranges, exact: low_exact && high_exact, ..Spans::default() }
+        }
+        Test::StartsWith(prefix) => {
+            let bytes = term(&Value::String(prefix.clone()));
+            if is_cut(&bytes) {
+                Spans { ranges: vec![ValueRange::exact(bytes)], ..Spans::default() }
+            } else {
+                exact(vec![ValueRange::prefix(&bytes)])
+            }
+        }
+        Test::Defined => exact(vec![ValueRange::all()]),
+        Test::NotDefined => Spans { complement: true, ..exact(vec![ValueRange::all()]) },
+        Test::Type(types) => exact(types_ranges(types)),
+        Test::NotType(types) => Spans { complement: true, ..exact(types_ranges(types)) },
+        Test::Predicate(predicate) => {
+            Spans { predicate: Some(predicate.clone()), ..exact(vec![ValueRange::all()]) }
+        }
+        Test::Spatial(_) => return None,
+    })
+}
+
+/// The encodings of values in order, each once.
+fn terms(values: &[Value]) -> Vec<Vec<u8>> {
+    let mut terms: Vec<_> = values.iter().map(term).collect();
+    terms.sort_unstable();
+    terms.dedup();
+    terms
+}
+
+fn equal(values: &[Value]) -> Spans {
+    let terms = terms(values);
+    let exact = !terms.iter().any(|term| is_cut(term));
+    let ranges = terms.into_iter().map(ValueRange::exact).collect();
+    Spans { ranges, exact, ..Spans::default() }
+}
+
+fn not_equal(values: &[Value]) -> Spans {
+    let terms = terms(values);
+    // A cut value stands for others too, which are not equal.
+    let exact = !terms.iter().any(|term| is_cut(term));
+    let mut ranges = Vec::with_capacity(terms.len() + 1);
+    let mut start = Bound::Unbounded;
+    for term in terms.into_iter().filter(|term| !is_cut(term)) {
+        ranges.push(ValueRange::new(start, Bound::Excluded(term.clone())));
+        start = Bound::Excluded(term);
+    }
+    ranges.push(ValueRange::new(start, Bound::Unbounded));
+    Spans { ranges, exact, ..Spans::default() }
+}
+
+fn lower(kind: Type, bound: &Bound<Value>) -> (Bound<Vec<u8>>, bool) {
+    match bound {
+        Bound::Unbounded => (Bound::Included(vec![tag(kind)]), true),
+        Bound::Included(value) => {
+            let term = term(value);
+            let exact = !is_cut(&term);
+            (Bound::Included(term), exact)
+        }
+        Bound::Excluded(value) => {
+            let term = term(value);
+            if is_cut(&term) {
+                (Bound::Included(term), false)
+            } else {
+                (Bound::Excluded(term), true)
+            }
+        }
+    }
+}
+
+fn upper(kind: Type, bound: &Bound<Value>) -> (Bound<Vec<u8>>, bool) {
+    match bound {
+        Bound::Unbounded => (Bound::Excluded(vec![behind(kind)]), true),
+        Bound::Included(value) => {
+            let term = term(value);
+            let exact = !is_cut(&term);
+            (Bound::Included(term), exact)
+        }
+        Bound::Excluded(value) => {
+            let term = term(value);
+            if is_cut(&term) {
+                (Bound::Included(term), false)
+            } else {
+                (Bound::Excluded(term), true)
+            }
+        }
+    }
+}
+
+/// The first byte behind all encodings of a type.
+fn behind(kind: Type) -> u8 {
+    // true and false have a byte each.
+    if kind == Type::Bool { tag(kind) + 2 } else { tag(kind) + 1 }
+}
+
+fn types_ranges(types: &[Type]) -> Vec<ValueRange> {
+    let mut types = types.to_vec();
+    types.sort_unstable();
+    types.dedup();
+    types.into_iter().map(|kind| ValueRange::half_open([tag(kind)], [behind(kind)])).collect()
+}

@@ -1,0 +1,183 @@
+//! Random queries over random items: the engine must answer what the plain evaluator answers, with
+//! any page size, over one range or several, with any indexing policy, after replaces and deletes.
+//!
+//! One seed reproduces one run:
+//! `ARMILLA_QUERY_SEED=… ARMILLA_QUERY_COUNT=… cargo test -p armilla-engine --test query random`.
+
+use crate::generate::{Generator, Random, Shape};
+use crate::support::Bench;
+use armilla_engine::query::Request;
+use armilla_engine::ranges::EpkSpan;
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Value, json};
+use armilla_sql::Schema;
+use armilla_sql::reference::{self, Options};
+
+const QUERIES: u64 = 20_000;
+const QUERIES_PER_STATE: u64 = 100;
+const SEED: u64 = 20_261_116;
+
+const POLICIES: [&str; 6] = [
+    r#"{"partitionKey":{"paths":["/pk"]}}"#,
+    r#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*"},
+        {"path":"/n/?"},{"path":"/a/b/?"}],"excludedPaths":[{"path":"/t/?"}],
+        "compositeIndexes":[[{"path":"/s"},{"path":"/n","order":"descending"}],
+        [{"path":"/t"},{"path":"/s"}]]}}"#,
+    r#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/n/?"},
+        {"path":"/tags/[]/?"},{"path":"/s/?"}],"excludedPaths":[{"path":"/*"}],
+        "compositeIndexes":[[{"path":"/t"},{"path":"/n"}]]}}"#,
+    r#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{"indexingMode":"none",
+        "automatic":false}}"#,
+    r#"{"partitionKey":{"paths":["/pk","/t"],"kind":"MultiHash","version":2},
+        "indexingPolicy":{"compositeIndexes":[[{"path":"/t"},{"path":"/n"}],
+        [{"path":"/n","order":"descending"},{"path":"/s","order":"descending"}]]}}"#,
+    r#"{"partitionKey":{"paths":["/id"]}}"#,
+];
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn random_queries_agree_with_the_plain_evaluator() {
+    let seed = setting("ARMILLA_QUERY_SEED", SEED);
+    let count = setting("ARMILLA_QUERY_COUNT", QUERIES);
+    println!("seed {seed}, {count} queries");
+    let mut random = Random(seed);
+    let (mut done, mut refused) = (0, 0);
+    while done < count {
+        let definition = json::parse(random.one_of(&POLICIES).as_bytes()).unwrap();
+        let ranges = if random.one_in(2) { 1 } else { 3 };
+        let bench = Bench::new(&definition, ranges);
+        let mut items = Vec::new();
+        // Mostly small, now and then large enough for several segments.
+        let size = if random.one_in(40) { 600 } else { 10 + random.below(50) };
+        for _ in 0..3 {
+            change(&bench, &mut random, &mut items, size);
+            let state = State::new(&bench);
+            for _ in 0..QUERIES_PER_STATE {
+                refused += u64::from(!state.check(&bench, &mut random));
+                done += 1;
+            }
+        }
+    }
+    assert!(refused * 5 < done, "{refused} of {done} queries were refused");
+}
+
+/// Writes and deletes some items.
+fn change(bench: &Bench, random: &mut Random, items: &mut Vec<Value>, size: u64) {
+    let mut generator = Generator { random };
+    for _ in 0..size {
+        let old = items.len() as u64;
+        match generator.random.below(10) {
+            0 if old > 5 => {
+                let at = generator.random.below(old) as usize;
+                let gone = items.swap_remove(at);
+                bench.delete(&gone);
+            }
+            1..=3 if old > 5 => {
+                let at = generator.random.below(old) as usize;
+                let next = generator.version_of(&items[at]);
+                bench.put(&next);
+                items[at] = next;
+            }
+            _ => {
+                let item = generator.item(old);
+                if !items.iter().any(|known| known.get("id") == item.get("id")) {
+                    bench.put(&item);
+                    items.push(item);
+                }
+            }
+        }
+    }
+}
+
+/// The items of a container in the orders that queries see.
+struct State {
+    /// By (effective key, ordinal).
+    in_order: Vec<Value>,
+    /// With the number of the range and the ordinal.
+    placed: Vec<(usize, u64, Value)>,
+    schema: Schema,
+}
+
+impl State {
+    fn new(bench: &Bench) -> Self {
+        let container = &bench.container;
+        let page = container.list_items(&EpkSpan::all(), None, usize::MAX).unwrap();
+        let in_order: Vec<_> =
+            page.items.iter().map(|item| json::parse(&item.text).unwrap()).collect();
+        let settings = container.settings();
+        let definition = &settings.policy.partition_key;
+        let place = |item: &Value| {
+            let epk = definition.epk(&PartitionKey::of_item(item, definition));
+            let ranges = container.ranges();
+            let range = ranges.iter().position(|range| range.contains(&epk)).unwrap();
+            let rid = item.get("_rid").and_then(Value::as_str).unwrap();
+            let bytes = armilla_model::rid::decode(rid).unwrap();
+            let kind = armilla_model::rid::ChildKind::Document;
+            (range, armilla_model::rid::split_child(&bytes, kind).unwrap().1, item.clone())
+        };
+        let placed = in_order.iter().map(place).collect();
+        Self { in_order, placed, schema: Schema::new(&settings.policy).unwrap() }
+    }
+
+    /// The items in the order that leaves ties as the engine has them.
+    fn feed(&self, shape: &Shape) -> Vec<Value> {
+        if !shape.ordered {
+            return self.in_order.clone();
+        }
+        let mut placed: Vec<_> = self.placed.iter().collect();
+        // The evaluator reverses ties when the first key descends, and with them the ranges.
+        placed.sort_by_key(|(range, docno, _)| {
+            let range = *range as i64;
+            (if shape.descending { -range } else { range }, *docno)
+        });
+        placed.into_iter().map(|(_, _, item)| item.clone()).collect()
+    }
+
+    /// Compares one random query; false when both sides refuse it.
+    fn check(&self, bench: &Bench, random: &mut Random) -> bool {
+        let (text, shape) = Generator { random }.query();
+        let request = Request::of_text(&text);
+        let page_sizes: &[usize] =
+            if self.in_order.len() > 200 { &[200, 1000, 5000] } else { &[1, 2, 3, 7, 20, 1000] };
+        let page_size = random.one_of(page_sizes);
+        let found = bench.pages(&request, page_size).map(|pages| pages.concat());
+        let query = armilla_sql::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let run = |query: &_, shape: &Shape| {
+            let options = Options::new(&self.schema);
+            reference::run(query, &[], self.feed(shape).into_iter(), options)
+        };
+        let expected = run(&query, &shape);
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => {
+                let show =
+                    |rows: &[Value]| -> Vec<String> { rows.iter().map(Value::to_json).collect() };
+                let (mut found, mut expected) = (show(&found), show(&expected));
+                let context = format!(
+                    "{text}\npages of {page_size}, {} ranges, {} items",
+                    bench.container.ranges().len(),
+                    self.in_order.len()
+                );
+                if shape.windowed && !shape.sequence {
+                    // Any rows of the whole answer will do.
+                    let whole = armilla_sql::parse(&shape.without_window).unwrap();
+                    let whole = show(&run(&whole, &shape).unwrap());
+                    assert_eq!(found.len(), expected.len(), "{context}");
+                    assert!(found.iter().all(|row| whole.contains(row)), "{context}");
+                    return true;
+                }
+                if !shape.sequence {
+                    found.sort();
+                    expected.sort();
+                }
+                assert_eq!(found, expected, "{context}");
+                true
+            }
+            (Err(_), Err(_)) => false,
+            (Ok(_), Err(error)) => panic!("{text}: only the evaluator refuses: {error}"),
+            (Err(error), Ok(_)) => panic!("{text}: only the engine refuses: {error}"),
+        }
+    }
+}
