@@ -47,7 +47,9 @@ impl EngineService {
     ) -> Result<T> {
         let account = self.account.clone();
         let joined = tokio::task::spawn_blocking(move || work(&account)).await;
-        joined.unwrap_or_else(|error| Err(Error::Internal(format!("the work was cut short: {error}"))))
+        joined.unwrap_or_else(|error| {
+            Err(Error::Internal(format!("the work was cut short: {error}")))
+        })
     }
 }
 
@@ -60,13 +62,17 @@ impl Service for EngineService {
             Operation::ReplaceItem(path) => writes::replace(self, &call, path).await,
             Operation::PatchItem(path) => writes::patch(self, &call, path).await,
             Operation::DeleteItem(path) => writes::delete(self, &call, path).await,
-            Operation::DeletePartitionKey(container) => writes::delete_partition(self, &call, container).await,
+            Operation::DeletePartitionKey(container) => {
+                writes::delete_partition(self, &call, container).await
+            }
             Operation::ExecuteBatch(container) => writes::batch(self, &call, container).await,
             Operation::ListItems(container) => listing::list(self, &call, container),
             Operation::ReadChangeFeed(container) => change_feed::read(self, &call, container),
             Operation::QueryItems(container) => query::query(self, &call, container).await,
             Operation::PlanQuery(container) => query::plan(self, &call, container),
-            Operation::ListAttachments(_) => Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, ""))),
+            Operation::ListAttachments(_) => {
+                Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, "")))
+            }
 
             Operation::ListDatabases
             | Operation::QueryDatabases
