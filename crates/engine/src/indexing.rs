@@ -56,6 +56,11 @@ impl PathDictionary {
         self.find(parent, ELEMENT)
     }
 
+    /// The number of a composite index, by its place in the policy.
+    pub fn find_composite(&self, number: usize) -> Option<u32> {
+        self.find(ROOT, &composite_step(number))
+    }
+
     fn find(&self, parent: u32, step: &str) -> Option<u32> {
         self.known.read().numbers.get(&parent)?.get(step).copied()
     }
