@@ -27,6 +27,7 @@ mod request;
 mod source;
 mod stream;
 mod token;
+mod walk;
 mod whole;
 mod work;
 
@@ -94,6 +95,18 @@ pub struct Options<'o> {
     pub continuation: Option<&'o str>,
 }
 
+/// How items are found. The answer is the same; tests compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// By whichever way seems cheapest.
+    #[default]
+    ByCost,
+    /// By going through the items.
+    Items,
+    /// By the index wherever it can help, however few the items.
+    Index,
+}
+
 /// A query that is understood and routed, ready to give pages.
 pub struct Query {
     container: Arc<Container>,
@@ -103,6 +116,7 @@ pub struct Query {
     spans: Vec<EpkSpan>,
     /// The full key that the client limited the query to.
     scope_key: Option<Epk>,
+    access: Access,
     hash: u64,
     compiled_in: Duration,
 }
@@ -117,7 +131,24 @@ impl Query {
         let hash = token::hash(&request, scope);
         let compiled_in = started.elapsed();
         let scope_key = scope_key(&settings.policy, scope);
-        Ok(Self { container, settings, request, prepared, spans, scope_key, hash, compiled_in })
+        let access = Access::ByCost;
+        Ok(Self {
+            container,
+            settings,
+            request,
+            prepared,
+            spans,
+            scope_key,
+            access,
+            hash,
+            compiled_in,
+        })
+    }
+
+    /// The same query with another choice of how items are found.
+    #[must_use]
+    pub fn by(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 
     /// True when a page will surely be answered in a moment, so that it may be made on the thread
@@ -167,6 +198,7 @@ impl Query {
     fn source(&self) -> Source<'_> {
         let key = self.scope_key.as_ref();
         Source::new(&self.container, &self.settings, &self.prepared, &self.spans, key)
+            .by(self.access)
     }
 }
 

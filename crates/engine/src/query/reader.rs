@@ -62,7 +62,7 @@ pub(super) enum PathColumn<'s> {
 }
 
 impl<'s> PathColumn<'s> {
-    fn new(path: Option<u32>, part: &'s Part) -> Option<Self> {
+    pub(super) fn new(path: Option<u32>, part: &'s Part) -> Option<Self> {
         let Some(index) = path.and_then(|path| part.path(path)) else { return Some(Self::Absent) };
         if index.is_multi_valued() {
             return None;
@@ -96,6 +96,14 @@ impl<'s> PathColumn<'s> {
         match self {
             Self::Absent => Some(Value::Undefined),
             Self::Dense(index, _) | Self::Sparse(index, _) => known_value(index.value(ordinal)),
+        }
+    }
+
+    /// The entry of an ordinal.
+    pub(super) fn entry(&self, ordinal: u32) -> Option<armilla_index::Value<'s>> {
+        match self {
+            Self::Absent => None,
+            Self::Dense(index, _) | Self::Sparse(index, _) => Some(index.value(ordinal)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The items a query goes through: ranges, one consistent view of each, and how items are found.
 
+use super::Access;
 use super::access::{Condition, Runs, Selector};
 use super::points;
 use super::prepare::Prepared;
@@ -23,7 +24,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// Up to so many documents are gone through without asking the index.
-const SCAN_MAX: usize = 16;
+const SCAN_MAX: u64 = 16;
 /// From so many candidates on, documents are tested one by one as they are wanted, if the
 /// candidates are a good part of them.
 const LIST_MAX: usize = 4096;
@@ -42,6 +43,8 @@ pub(super) struct Source<'a> {
     overlay: Option<&'a Overlay>,
     /// The path of `_ts`, which every indexed item has.
     stamp: Option<u32>,
+    /// How items are to be found.
+    pub(super) access: Access,
     /// The second by which items have expired.
     now: u64,
     points: Option<Vec<points::Point>>,
@@ -123,6 +126,7 @@ impl<'a> Source<'a> {
             now: u64::from(core.now_seconds()),
             points: points::find(&prepared.node, &policy.partition_key, scope_key),
             overlay: None,
+            access: Access::ByCost,
             container,
             settings,
             prepared,
@@ -137,9 +141,27 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// True when the index knows all items as they are.
+    /// The same with another choice of how items are found.
+    pub(super) fn by(self, access: Access) -> Self {
+        match access {
+            Access::ByCost | Access::Index => Self { access, ..self },
+            Access::Items => Self { access, condition: Condition::Unknown, points: None, ..self },
+        }
+    }
+
+    /// True when the index may answer for items: it knows them as they are.
     pub(super) fn is_plain(&self) -> bool {
-        self.overlay.is_none()
+        self.overlay.is_none() && self.access != Access::Items
+    }
+
+    /// A number of items up to which the index is not asked.
+    pub(super) fn threshold(&self, items: u64) -> u64 {
+        if self.access == Access::Index { 0 } else { items }
+    }
+
+    /// True when the items are found by their ids.
+    pub(super) fn has_points(&self) -> bool {
+        self.points.is_some()
     }
 
     /// Items that may have to be looked at, at most.
@@ -149,7 +171,7 @@ impl<'a> Source<'a> {
         }
         let of = |target: &Target| {
             let scope = self.scope_of(target);
-            if scope <= SCAN_MAX as u64 || !self.condition.is_useful() {
+            if scope <= self.threshold(SCAN_MAX) || !self.condition.is_useful() {
                 return scope;
             }
             let sizes = self.parts(target, None).iter().map(PartPlan::size).sum::<usize>();
@@ -206,7 +228,7 @@ impl<'a> Source<'a> {
         after: Option<&Place>,
     ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
         let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
-        if !self.condition.is_useful() || self.scope_of(target) <= SCAN_MAX as u64 {
+        if !self.condition.is_useful() || self.scope_of(target) <= self.threshold(SCAN_MAX) {
             return Box::new(self.scan(number, target, after).filter(alive));
         }
         let parts = self.parts(target, after);
@@ -424,7 +446,8 @@ fn first_behind(part: &Part, place: &Place) -> u32 {
 
 fn by_number(parts: Vec<PartPlan<'_>>, count: usize) -> Vec<Option<Selector<'_>>> {
     let mut selectors: Vec<Option<Selector<'_>>> = (0..count).map(|_| None).collect();
-    for plan in parts {
+    for mut plan in parts {
+        plan.selector.list_members();
         selectors[plan.number] = Some(plan.selector);
     }
     selectors

@@ -1,7 +1,7 @@
 //! Pages: every row once, whatever the page size and whatever others write meanwhile.
 
 use crate::support::{Bench, everything, texts};
-use armilla_engine::query::{Limit, Options, Query, Request, Scope};
+use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Value, json};
@@ -132,7 +132,9 @@ fn a_key_in_the_condition_replaces_the_header() {
     let bench = filled(4);
     let run = |text: &str, cross_partition: bool| {
         let scope = Scope { cross_partition, ..everything() };
-        bench.pages_in(&Request::of_text(text), &scope, 100).map(|pages| pages.concat().len())
+        bench
+            .pages_in(&Request::of_text(text), &scope, 100, Access::ByCost)
+            .map(|pages| pages.concat().len())
     };
     assert!(matches!(run("SELECT * FROM c", false), Err(Error::BadRequest(_))));
     assert!(run("SELECT * FROM c WHERE c.n = 1", false).is_err());
@@ -150,14 +152,16 @@ fn a_scope_is_kept() {
     let epk = definition.epk(&PartitionKey::parse(r#"["p3"]"#).unwrap());
     let scope = Scope { span: EpkSpan::of_prefix(&epk), limit: Limit::Key, cross_partition: false };
     let count = Request::of_text("SELECT VALUE COUNT(1) FROM c");
-    let rows = bench.pages_in(&count, &scope, 10).unwrap().concat();
+    let rows = bench.pages_in(&count, &scope, 10, Access::ByCost).unwrap().concat();
     assert_eq!(rows, [Value::from(9)]);
     // The ranges together have everything, each its own part.
     let mut total = 0.0;
     for range in bench.container.ranges() {
         let span = EpkSpan { min: range.min, max: range.max };
         let scope = Scope { span, limit: Limit::Range, cross_partition: false };
-        total += bench.pages_in(&count, &scope, 10).unwrap().concat()[0].as_f64().unwrap();
+        total += bench.pages_in(&count, &scope, 10, Access::ByCost).unwrap().concat()[0]
+            .as_f64()
+            .unwrap();
     }
     assert_eq!(total, 60.0);
 }

@@ -5,8 +5,8 @@
 //! `ARMILLA_QUERY_SEED=… ARMILLA_QUERY_COUNT=… cargo test -p armilla-engine --test query random`.
 
 use crate::generate::{Generator, Random, Shape};
-use crate::support::Bench;
-use armilla_engine::query::Request;
+use crate::support::{Bench, everything};
+use armilla_engine::query::{Access, Request};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Value, json};
@@ -143,7 +143,9 @@ impl State {
         let page_sizes: &[usize] =
             if self.in_order.len() > 200 { &[200, 1000, 5000] } else { &[1, 2, 3, 7, 20, 1000] };
         let page_size = random.one_of(page_sizes);
-        let found = bench.pages(&request, page_size).map(|pages| pages.concat());
+        let access = random.one_of(&[Access::ByCost, Access::Index, Access::Index, Access::Items]);
+        let found = bench.pages_in(&request, &everything(), page_size, access);
+        let found = found.map(|pages| pages.concat());
         let query = armilla_sql::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let run = |query: &_, shape: &Shape| {
             let options = Options::new(&self.schema);
@@ -156,7 +158,7 @@ impl State {
                     |rows: &[Value]| -> Vec<String> { rows.iter().map(Value::to_json).collect() };
                 let (mut found, mut expected) = (show(&found), show(&expected));
                 let context = format!(
-                    "{text}\npages of {page_size}, {} ranges, {} items",
+                    "{text}\npages of {page_size}, {} ranges, {} items, {access:?}",
                     bench.container.ranges().len(),
                     self.in_order.len()
                 );

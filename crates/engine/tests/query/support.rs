@@ -2,7 +2,7 @@
 
 use armilla_engine::account::NewContainer;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::query::{Access, Limit, Options as PageOptions, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::clock::ManualClock;
@@ -73,7 +73,7 @@ impl Bench {
 
     /// Every page of a query over all ranges, as rows per page.
     pub(crate) fn pages(&self, request: &Request, page_size: usize) -> Result<Vec<Vec<Value>>> {
-        self.pages_in(request, &everything(), page_size)
+        self.pages_in(request, &everything(), page_size, Access::ByCost)
     }
 
     pub(crate) fn pages_in(
@@ -81,11 +81,12 @@ impl Bench {
         request: &Request,
         scope: &Scope,
         page_size: usize,
+        access: Access,
     ) -> Result<Vec<Vec<Value>>> {
         let mut pages = Vec::new();
         let mut continuation: Option<String> = None;
         loop {
-            let query = Query::new(self.container.clone(), request.clone(), scope)?;
+            let query = Query::new(self.container.clone(), request.clone(), scope)?.by(access);
             let options =
                 PageOptions { count_max: page_size, continuation: continuation.as_deref() };
             let page = query.page(options)?;

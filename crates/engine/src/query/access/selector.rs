@@ -47,6 +47,8 @@ struct OnPart<'p> {
     exact: bool,
     /// Entries in the lists of these ordinals.
     entries: usize,
+    /// The documents in those lists, where there is no column and somebody tests one by one.
+    members: Option<LocalSet>,
 }
 
 impl<'p> Selector<'p> {
@@ -79,6 +81,31 @@ impl<'p> Selector<'p> {
             locals.retain(|local| !self.part.is_dead(*local));
         }
         Selection { locals, exact }
+    }
+
+    /// Prepares for documents being tested one by one.
+    pub(in crate::query) fn list_members(&mut self) {
+        list_members(&mut self.tree, self.part);
+    }
+
+    /// How many documents of the runs match, if the index can count them without looking at each.
+    pub(in crate::query) fn count(&self, runs: &[Range<u32>]) -> Option<u64> {
+        let whole = matches!(runs, [run] if run.len() == self.part.len() as usize);
+        match &self.tree {
+            Tree::Nothing => Some(0),
+            Tree::All => {
+                let live = runs.iter().map(|run| u64::from(self.part.live_count_in(run)));
+                Some(live.sum())
+            }
+            Tree::Leaf(leaf) if whole && leaf.exact && !leaf.complement => {
+                if leaf.index.is_multi_valued() && leaf.ordinals.len() > 1 {
+                    return None;
+                }
+                let count = |ordinals| u64::from(self.part.count_ordinals(&leaf.index, ordinals));
+                Some(leaf.ordinals.iter().map(count).sum())
+            }
+            _ => None,
+        }
     }
 
     /// False when the document surely does not match.
@@ -148,7 +175,7 @@ fn on_part<'p>(leaf: &Leaf, part: &'p Part, scope: usize) -> Tree<'p> {
     }
     let entries = ordinals.iter().map(|ordinals| index.lists(ordinals).len()).sum();
     let (column, complement) = (index.column(), leaf.complement);
-    Tree::Leaf(OnPart { index, column, ordinals, complement, exact, entries })
+    Tree::Leaf(OnPart { index, column, ordinals, complement, exact, entries, members: None })
 }
 
 /// The values that may pass a predicate, and whether all of them surely do.
@@ -281,11 +308,30 @@ fn sorted(mut locals: Vec<u32>, documents: u32) -> Vec<u32> {
     locals
 }
 
+fn list_members(tree: &mut Tree<'_>, part: &Part) {
+    match tree {
+        Tree::All | Tree::Nothing | Tree::Unknown => {}
+        Tree::Leaf(leaf) if leaf.column.is_none() => {
+            let mut members = LocalSet::none(part.len());
+            leaf.ordinals.iter().for_each(|range| members.extend(leaf.index.lists(range)));
+            leaf.members = Some(members);
+        }
+        Tree::Leaf(_) => {}
+        Tree::And(parts) | Tree::Or(parts) => {
+            parts.iter_mut().for_each(|tree| list_members(tree, part));
+        }
+    }
+}
+
 fn may_match(tree: &Tree<'_>, local: u32) -> bool {
     match tree {
         Tree::All | Tree::Unknown => true,
         Tree::Nothing => false,
-        Tree::Leaf(leaf) => leaf.column.is_none_or(|column| leaf.matches(&column, local)),
+        Tree::Leaf(leaf) => match (&leaf.column, &leaf.members) {
+            (Some(column), _) => leaf.matches(column, local),
+            (None, Some(members)) => members.contains(local) != leaf.complement,
+            (None, None) => true,
+        },
         Tree::And(parts) => parts.iter().all(|tree| may_match(tree, local)),
         Tree::Or(parts) => parts.iter().any(|tree| may_match(tree, local)),
     }
