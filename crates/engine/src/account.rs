@@ -25,7 +25,6 @@ use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::PartitionKey;
 use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Request units per second that one physical partition serves.
@@ -64,7 +63,8 @@ pub struct Account {
     catalog: ArcSwap<Catalog>,
     // Held by whoever changes the catalog; holds the next number to give out.
     changing: Mutex<u32>,
-    retired: Mutex<HashMap<(Arc<str>, Arc<str>), Lsn>>,
+    // The furthest log of all dropped containers.
+    retired: Mutex<Lsn>,
     options: Options,
 }
 
@@ -118,25 +118,25 @@ impl Account {
         self.core.snapshot()
     }
 
-    /// Remembers how far the logs of a dropped container went. Clients keep session tokens by name;
-    /// a new container of that name goes on above them, so that no token seems to be from a future
-    /// that was lost. Forgotten at a restart, like the clients' connections.
+    /// Remembers how far the logs of a dropped container went.
     fn retire(&self, container: &Container) {
-        const RETIRED_MAX: usize = 10_000;
-        let settings = container.settings();
         let head = container.partitions().iter().map(|partition| partition.lsn()).max();
         let mut retired = self.retired.lock();
-        if retired.len() >= RETIRED_MAX {
-            retired.clear();
-        }
-        let names = (settings.database.clone(), settings.name.clone());
-        retired.insert(names, head.unwrap_or_default());
+        *retired = head.unwrap_or_default().max(*retired);
     }
 
-    /// Where the logs of a new container of these names begin.
-    fn first_head(&self, database: &Arc<str>, container: &Arc<str>) -> Lsn {
-        let names = (database.clone(), container.clone());
-        self.retired.lock().get(&names).copied().unwrap_or_default()
+    /// Where the logs of a new container begin: above every log there is or was. Clients keep session
+    /// tokens by name and sometimes send those of another container; this way few of them seem to
+    /// be from a future that was lost.
+    fn first_head(&self) -> Lsn {
+        let catalog = self.catalog.load();
+        let containers =
+            catalog.databases.values().flat_map(|database| database.containers.values());
+        let heads = containers.flat_map(|container| {
+            let partitions = container.partitions();
+            partitions.iter().map(|partition| partition.lsn()).max()
+        });
+        heads.max().unwrap_or_default().max(*self.retired.lock())
     }
 
     /// Waits for queued writes and closes the store. Writes after this are lost with the process.

@@ -87,14 +87,8 @@ impl Account {
         stored: &StoredContainer,
         policy: ContainerPolicy,
     ) -> Arc<Container> {
-        let partition = |range: &ranges::Range| {
-            Arc::new(Partition::new(
-                range.clone(),
-                self.first_head(database_name, &stored.name),
-                0,
-                0,
-            ))
-        };
+        let head = self.first_head();
+        let partition = |range: &ranges::Range| Arc::new(Partition::new(range.clone(), head, 0, 0));
         let settings = Settings {
             database: database_name.clone(),
             name: stored.name.clone(),
