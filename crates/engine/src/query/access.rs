@@ -10,7 +10,7 @@ mod leaf;
 mod selector;
 
 pub(super) use leaf::{Leaf, path_number};
-pub(super) use selector::{Runs, Selector};
+pub(super) use selector::{Runs, Selection, Selector};
 
 use crate::container::Container;
 use armilla_model::number::INTEGER_EXACT_MAX;

@@ -7,7 +7,7 @@
 use super::page::Page;
 use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
 use super::work::{Work, with_runtime};
-use super::{Run, bounded, failure};
+use super::{Run, bounded, failure, histogram};
 use crate::indexing::write_joined;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -46,7 +46,13 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let mut groups =
         Kept { after, wanted, secret: run.source.container.secret(), map: BTreeMap::new() };
     let last = with_runtime(&run.source, work, |runtime, work| {
-        gather(&run, &mut groups, runtime, work)?;
+        match histogram::gather(&run, &mut groups, runtime, work)? {
+            histogram::Outcome::Done(matched) => charge(&run, matched, work),
+            histogram::Outcome::Inexact | histogram::Outcome::NotCovered => {
+                groups.map.clear();
+                gather(&run, &mut groups, runtime, work)?;
+            }
+        }
         if let Some(aggregation) = &plan.aggregation
             && !aggregation.grouped
         {
@@ -60,7 +66,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
 }
 
 /// Groups or rows by key, no more than are wanted.
-struct Kept {
+pub(super) struct Kept {
     after: Option<GroupKey>,
     wanted: usize,
     secret: (u64, u64),
@@ -91,7 +97,7 @@ impl Kept {
     }
 
     /// The accumulators of a group; nothing when the group is not wanted.
-    fn group(
+    pub(super) fn group(
         &mut self,
         keys: &[Value],
         aggregation: &Aggregation,
@@ -112,7 +118,7 @@ impl Kept {
         })
     }
 
-    fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
+    pub(super) fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
         bounded::check(row)?;
         let Some(key) = self.key(std::slice::from_ref(row)) else { return Ok(()) };
         if !self.map.contains_key(&key) {
@@ -162,6 +168,21 @@ fn write_prefix(value: &Value, out: &mut Vec<u8>) {
             members.iter().for_each(|(_, value)| write_prefix(value, out));
         }
         _ => {}
+    }
+}
+
+/// Charges items that the index has counted as if they had been read.
+fn charge(run: &Run<'_>, matched: u64, work: &mut Work) {
+    let (mut documents, mut size) = (0, 0);
+    for target in &run.source.targets {
+        documents += target.partition.document_count();
+        size += target.partition.size();
+    }
+    let mean = usize::try_from(size / documents.max(1)).unwrap_or(usize::MAX);
+    work.charge += RequestCharge::load(mean) * matched;
+    if let Some(aggregation) = &run.plan().aggregation {
+        let further = aggregation.aggregates.len().saturating_sub(1) as u64;
+        work.charge += (RequestCharge::AGGREGATE_ITEM + FURTHER_AGGREGATE * further) * matched;
     }
 }
 

@@ -118,8 +118,7 @@ impl<'s> PathColumn<'s> {
 
 impl Cover {
     /// The properties of a query, if the index has all of them.
-    pub(super) fn new(source: &Source<'_>) -> Option<Self> {
-        let references = &source.prepared.references;
+    pub(super) fn new(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Self> {
         if references.len() > PATHS_MAX {
             return None;
         }
@@ -196,7 +195,11 @@ impl<'s> Reader<'s> {
             usize::try_from(target.partition.size() / documents).unwrap_or(usize::MAX)
         };
         Self {
-            cover: if source.is_plain() { Cover::new(source) } else { None },
+            cover: if source.is_plain() {
+                Cover::new(source, &source.prepared.references)
+            } else {
+                None
+            },
             columns: columns.collect(),
             mean_sizes: source.targets.iter().map(mean).collect(),
             source,
