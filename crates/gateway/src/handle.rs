@@ -130,9 +130,18 @@ struct Exchange<'a, S> {
     headers_outcome: Result<()>,
 }
 
+/// The path of a request. No resource takes a query string, and some clients send a question mark
+/// inside an id as it is: it belongs to the id.
+fn path_of(uri: &http::Uri) -> &str {
+    match uri.path_and_query() {
+        Some(whole) if uri.path().contains("/docs/") => whole.as_str(),
+        _ => uri.path(),
+    }
+}
+
 impl<S: Service> Exchange<'_, S> {
     async fn answer(self, body: Incoming) -> Reply {
-        let segments = match Segments::parse(self.parts.uri.path()) {
+        let segments = match Segments::parse(path_of(&self.parts.uri)) {
             Ok(segments) => segments,
             Err(error) => return self.without_body(error.into(), body).await,
         };

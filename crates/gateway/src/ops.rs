@@ -24,7 +24,7 @@ use crate::reply::{FeedBody, FeedKind};
 use crate::routes::Operation;
 use crate::{Call, Reply, Service};
 use armilla_engine::Account;
-use armilla_model::{Error, Result};
+use armilla_model::{Error, Result, binary_json};
 use std::sync::Arc;
 
 /// Answers requests from an account.
@@ -54,7 +54,13 @@ impl EngineService {
 }
 
 impl Service for EngineService {
-    async fn call(&self, call: Call<'_>) -> Reply {
+    async fn call(&self, mut call: Call<'_>) -> Reply {
+        if binary_json::is_binary(&call.body) {
+            match binary_json::to_text(&call.body) {
+                Ok(text) => call.body = text.into(),
+                Err(error) => return Reply::error(error).charge(1.0),
+            }
+        }
         let outcome = match call.operation {
             Operation::ReadItem(path) => items::read(self, &call, path),
             Operation::CreateItem(container) => writes::create(self, &call, container).await,

@@ -3,6 +3,7 @@
 //! Everything here is plain data. Nothing in this crate opens a file, asks for the time, or knows
 //! HTTP; the rooms above (`storage`, `sql`, `engine`, `gateway`) meet in these types.
 
+pub mod binary_json;
 pub mod charge;
 pub mod clock;
 pub mod error;

@@ -306,8 +306,16 @@ async fn bulk(
     let mut rows = Vec::with_capacity(operations.len());
     let (mut charge, mut failed) = (RequestCharge::ZERO, false);
     let mut pending = Vec::with_capacity(operations.len());
+    let stops_at_error = !call.context.batch_continue_on_error;
+    let mut stopped = false;
     for operation in &operations {
-        pending.push(start_bulk(&container, &partition, operation).await);
+        if stopped {
+            pending.push(Err(Error::FailedDependency));
+            continue;
+        }
+        let started = start_bulk(&container, &partition, operation).await;
+        stopped = stops_at_error && started.is_err();
+        pending.push(started);
     }
     for started in pending {
         match finish_bulk(started).await {
