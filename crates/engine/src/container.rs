@@ -95,6 +95,7 @@ impl Container {
         let rid = rid::container(database, number);
         let rid_text: Arc<str> = rid::encode(&rid).into();
         let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
+        partitions.iter().for_each(|partition| partition.set_indexed(settings.generation));
         Self {
             core,
             number,
@@ -361,7 +362,14 @@ impl Container {
 
     /// Builds the index anew under a changed policy.
     pub(crate) fn rebuild_index(&self) {
+        self.partitions.load().iter().for_each(|partition| partition.set_indexed(u64::MAX));
         crate::reindex::run(self);
+    }
+
+    /// Says that the index of every partition is that of the settings of now.
+    pub(crate) fn mark_indexed(&self) {
+        let generation = self.settings.load().generation;
+        self.partitions.load().iter().for_each(|partition| partition.set_indexed(generation));
     }
 
     /// Refuses work on a container that was deleted meanwhile.

@@ -30,6 +30,8 @@ pub struct Partition {
     loaded: AtomicU64,
     // Counts how often the index was built, so that results for an old one are thrown away.
     build: AtomicU64,
+    // Generation of the settings that the published view was built for.
+    indexed: AtomicU64,
     // Only the committer's thread (and the opening of the account) takes this lock.
     index: Mutex<Index>,
     view: ArcSwap<PublishedView>,
@@ -65,6 +67,7 @@ impl Partition {
             bytes: AtomicI64::new(0),
             loaded: AtomicU64::new(0),
             build: AtomicU64::new(0),
+            indexed: AtomicU64::new(u64::MAX),
             view: ArcSwap::from_pointee(PublishedView {
                 group: 0,
                 view: Index::in_memory(Limits::default()).publish(),
@@ -148,6 +151,17 @@ impl Partition {
         index.advance(self.lsn().0);
         let group = self.view.load().group;
         self.view.store(Arc::new(PublishedView { group, view: index.publish() }));
+    }
+
+    /// Says which settings the index was built for; `u64::MAX` while it is being built.
+    pub(crate) fn set_indexed(&self, generation: u64) {
+        self.indexed.store(generation, Ordering::SeqCst);
+    }
+
+    /// True when the published view belongs to these settings. A reader that asks before and after
+    /// it takes a view knows it of that view.
+    pub(crate) fn is_indexed_for(&self, generation: u64) -> bool {
+        self.indexed.load(Ordering::SeqCst) == generation
     }
 
     /// The index as of the last group.

@@ -197,6 +197,25 @@ impl Query {
         Ok(page)
     }
 
+    /// How the query finds its items, in words: the kind of answer, then a line per range, then
+    /// what a page has cost.
+    pub fn explain(&self, page: &Page) -> String {
+        let kind = match shape(&self.prepared.compiled) {
+            Shape::Stream => "rows as items go by",
+            Shape::Ordered => "rows in order",
+            Shape::Grouped => "groups",
+            Shape::Whole => "everything at once",
+        };
+        let mut lines = vec![kind.to_owned()];
+        lines.extend(self.source().describe());
+        let metrics = &page.metrics;
+        lines.push(format!(
+            "{} item(s) of {} bytes read, {} row(s), {} RU",
+            metrics.retrieved_count, metrics.retrieved_size, metrics.output_count, page.charge
+        ));
+        lines.join("\n")
+    }
+
     fn source(&self) -> Source<'_> {
         let key = self.scope_key.as_ref();
         Source::new(&self.container, &self.settings, &self.prepared, &self.spans, key)

@@ -156,6 +156,7 @@ impl Account {
             if reindex {
                 container.rebuild_index();
             }
+            container.mark_indexed();
             container.clone()
         })
     }

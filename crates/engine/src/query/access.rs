@@ -31,9 +31,9 @@ pub(super) enum Condition {
     /// A test on a path.
     Leaf(Leaf),
     /// All of these.
-    And(Vec<Condition>),
+    And(Vec<Self>),
     /// Any of these.
-    Or(Vec<Condition>),
+    Or(Vec<Self>),
 }
 
 impl Condition {

@@ -19,6 +19,7 @@ use armilla_sql::eval::{Frame, Runtime, evaluate, order_keys, project, project_g
 use bytes::Bytes;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
 
@@ -121,10 +122,10 @@ impl Kept {
     pub(super) fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
         bounded::check(row)?;
         let Some(key) = self.key(std::slice::from_ref(row)) else { return Ok(()) };
-        if !self.map.contains_key(&key) {
+        if let Entry::Vacant(place) = self.map.entry(key) {
             let content = Content::Row(bounded::row(row)?);
             work.hold(content.size())?;
-            self.map.insert(key, content);
+            place.insert(content);
             self.trim(work);
         }
         Ok(())

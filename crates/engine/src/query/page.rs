@@ -37,8 +37,6 @@ pub struct Metrics {
     pub output_count: u64,
     /// Bytes of the rows handed out.
     pub output_size: u64,
-    /// How the items were found, one line each.
-    pub notes: Vec<String>,
 }
 
 impl Page {
@@ -80,7 +78,6 @@ impl Page {
             retrieved_size: work.bytes_loaded,
             output_count: self.rows.len() as u64,
             output_size: self.size as u64,
-            notes: work.notes.clone(),
         };
     }
 }

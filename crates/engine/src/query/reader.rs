@@ -45,7 +45,7 @@ struct Member {
     name: Arc<str>,
     /// Which of the paths is this property itself.
     path: Option<usize>,
-    members: Vec<Member>,
+    members: Vec<Self>,
 }
 
 /// The columns of one part for the paths of a cover; nothing when items must be read.

@@ -1,5 +1,7 @@
 //! The items a query goes through: ranges, one consistent view of each, and how items are found.
 
+mod merge;
+
 use super::Access;
 use super::access::{Condition, Runs, Selector};
 use super::points;
@@ -14,13 +16,12 @@ use crate::listing::index_range;
 use crate::partition::{Partition, PublishedView};
 use crate::ranges::EpkSpan;
 use crate::record::Record;
-use armilla_index::{Direction, DocumentRef, EpkRange, Part};
+use armilla_index::{Direction, DocumentRef, Part};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::ops::{Bound, Range};
+use merge::{Merge, by_number, runs};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Up to so many documents are gone through without asking the index.
@@ -45,6 +46,8 @@ pub(super) struct Source<'a> {
     stamp: Option<u32>,
     /// How items are to be found.
     pub(super) access: Access,
+    /// The index of every target is that of the settings, not of older or newer ones.
+    indexed: bool,
     /// The second by which items have expired.
     now: u64,
     points: Option<Vec<points::Point>>,
@@ -109,19 +112,31 @@ impl<'a> Source<'a> {
         scope_key: Option<&Epk>,
     ) -> Self {
         let core = &container.core;
+        let mut indexed = true;
+        let mut is_indexed = |partition: &Partition| {
+            indexed &= partition.is_indexed_for(settings.generation);
+        };
         let target = |partition: &Arc<Partition>| {
             let parts = spans.iter().filter_map(|span| partition.range.overlap(span));
             let spans: Vec<_> = parts.collect();
             if spans.is_empty() {
                 return None;
             }
+            is_indexed(partition);
             let (root, published) = core.consistent_view(partition);
+            is_indexed(partition);
             Some(Target { partition: partition.clone(), spans, root, published })
         };
         let policy = &settings.policy;
+        let targets = container.partitions().iter().filter_map(target).collect();
         Self {
-            targets: container.partitions().iter().filter_map(target).collect(),
-            condition: Condition::resolve(&prepared.node, container, policy),
+            targets,
+            condition: if indexed {
+                Condition::resolve(&prepared.node, container, policy)
+            } else {
+                Condition::Unknown
+            },
+            indexed,
             stamp: container.paths.find_name(ROOT, "_ts"),
             now: u64::from(core.now_seconds()),
             points: points::find(&prepared.node, &policy.partition_key, scope_key),
@@ -151,7 +166,7 @@ impl<'a> Source<'a> {
 
     /// True when the index may answer for items: it knows them as they are.
     pub(super) fn is_plain(&self) -> bool {
-        self.overlay.is_none() && self.access != Access::Items
+        self.indexed && self.overlay.is_none() && self.access != Access::Items
     }
 
     /// A number of items up to which the index is not asked.
@@ -166,18 +181,20 @@ impl<'a> Source<'a> {
 
     /// Items that may have to be looked at, at most.
     pub(super) fn estimate(&self) -> u64 {
-        if let Some(points) = &self.points {
-            return points.len() as u64;
+        match &self.points {
+            Some(points) => points.len() as u64,
+            None => self.targets.iter().map(|target| self.candidates_of(target)).sum(),
         }
-        let of = |target: &Target| {
-            let scope = self.scope_of(target);
-            if scope <= self.threshold(SCAN_MAX) || !self.condition.is_useful() {
-                return scope;
-            }
-            let sizes = self.parts(target, None).iter().map(PartPlan::size).sum::<usize>();
-            (sizes as u64).min(scope)
-        };
-        self.targets.iter().map(of).sum()
+    }
+
+    /// Items of a target that may have to be looked at, at most.
+    pub(super) fn candidates_of(&self, target: &Target) -> u64 {
+        let scope = self.scope_of(target);
+        if scope <= self.threshold(SCAN_MAX) || !self.condition.is_useful() {
+            return scope;
+        }
+        let sizes = self.parts(target, None).iter().map(PartPlan::size).sum::<usize>();
+        (sizes as u64).min(scope)
     }
 
     /// Live documents of a target in scope, expired ones included.
@@ -399,6 +416,27 @@ impl<'a> Source<'a> {
         Reader::new(self)
     }
 
+    /// How each target is gone through, one line each.
+    pub(super) fn describe(&self) -> Vec<String> {
+        if let Some(points) = &self.points {
+            return vec![format!("point reads: {}", points.len())];
+        }
+        let describe = |target: &Target| {
+            let (id, spans) = (target.partition.range.id, target.spans.len());
+            let scope = self.scope_of(target);
+            let head = format!("range {id}: {spans} span(s), {scope} item(s)");
+            if !self.condition.is_useful() || scope <= self.threshold(SCAN_MAX) {
+                return format!("{head}, scan");
+            }
+            let parts = self.parts(target, None);
+            let size: usize = parts.iter().map(PartPlan::size).sum();
+            let exact = parts.iter().all(|plan| plan.selector.may_be_exact());
+            let exact = if exact { "exact" } else { "checked again on items" };
+            format!("{head}, index: at most {size} in {} part(s), {exact}", parts.len())
+        };
+        self.targets.iter().map(describe).collect()
+    }
+
     /// What visiting the ranges behind a place costs before any work.
     pub(super) fn base_charge(&self, after: Option<&Place>) -> RequestCharge {
         let begun =
@@ -406,89 +444,6 @@ impl<'a> Source<'a> {
         let count = self.targets.iter().filter(|target| !begun(target)).count() as u64;
         let seeks = if self.points.is_some() { 1 } else { self.condition.seeks() };
         (RequestCharge::QUERY_BASE + RequestCharge::QUERY_SEEK * seeks.saturating_sub(1)) * count
-    }
-}
-
-/// The documents of spans behind a place, as runs of local numbers.
-fn runs(part: &Part, spans: &[EpkSpan], after: Option<&Place>) -> Runs {
-    let first = after.map_or(0, |place| first_behind(part, place));
-    let mut runs: Runs = Vec::with_capacity(spans.len().min(16));
-    for span in spans {
-        let mut run = part.locals_of(&index_range(span));
-        run.start = run.start.max(first);
-        if run.start < run.end {
-            match runs.last_mut() {
-                Some(last) if last.end == run.start => last.end = run.end,
-                _ => runs.push(run),
-            }
-        }
-    }
-    runs
-}
-
-fn first_behind(part: &Part, place: &Place) -> u32 {
-    let epk = place.epk.as_bytes().to_vec();
-    let own: Range<u32> = part.locals_of(&EpkRange::exact(epk.clone()));
-    if own.is_empty() {
-        return part.locals_of(&EpkRange::new(Bound::Excluded(epk), Bound::Unbounded)).start;
-    }
-    let (mut low, mut high) = (own.start, own.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if part.docno(middle) <= place.docno {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
-}
-
-fn by_number(parts: Vec<PartPlan<'_>>, count: usize) -> Vec<Option<Selector<'_>>> {
-    let mut selectors: Vec<Option<Selector<'_>>> = (0..count).map(|_| None).collect();
-    for mut plan in parts {
-        plan.selector.list_members();
-        selectors[plan.number] = Some(plan.selector);
-    }
-    selectors
-}
-
-/// Candidates of several parts in one order.
-struct Merge<'s> {
-    target: usize,
-    lists: Vec<(usize, &'s Part, std::vec::IntoIter<u32>)>,
-    heap: BinaryHeap<Reverse<(&'s [u8], u64, usize, u32)>>,
-}
-
-impl<'s> Merge<'s> {
-    fn new(target: usize, parts: &[PartPlan<'s>]) -> Self {
-        let list = |plan: &PartPlan<'s>| {
-            (plan.number, plan.part, plan.selector.select(&plan.runs).locals.into_iter())
-        };
-        let mut merge =
-            Self { target, lists: parts.iter().map(list).collect(), heap: BinaryHeap::new() };
-        (0..merge.lists.len()).for_each(|list| merge.advance(list));
-        merge
-    }
-
-    fn advance(&mut self, list: usize) {
-        let (_, part, locals) = &mut self.lists[list];
-        if let Some(local) = locals.next() {
-            let document = part.document(local);
-            self.heap.push(Reverse((document.epk, document.docno, list, local)));
-        }
-    }
-}
-
-impl<'s> Iterator for Merge<'s> {
-    type Item = Found<'s>;
-
-    fn next(&mut self) -> Option<Found<'s>> {
-        let Reverse((_, _, list, local)) = self.heap.pop()?;
-        self.advance(list);
-        let (number, part, _) = &self.lists[list];
-        let document = part.document(local);
-        Some(Found { target: self.target, at: Some((*number, local)), document, record: None })
     }
 }
 

@@ -210,6 +210,9 @@ impl Group<'_> {
     }
 }
 
+/// Says of a document whether it was handed out before: by value, effective key and ordinal.
+pub(super) type Passed<'p> = dyn Fn(Option<&[u8]>, &[u8], u64) -> bool + 'p;
+
 /// The groups of one target.
 pub(super) struct Groups<'s> {
     index: &'s OrderIndex,
@@ -295,10 +298,7 @@ impl<'s> Groups<'s> {
 
     /// The next documents of one value that may match. `passed` leaves documents out before they
     /// are looked at: it is given the value, the effective key and the ordinal.
-    pub(super) fn next_group(
-        &mut self,
-        passed: &dyn Fn(Option<&[u8]>, &[u8], u64) -> bool,
-    ) -> Option<Group<'s>> {
+    pub(super) fn next_group(&mut self, passed: &Passed<'_>) -> Option<Group<'s>> {
         let ascending = self.index.direction == Direction::Ascending;
         if ascending && !self.undefined_done {
             self.undefined_done = true;
@@ -314,7 +314,7 @@ impl<'s> Groups<'s> {
         }
     }
 
-    fn defined(&mut self, passed: &dyn Fn(Option<&[u8]>, &[u8], u64) -> bool) -> Option<Group<'s>> {
+    fn defined(&mut self, passed: &Passed<'_>) -> Option<Group<'s>> {
         let (first, cut) = self.peek()?;
         let (length, ambiguous) = self.index.group_of(armilla_index::Value { bytes: first, cut });
         let mut group = Group::new(Some(first), ambiguous);
@@ -339,7 +339,7 @@ impl<'s> Groups<'s> {
         }
     }
 
-    fn take(&mut self, group: &mut Group<'s>, passed: &dyn Fn(Option<&[u8]>, &[u8], u64) -> bool) {
+    fn take(&mut self, group: &mut Group<'s>, passed: &Passed<'_>) {
         let candidate = match &mut self.steps {
             Steps::Walk(steps) => {
                 let Some(located) = steps.next() else { return };
@@ -367,13 +367,7 @@ impl<'s> Groups<'s> {
             && self.source.is_alive_at(plan.part, local)
     }
 
-    fn add(
-        &self,
-        group: &mut Group<'s>,
-        part: usize,
-        local: u32,
-        passed: &dyn Fn(Option<&[u8]>, &[u8], u64) -> bool,
-    ) {
+    fn add(&self, group: &mut Group<'s>, part: usize, local: u32, passed: &Passed<'_>) {
         let document = self.target.published.view.parts()[part].document(local);
         let value = group.value.filter(|_| !group.ambiguous);
         if (group.value.is_none() || value.is_some()) && passed(value, document.epk, document.docno)
@@ -386,7 +380,7 @@ impl<'s> Groups<'s> {
     }
 
     /// The documents that have no value at the path.
-    fn undefined(&self, passed: &dyn Fn(Option<&[u8]>, &[u8], u64) -> bool) -> Group<'s> {
+    fn undefined(&self, passed: &Passed<'_>) -> Group<'s> {
         let mut group = Group::new(None, false);
         for plan in self.plans.iter().flatten() {
             let Some(column) = PathColumn::new(self.index.path, plan.part) else { continue };

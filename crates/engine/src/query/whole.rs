@@ -29,13 +29,12 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
         rows_of(run.plan(), &run.source, runtime, work)
     })?;
     let mut page = Page::new(run.options.count_max);
-    let mut count = begun;
     for row in rows.iter().skip(usize::try_from(begun).unwrap_or(usize::MAX)) {
         if page.is_full() || !page.offer(bounded::row(row)?) {
+            let count = begun + page.rows.len() as u64;
             page.continuation = Some(run.token(&Position::Count(count)));
             break;
         }
-        count += 1;
     }
     Ok(page)
 }

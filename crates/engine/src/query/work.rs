@@ -31,8 +31,6 @@ pub(super) struct Work {
     held: usize,
     /// The charge so far, without rows handed out.
     pub(super) charge: RequestCharge,
-    /// How the items were found, for those who ask.
-    pub(super) notes: Vec<String>,
 }
 
 impl Work {
@@ -46,7 +44,6 @@ impl Work {
             rows_visited: 0,
             held: 0,
             charge: RequestCharge::ZERO,
-            notes: Vec::new(),
         }
     }
 

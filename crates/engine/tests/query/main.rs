@@ -1,6 +1,8 @@
 //! Queries through the engine: the conformance vectors, random queries against the plain evaluator,
 //! pages and their continuations.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod generate;
 mod pages;
 mod random;

@@ -33,8 +33,8 @@ enum Tree<'p> {
     Nothing,
     Unknown,
     Leaf(OnPart<'p>),
-    And(Vec<Tree<'p>>),
-    Or(Vec<Tree<'p>>),
+    And(Vec<Self>),
+    Or(Vec<Self>),
 }
 
 /// A leaf's values in the dictionary of one part.
@@ -271,7 +271,11 @@ fn retain(tree: &Tree<'_>, part: &Part, locals: &mut Vec<u32>) -> bool {
         }
         Tree::Leaf(leaf) => leaf.retain(locals),
         Tree::And(parts) => {
-            parts.iter().fold(true, |exact, tree| retain(tree, part, locals) && exact)
+            let mut exact = true;
+            for tree in parts {
+                exact &= retain(tree, part, locals);
+            }
+            exact
         }
         Tree::Or(parts) => {
             let (mut exact, mut found) = (true, Vec::with_capacity(parts.len()));

@@ -1,0 +1,97 @@
+//! Documents of several parts in one order.
+
+use super::{Found, PartPlan};
+use crate::listing::index_range;
+use crate::query::access::{Runs, Selector};
+use crate::query::token::Place;
+use crate::ranges::EpkSpan;
+use armilla_index::{EpkRange, Part};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::{Bound, Range};
+
+/// The documents of spans behind a place, as runs of local numbers.
+pub(super) fn runs(part: &Part, spans: &[EpkSpan], after: Option<&Place>) -> Runs {
+    let first = after.map_or(0, |place| first_behind(part, place));
+    let mut runs: Runs = Vec::with_capacity(spans.len().min(16));
+    for span in spans {
+        let mut run = part.locals_of(&index_range(span));
+        run.start = run.start.max(first);
+        if run.start < run.end {
+            match runs.last_mut() {
+                Some(last) if last.end == run.start => last.end = run.end,
+                _ => runs.push(run),
+            }
+        }
+    }
+    runs
+}
+
+fn first_behind(part: &Part, place: &Place) -> u32 {
+    let epk = place.epk.as_bytes().to_vec();
+    let own: Range<u32> = part.locals_of(&EpkRange::exact(epk.clone()));
+    if own.is_empty() {
+        return part.locals_of(&EpkRange::new(Bound::Excluded(epk), Bound::Unbounded)).start;
+    }
+    let (mut low, mut high) = (own.start, own.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if part.docno(middle) <= place.docno {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+pub(super) fn by_number(parts: Vec<PartPlan<'_>>, count: usize) -> Vec<Option<Selector<'_>>> {
+    let mut selectors: Vec<Option<Selector<'_>>> = (0..count).map(|_| None).collect();
+    for mut plan in parts {
+        plan.selector.list_members();
+        selectors[plan.number] = Some(plan.selector);
+    }
+    selectors
+}
+
+/// A list's next document: effective key, ordinal, list, local number.
+type Next<'s> = (&'s [u8], u64, usize, u32);
+
+/// Candidates of several parts in one order.
+pub(super) struct Merge<'s> {
+    target: usize,
+    lists: Vec<(usize, &'s Part, std::vec::IntoIter<u32>)>,
+    heap: BinaryHeap<Reverse<Next<'s>>>,
+}
+
+impl<'s> Merge<'s> {
+    pub(super) fn new(target: usize, parts: &[PartPlan<'s>]) -> Self {
+        let list = |plan: &PartPlan<'s>| {
+            (plan.number, plan.part, plan.selector.select(&plan.runs).locals.into_iter())
+        };
+        let mut merge =
+            Self { target, lists: parts.iter().map(list).collect(), heap: BinaryHeap::new() };
+        (0..merge.lists.len()).for_each(|list| merge.advance(list));
+        merge
+    }
+
+    fn advance(&mut self, list: usize) {
+        let (_, part, locals) = &mut self.lists[list];
+        if let Some(local) = locals.next() {
+            let document = part.document(local);
+            self.heap.push(Reverse((document.epk, document.docno, list, local)));
+        }
+    }
+}
+
+impl<'s> Iterator for Merge<'s> {
+    type Item = Found<'s>;
+
+    fn next(&mut self) -> Option<Found<'s>> {
+        let Reverse((_, _, list, local)) = self.heap.pop()?;
+        self.advance(list);
+        let (number, part, _) = &self.lists[list];
+        let document = part.document(local);
+        Some(Found { target: self.target, at: Some((*number, local)), document, record: None })
+    }
+}
