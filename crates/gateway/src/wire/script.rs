@@ -112,8 +112,8 @@ mod tests {
         };
         let trigger = |body| read(Kind::Trigger, &body).map(|new| new.trigger);
         let expected =
-            Trigger { before: false, operation: TriggerOperation::Create, casing: Casing::Title };
-        assert_eq!(trigger(body("post", "Create")).unwrap(), Some(expected));
+            Trigger { before: false, operation: TriggerOperation::Create, casing: Casing::Lower };
+        assert_eq!(trigger(body("post", "create")).unwrap(), Some(expected));
         assert!(trigger(body("During", "Create")).is_err());
         assert!(trigger(body("Pre", "Sometimes")).is_err());
     }
