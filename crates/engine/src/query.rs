@@ -14,6 +14,7 @@
 
 mod access;
 mod bounded;
+mod extreme;
 mod functions;
 mod grouped;
 mod heap;
@@ -156,7 +157,9 @@ impl Query {
     /// True when a page will surely be answered in a moment, so that it may be made on the thread
     /// that took the request.
     pub fn is_small(&self) -> bool {
-        !self.prepared.compiled.calls_user_functions && self.source().estimate() <= SMALL_ITEMS_MAX
+        let source = self.source();
+        !self.prepared.compiled.calls_user_functions
+            && (source.scope() <= SMALL_ITEMS_MAX || source.estimate() <= SMALL_ITEMS_MAX)
     }
 
     /// The first ORDER BY key descends.

@@ -7,7 +7,7 @@
 use super::page::Page;
 use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
 use super::work::{Work, with_runtime};
-use super::{Run, bounded, failure, histogram};
+use super::{Run, bounded, extreme, failure, histogram};
 use crate::indexing::write_joined;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -47,6 +47,11 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let mut groups =
         Kept { after, wanted, secret: run.source.container.secret(), map: BTreeMap::new() };
     let last = with_runtime(&run.source, work, |runtime, work| {
+        if extreme::gather(&run, &mut groups, work)? {
+            charge(&run, run.source.estimate(), work);
+            page.free_of_output();
+            return hand_out(plan, groups.map, &mut window, runtime, &mut page);
+        }
         match histogram::gather(&run, &mut groups, runtime, work)? {
             histogram::Outcome::Done(matched) => charge(&run, matched, work),
             histogram::Outcome::Inexact | histogram::Outcome::NotCovered => {

@@ -8,7 +8,7 @@
 use super::access::Selection;
 use super::grouped::Kept;
 use super::reader::{Cover, PathColumn, Reader};
-use super::source::{Found, PartPlan, Target};
+use super::source::{Certainty, Found, PartPlan, Target};
 use super::work::Work;
 use super::{Run, failure};
 use armilla_model::error::Result;
@@ -173,7 +173,8 @@ impl Counter<'_, '_> {
         for local in locals {
             let document = target.published.view.parts()[part.number].document(local);
             let at = Some((part.number, local));
-            let found = Found { target: number, at, document, record: None };
+            let certainty = Certainty::Open;
+            let found = Found { target: number, at, document, record: None, certainty };
             let loaded = reader.load(&found, self.work)?;
             if !self.item(plan, &loaded.value, 1)? {
                 return Ok(false);

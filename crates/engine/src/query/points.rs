@@ -11,10 +11,12 @@ use armilla_sql::access::{Node, PathStep, Test};
 const POINTS_MAX: usize = 2000;
 
 /// An item's partition and id.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) epk: Epk,
     pub(super) id: Box<str>,
+    /// The partition key, when an item with this id and key is all that the condition asks for.
+    pub(super) key: Option<PartitionKey>,
 }
 
 /// The only items a condition can match, if it names them. `scope` is the full key that the query
@@ -37,8 +39,14 @@ pub(super) fn find(
         }
         other => of_branch(other, definition, scope)?,
     };
-    points.sort();
-    points.dedup();
+    points.sort_by(|left, right| (&left.epk, &left.id).cmp(&(&right.epk, &right.id)));
+    points.dedup_by(|right, left| {
+        let same = (&left.epk, &left.id) == (&right.epk, &right.id);
+        if same {
+            left.key = left.key.take().or(right.key.take());
+        }
+        same
+    });
     Some(points)
 }
 
@@ -49,29 +57,39 @@ fn of_branch(node: &Node, definition: &Definition, scope: Option<&Epk>) -> Optio
     };
     let id = Path(vec!["id".to_owned()]);
     let ids: Vec<&str> = values_at(parts, &id)?.into_iter().filter_map(Value::as_str).collect();
-    let epks = match scope {
-        Some(epk) => vec![epk.clone()],
-        None if definition.paths == [id] => {
-            let point = |text: &&str| Point {
-                epk: definition.epk(&PartitionKey(vec![Component::String((*text).into())])),
-                id: (*text).into(),
-            };
-            return (ids.len() <= POINTS_MAX).then(|| ids.iter().map(point).collect());
+    let by_id = definition.paths == [id.clone()];
+    // Every part is one of those that were used, and each was used once.
+    let used = if by_id { 1 } else { 1 + definition.paths.len() };
+    let complete = scope.is_none() && parts.len() == used;
+    let point = |key: &PartitionKey, text: &str| Point {
+        epk: definition.epk(key),
+        id: text.into(),
+        key: complete.then(|| key.clone()),
+    };
+    let points: Vec<Point> = match scope {
+        Some(epk) => ids
+            .iter()
+            .map(|text| Point { epk: epk.clone(), id: (*text).into(), key: None })
+            .collect(),
+        None if by_id => {
+            let key = |text: &str| PartitionKey(vec![Component::String(text.into())]);
+            ids.iter().map(|text| point(&key(text), text)).collect()
         }
-        None => keys(parts, definition)?,
+        None => {
+            let keys = keys(parts, definition)?;
+            if ids.len().saturating_mul(keys.len()) > POINTS_MAX {
+                return None;
+            }
+            let of_key =
+                |key: &PartitionKey| ids.iter().map(|text| point(key, text)).collect::<Vec<_>>();
+            keys.iter().flat_map(of_key).collect()
+        }
     };
-    if ids.len().saturating_mul(epks.len()) > POINTS_MAX {
-        return None;
-    }
-    let of_key = |epk: &Epk| {
-        let epk = epk.clone();
-        ids.iter().map(move |id| Point { epk: epk.clone(), id: (*id).into() }).collect::<Vec<_>>()
-    };
-    Some(epks.iter().flat_map(of_key).collect())
+    (points.len() <= POINTS_MAX).then_some(points)
 }
 
 /// The keys that the parts pin completely.
-fn keys(parts: &[Node], definition: &Definition) -> Option<Vec<Epk>> {
+fn keys(parts: &[Node], definition: &Definition) -> Option<Vec<PartitionKey>> {
     let mut keys = vec![Vec::new()];
     for path in &definition.paths {
         let values = values_at(parts, path)?;
@@ -89,7 +107,7 @@ fn keys(parts: &[Node], definition: &Definition) -> Option<Vec<Epk>> {
             })
             .collect();
     }
-    Some(keys.into_iter().map(|key| definition.epk(&PartitionKey(key))).collect())
+    Some(keys.into_iter().map(PartitionKey).collect())
 }
 
 /// The values that one of the parts leaves at a path.

@@ -5,11 +5,12 @@
 //! (long strings, large integers, arrays, objects) send the reader to the item itself.
 
 use super::access::{known_value, path_number};
-use super::source::{Found, Source};
+use super::source::{Certainty, Found, Source};
 use super::work::Work;
 use crate::record::Record;
 use armilla_index::{Column, Part, PathIndex};
 use armilla_model::error::Result;
+use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::{Object, Value};
 use armilla_sql::access::PathStep;
 use std::sync::Arc;
@@ -209,6 +210,12 @@ impl<'s> Reader<'s> {
     /// What an item of a target costs to read when it is not read.
     pub(super) fn mean_size(&self, target: usize) -> usize {
         self.mean_sizes.get(target).copied().unwrap_or_default()
+    }
+
+    /// True when an item is known to match because it has the right partition key.
+    pub(super) fn has_key(&self, found: &Found<'_>, item: &Value) -> bool {
+        let Certainty::ByKey(key) = found.certainty else { return false };
+        PartitionKey::of_item(item, &self.source.settings.policy.partition_key) == *key
     }
 
     /// Reads an item as it is stored.

@@ -19,7 +19,7 @@ use crate::record::Record;
 use armilla_index::{Direction, DocumentRef, Part};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
-use armilla_model::partition_key::Epk;
+use armilla_model::partition_key::{Epk, PartitionKey};
 use merge::{Merge, by_number, runs};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,6 +75,19 @@ pub(super) struct Found<'s> {
     pub(super) document: DocumentRef<'s>,
     /// The item, if it was read on the way.
     pub(super) record: Option<Record>,
+    /// What is known of the condition.
+    pub(super) certainty: Certainty<'s>,
+}
+
+/// What is known of the condition before an item is looked at.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Certainty<'s> {
+    /// The item may match.
+    Open,
+    /// The item matches.
+    Matches,
+    /// The item matches if this is its partition key.
+    ByKey(&'s PartitionKey),
 }
 
 impl Found<'_> {
@@ -197,6 +210,11 @@ impl<'a> Source<'a> {
         (sizes as u64).min(scope)
     }
 
+    /// Live documents in scope, expired ones included.
+    pub(super) fn scope(&self) -> u64 {
+        self.targets.iter().map(|target| self.scope_of(target)).sum()
+    }
+
     /// Live documents of a target in scope, expired ones included.
     pub(super) fn scope_of(&self, target: &Target) -> u64 {
         let view = &target.published.view;
@@ -252,6 +270,7 @@ impl<'a> Source<'a> {
         let size: usize = parts.iter().map(PartPlan::size).sum();
         let scope: usize = parts.iter().map(PartPlan::scope).sum();
         if !self.is_plain() || (size > LIST_MAX && size > scope / 4) {
+            let exact = self.is_plain() && parts.iter().all(|plan| plan.selector.may_be_exact());
             let selectors = by_number(parts, target.published.view.parts().len());
             let may_match = move |found: &Found<'s>| match found.at {
                 Some((part, local)) if self.laid_over(found).is_none() => {
@@ -259,7 +278,9 @@ impl<'a> Source<'a> {
                 }
                 _ => true,
             };
-            return Box::new(self.scan(number, target, after).filter(may_match).filter(alive));
+            let certainty = if exact { Certainty::Matches } else { Certainty::Open };
+            let found = self.scan(number, target, after).filter(may_match).filter(alive);
+            return Box::new(found.map(move |found| Found { certainty, ..found }));
         }
         Box::new(Merge::new(number, &parts).filter(alive))
     }
@@ -284,6 +305,7 @@ impl<'a> Source<'a> {
                 at: Some((located.part, located.local)),
                 document: located.document,
                 record: None,
+                certainty: Certainty::Open,
             })
         })
     }
@@ -312,6 +334,13 @@ impl<'a> Source<'a> {
     pub(super) fn is_bare(&self, part: &Part) -> bool {
         let stamped = self.stamp.and_then(|path| part.path(path));
         stamped.is_none_or(|index| index.documents_with() < part.len())
+    }
+
+    /// True when some documents of some part have no terms.
+    pub(super) fn is_any_bare(&self) -> bool {
+        let bare =
+            |target: &Target| target.published.view.parts().iter().any(|part| self.is_bare(part));
+        self.targets.iter().any(bare)
     }
 
     fn documents_at<'s>(
@@ -352,7 +381,8 @@ impl<'a> Source<'a> {
             ts: record.ts(),
             ttl: record.ttl(),
         };
-        Ok(Some(Found { target: number, at: None, document, record: Some(record) }))
+        let certainty = point.key.as_ref().map_or(Certainty::Open, Certainty::ByKey);
+        Ok(Some(Found { target: number, at: None, document, record: Some(record), certainty }))
     }
 
     /// False once an item's time to live has passed.
@@ -388,6 +418,7 @@ impl<'a> Source<'a> {
             at: Some((located.part, located.local)),
             document: located.document,
             record: None,
+            certainty: Certainty::Open,
         };
         (!self.is_gone(&found)).then_some(found)
     }

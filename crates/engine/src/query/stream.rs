@@ -3,7 +3,7 @@
 
 use super::page::Page;
 use super::reader::{Loaded, Reader};
-use super::source::{Found, Source};
+use super::source::{Certainty, Found, Source};
 use super::token::{Place, Position, Window};
 use super::work::{Work, with_runtime};
 use super::{Run, bounded, failure};
@@ -139,7 +139,8 @@ impl State {
         work.items_visited += 1;
         runtime.document_id = found.document.docno;
         let mut emit = Emit { page, skip, rows: 0, full: false, failure: None };
-        let size = if whole && levels[0].filter.is_none() {
+        let certain = levels[0].filter.is_none() || found.certainty == Certainty::Matches;
+        let size = if whole && certain {
             let record = reader.record(found, work)?;
             runtime.rows_visited += 1;
             if self.windows[0].admit() {
@@ -149,6 +150,17 @@ impl State {
         } else {
             let Loaded { record, value, size } = reader.load(found, work)?;
             let text = record.filter(|_| whole).map(|record| record.text());
+            if let (Some(text), true) = (&text, reader.has_key(found, &value)) {
+                runtime.rows_visited += 1;
+                if self.windows[0].admit() {
+                    let _flow = emit.row(text.clone());
+                }
+                let (rows, full) = (emit.rows, emit.full);
+                if !was_full {
+                    work.charge += RequestCharge::load(size);
+                }
+                return Ok(if full { Outcome::Full(rows) } else { Outcome::Done });
+            }
             let mut sink = |row: &Value| match &text {
                 Some(text) => emit.row(text.clone()),
                 None => emit.value(row),

@@ -6,7 +6,7 @@
 //! group documents go by ordinal, unless the index holds the group's value only in part (long
 //! strings, arrays, objects): then the items decide.
 
-use super::access::path_number;
+use super::access::{Selection, known_value, path_number};
 use super::reader::PathColumn;
 use super::source::{PartPlan, Source, Target};
 use crate::indexing::write_joined;
@@ -41,9 +41,7 @@ impl OrderIndex {
         if keys.iter().any(|key| key.computed) {
             return None;
         }
-        let bare =
-            |target: &Target| target.published.view.parts().iter().any(|part| source.is_bare(part));
-        if source.targets.iter().any(bare) {
+        if source.is_any_bare() {
             return None;
         }
         let policy = &source.settings.policy;
@@ -68,6 +66,12 @@ impl OrderIndex {
             keeps_undefined: false,
             descending: keys.first().is_some_and(|key| key.descending),
         })
+    }
+
+    /// The index of a single path.
+    pub(super) fn of_path(path: Option<u32>, descending: bool) -> Self {
+        let direction = direction(descending);
+        Self { path, direction, members: None, keeps_undefined: false, descending }
     }
 
     /// How many documents of a target have a place in the order.
@@ -221,6 +225,7 @@ pub(super) struct Groups<'s> {
     plans: Vec<Option<PartPlan<'s>>>,
     steps: Steps<'s>,
     undefined_done: bool,
+    exact: bool,
 }
 
 enum Steps<'s> {
@@ -260,10 +265,13 @@ impl<'s> Groups<'s> {
         let mut candidates = Vec::new();
         let parts = target.published.view.parts();
         let mut groups = Self::new(source, index, target, Steps::Ascending(BinaryHeap::new()));
+        let mut all_exact = groups.exact;
         for plan in groups.plans.iter().flatten() {
             let part = &parts[plan.number];
             let column = PathColumn::new(index.path, part)?;
-            for local in plan.selector.select(&plan.runs).locals {
+            let Selection { locals, exact } = plan.selector.select(&plan.runs);
+            all_exact &= exact;
+            for local in locals {
                 if let Some(value) = column.ordinal(local).and_then(|ordinal| column.entry(ordinal))
                     && range.contains(value.bytes)
                     && source.is_alive_at(part, local)
@@ -272,6 +280,7 @@ impl<'s> Groups<'s> {
                 }
             }
         }
+        groups.exact = all_exact;
         groups.steps = match index.direction {
             Direction::Ascending => {
                 Steps::Ascending(candidates.into_iter().map(Reverse).collect::<Vec<_>>().into())
@@ -293,7 +302,23 @@ impl<'s> Groups<'s> {
             let number = plan.number;
             plans[number] = Some(plan);
         }
-        Self { index, target, source, plans, steps, undefined_done: !index.keeps_undefined }
+        let exact = plans.iter().flatten().all(|plan| plan.selector.may_be_exact());
+        let undefined_done = !index.keeps_undefined;
+        Self { index, target, source, plans, steps, undefined_done, exact }
+    }
+
+    /// True when documents that come out surely match.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// The value of a group of a single path, if the index knows it.
+    pub(super) fn known_value(&self, group: &Group<'_>) -> Option<Value> {
+        match group.value {
+            _ if self.index.members.is_some() => None,
+            None => Some(Value::Undefined),
+            Some(bytes) => known_value(armilla_index::Value { bytes, cut: false }),
+        }
     }
 
     /// The next documents of one value that may match. `passed` leaves documents out before they
@@ -380,16 +405,20 @@ impl<'s> Groups<'s> {
     }
 
     /// The documents that have no value at the path.
-    fn undefined(&self, passed: &Passed<'_>) -> Group<'s> {
+    fn undefined(&mut self, passed: &Passed<'_>) -> Group<'s> {
         let mut group = Group::new(None, false);
+        let mut all_exact = self.exact;
         for plan in self.plans.iter().flatten() {
             let Some(column) = PathColumn::new(self.index.path, plan.part) else { continue };
-            for local in plan.selector.select(&plan.runs).locals {
+            let Selection { locals, exact } = plan.selector.select(&plan.runs);
+            all_exact &= exact;
+            for local in locals {
                 if column.ordinal(local).is_none() && self.source.is_alive_at(plan.part, local) {
                     self.add(&mut group, plan.number, local, passed);
                 }
             }
         }
+        self.exact = all_exact;
         group
     }
 }

@@ -4,13 +4,14 @@ use super::cursor::Cursor;
 use super::{Entry, SORT_MAX};
 use crate::query::page::Page;
 use crate::query::reader::Reader;
-use crate::query::source::{Found, Target};
+use crate::query::source::{Certainty, Found, Target};
 use crate::query::walk::{Group, Groups, OrderIndex};
 use crate::query::work::Work;
 use crate::query::{Run, bounded, failure, stream};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
 use armilla_model::value::Value;
+use armilla_sql::compiled::Compiled;
 use armilla_sql::eval::{Runtime, order_keys, project, visit_rows};
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -147,6 +148,36 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
+    /// The value of the group, when its documents surely match and each is a row as it is.
+    fn whole_value(&self, plan: &Compiled) -> Option<Value> {
+        let group = self.group.as_ref().filter(|group| !group.ambiguous)?;
+        if !self.groups.is_exact() || !stream::is_whole_item(plan) {
+            return None;
+        }
+        self.groups.known_value(group)
+    }
+
+    /// Makes a row of an item without looking into it.
+    fn whole_row(
+        &mut self,
+        cursor: &Cursor<'_>,
+        value: Value,
+        found: &Found<'_>,
+        reader: &Reader<'_>,
+        work: &mut Work,
+    ) -> Result<()> {
+        let entry =
+            Entry { values: vec![value], target: self.target, place: found.place(), row: 0 };
+        if !cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, 0) {
+            return Ok(());
+        }
+        let record = reader.record(found, work)?;
+        work.items_visited += 1;
+        work.charge += RequestCharge::load(record.size());
+        self.ready.push((entry, record.text()));
+        Ok(())
+    }
+
     #[allow(clippy::too_many_arguments, reason = "they are the state of the page")]
     fn rows_of(
         &mut self,
@@ -161,7 +192,12 @@ impl<'s> Stream<'s> {
         let plan = run.plan();
         let view = &run.source.targets[self.target].published.view;
         let document = view.parts()[part].document(local);
-        let found = Found { target: self.target, at: Some((part, local)), document, record: None };
+        let at = Some((part, local));
+        let certainty = Certainty::Open;
+        let found = Found { target: self.target, at, document, record: None, certainty };
+        if let Some(value) = self.whole_value(plan) {
+            return self.whole_row(cursor, value, &found, reader, work);
+        }
         let item = reader.load(&found, work)?;
         work.items_visited += 1;
         runtime.document_id = document.docno;

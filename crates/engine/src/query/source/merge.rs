@@ -1,8 +1,8 @@
 //! Documents of several parts in one order.
 
-use super::{Found, PartPlan};
+use super::{Certainty, Found, PartPlan};
 use crate::listing::index_range;
-use crate::query::access::{Runs, Selector};
+use crate::query::access::{Runs, Selection, Selector};
 use crate::query::token::Place;
 use crate::ranges::EpkSpan;
 use armilla_index::{EpkRange, Part};
@@ -54,20 +54,30 @@ pub(super) fn by_number(parts: Vec<PartPlan<'_>>, count: usize) -> Vec<Option<Se
     selectors
 }
 
+/// Candidates of one part.
+struct List<'s> {
+    number: usize,
+    part: &'s Part,
+    locals: std::vec::IntoIter<u32>,
+    certainty: Certainty<'s>,
+}
+
 /// A list's next document: effective key, ordinal, list, local number.
 type Next<'s> = (&'s [u8], u64, usize, u32);
 
 /// Candidates of several parts in one order.
 pub(super) struct Merge<'s> {
     target: usize,
-    lists: Vec<(usize, &'s Part, std::vec::IntoIter<u32>)>,
+    lists: Vec<List<'s>>,
     heap: BinaryHeap<Reverse<Next<'s>>>,
 }
 
 impl<'s> Merge<'s> {
     pub(super) fn new(target: usize, parts: &[PartPlan<'s>]) -> Self {
         let list = |plan: &PartPlan<'s>| {
-            (plan.number, plan.part, plan.selector.select(&plan.runs).locals.into_iter())
+            let Selection { locals, exact } = plan.selector.select(&plan.runs);
+            let certainty = if exact { Certainty::Matches } else { Certainty::Open };
+            List { number: plan.number, part: plan.part, locals: locals.into_iter(), certainty }
         };
         let mut merge =
             Self { target, lists: parts.iter().map(list).collect(), heap: BinaryHeap::new() };
@@ -76,7 +86,7 @@ impl<'s> Merge<'s> {
     }
 
     fn advance(&mut self, list: usize) {
-        let (_, part, locals) = &mut self.lists[list];
+        let List { part, locals, .. } = &mut self.lists[list];
         if let Some(local) = locals.next() {
             let document = part.document(local);
             self.heap.push(Reverse((document.epk, document.docno, list, local)));
@@ -90,8 +100,9 @@ impl<'s> Iterator for Merge<'s> {
     fn next(&mut self) -> Option<Found<'s>> {
         let Reverse((_, _, list, local)) = self.heap.pop()?;
         self.advance(list);
-        let (number, part, _) = &self.lists[list];
+        let List { number, part, certainty, .. } = self.lists[list];
         let document = part.document(local);
-        Some(Found { target: self.target, at: Some((*number, local)), document, record: None })
+        let at = Some((number, local));
+        Some(Found { target: self.target, at, document, record: None, certainty })
     }
 }

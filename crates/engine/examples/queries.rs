@@ -1,0 +1,139 @@
+//! How long queries take over a blog of some size, in memory:
+//! `cargo run --release -p armilla-engine --example queries -- 200000 1`.
+//!
+//! Prints the median time of a first page, the items read for it and its charge.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool that measures")]
+
+use armilla_engine::account::NewContainer;
+use armilla_engine::items::WriteOptions;
+use armilla_engine::query::{Access, Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::ranges::EpkSpan;
+use armilla_engine::{Account, Container, Options, Txn};
+use armilla_model::json;
+use armilla_model::partition_key::PartitionKey;
+use armilla_storage::{Durability, MemoryStore};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+const RUNS: usize = 21;
+const ITEMS_PER_POST: usize = 21;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().unwrap());
+    let items = arguments.next().unwrap_or(100_000);
+    let ranges = u32::try_from(arguments.next().unwrap_or(1)).unwrap();
+    let options = Options {
+        partitions: Some(ranges),
+        background: false,
+        durability: Durability::Relaxed,
+        ..Options::default()
+    };
+    let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
+    account.create_database("d", None).unwrap();
+    let definition = json::parse(br#"{"id":"c","partitionKey":{"paths":["/postId"]}}"#).unwrap();
+    let new = NewContainer { definition: &definition, throughput: None };
+    let container = account.create_container("d", &new).unwrap();
+    let started = Instant::now();
+    for post in 0..items / ITEMS_PER_POST {
+        write_post(&container, post);
+    }
+    println!(
+        "{items} items in {ranges} range(s), loaded in {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
+    let points: Vec<_> =
+        (0..100).map(|n| format!("(c.id = 'p{n}' AND c.postId = 'p{n}')")).collect();
+    let points = points.join(" OR ");
+    for (key, text) in [
+        (Some("p7"), "SELECT * FROM c WHERE c.id = 'p7'".to_owned()),
+        (Some("p7"), "SELECT * FROM c WHERE c.type = 'comment'".to_owned()),
+        (
+            Some("p7"),
+            "SELECT TOP 10 * FROM c WHERE c.type = 'comment' ORDER BY c.date DESC".to_owned(),
+        ),
+        (None, format!("SELECT * FROM c WHERE {points}")),
+        (None, "SELECT * FROM c".to_owned()),
+        (None, "SELECT * FROM c WHERE c.userId = 'u5'".to_owned()),
+        (None, "SELECT * FROM c WHERE c.userId = 'u5' AND c.type = 'post'".to_owned()),
+        (None, "SELECT TOP 20 * FROM c WHERE c.userId = 'u5' ORDER BY c.date DESC".to_owned()),
+        (None, "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.date DESC".to_owned()),
+        (
+            None,
+            "SELECT TOP 100 c.id, c.likes FROM c WHERE c.type = 'post' ORDER BY c.date DESC"
+                .to_owned(),
+        ),
+        (None, "SELECT c.id, c.likes FROM c WHERE c.likes > 900".to_owned()),
+        (None, "SELECT c.id FROM c WHERE CONTAINS(c.userId, '99')".to_owned()),
+        (None, "SELECT VALUE COUNT(1) FROM c".to_owned()),
+        (None, "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'post'".to_owned()),
+        (None, "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'post' AND c.likes > 500".to_owned()),
+        (None, "SELECT VALUE SUM(c.likes) FROM c WHERE c.type = 'comment'".to_owned()),
+        (None, "SELECT VALUE MAX(c.date) FROM c".to_owned()),
+        (None, "SELECT c.type, COUNT(1) AS n FROM c GROUP BY c.type".to_owned()),
+        (None, "SELECT DISTINCT VALUE c.userId FROM c".to_owned()),
+        (None, "SELECT VALUE COUNT(1) FROM c WHERE UPPER(c.title) = 'X'".to_owned()),
+    ] {
+        measure(&container, key, &text);
+    }
+}
+
+fn write_post(container: &Arc<Container>, post: usize) {
+    let definition = container.settings().policy.partition_key.clone();
+    let key = PartitionKey::parse(&format!("[\"p{post}\"]")).unwrap();
+    let lock = container.lock_and_wait(&definition.epk(&key));
+    let mut txn = Txn::begin(container.clone(), key, lock).unwrap();
+    for number in 0..ITEMS_PER_POST {
+        let (kind, id) = match number {
+            0 => ("post", format!("p{post}")),
+            _ => ("comment", format!("p{post}c{number}")),
+        };
+        let mixed = (post * 7919 + number * 104_729) % 1_000_003;
+        let text = format!(
+            r#"{{"id":"{id}","postId":"p{post}","type":"{kind}","userId":"u{}","likes":{},"title":"title {mixed}","date":"2026-{:02}-{:02}T{:02}:{:02}:{:02}.{mixed:07}Z","content":"{}"}}"#,
+            mixed % 1000,
+            mixed % 1000,
+            1 + mixed % 12,
+            1 + mixed % 28,
+            mixed % 24,
+            mixed % 60,
+            mixed % 59,
+            "lorem ipsum ".repeat(if number == 0 { 80 } else { 20 })
+        );
+        txn.create_item(text.as_bytes(), &WriteOptions::default()).unwrap();
+    }
+    let (sender, receiver) = mpsc::sync_channel(1);
+    txn.commit(move |outcome| sender.send(outcome).unwrap());
+    receiver.recv().unwrap().unwrap();
+}
+
+fn measure(container: &Arc<Container>, key: Option<&str>, text: &str) {
+    let definition = container.settings().policy.partition_key.clone();
+    let scope = match key {
+        Some(key) => {
+            let key = PartitionKey::parse(&format!("[\"{key}\"]")).unwrap();
+            let span = EpkSpan::of_prefix(&definition.epk(&key));
+            Scope { span, limit: Limit::Key, cross_partition: false }
+        }
+        None => Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true },
+    };
+    let page = |access: Access| {
+        let started = Instant::now();
+        let query = Query::new(container.clone(), Request::of_text(text), &scope).unwrap();
+        let query = query.by(access);
+        let page = query.page(PageOptions { count_max: 100, continuation: None }).unwrap();
+        (started.elapsed(), page)
+    };
+    let mut times: Vec<_> = (0..RUNS).map(|_| page(Access::ByCost).0).collect();
+    times.sort_unstable();
+    let last = page(Access::ByCost).1;
+    let scan = page(Access::Items).0;
+    println!(
+        "{:>10.1} us  (items {:>10.1} us)  {:>5} read {:>4} rows {:>10} RU  {}",
+        times[RUNS / 2].as_secs_f64() * 1e6,
+        scan.as_secs_f64() * 1e6,
+        last.metrics.retrieved_count,
+        last.rows.len(),
+        last.charge.to_string(),
+        if text.len() > 90 { &text[..90] } else { text }
+    );
+}
