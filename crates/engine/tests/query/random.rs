@@ -6,9 +6,10 @@
 
 use crate::generate::{Generator, Random, Shape};
 use crate::support::{Bench, everything};
-use armilla_engine::query::{Access, Request};
+use armilla_engine::items::WriteOptions;
+use armilla_engine::query::{Access, Limit, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
-use armilla_model::partition_key::PartitionKey;
+use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::{Value, json};
 use armilla_sql::Schema;
 use armilla_sql::reference::{self, Options};
@@ -54,6 +55,7 @@ fn random_queries_agree_with_the_plain_evaluator() {
         let size = if random.one_in(40) { 600 } else { 10 + random.below(50) };
         for _ in 0..3 {
             change(&bench, &mut random, &mut items, size);
+            redefine(&bench, &mut random, &definition);
             let state = State::new(&bench);
             for _ in 0..QUERIES_PER_STATE {
                 refused += u64::from(!state.check(&bench, &mut random));
@@ -62,6 +64,20 @@ fn random_queries_agree_with_the_plain_evaluator() {
         }
     }
     assert!(refused * 5 < done, "{refused} of {done} queries were refused");
+}
+
+/// Changes the indexing policy now and then: the answers stay the same.
+fn redefine(bench: &Bench, random: &mut Random, definition: &Value) {
+    if !random.one_in(4) {
+        return;
+    }
+    let mut body = definition.as_object().cloned().unwrap();
+    let policy = json::parse(random.one_of(&POLICIES).as_bytes()).unwrap();
+    match policy.get("indexingPolicy") {
+        Some(policy) => body.insert("indexingPolicy", policy.clone()),
+        None => drop(body.remove("indexingPolicy")),
+    }
+    bench.redefine(&Value::object(body));
 }
 
 /// Writes and deletes some items.
@@ -78,7 +94,9 @@ fn change(bench: &Bench, random: &mut Random, items: &mut Vec<Value>, size: u64)
             1..=3 if old > 5 => {
                 let at = generator.random.below(old) as usize;
                 let next = generator.version_of(&items[at]);
-                bench.put(&next);
+                let exclude_from_index = generator.random.one_in(30);
+                let options = WriteOptions { exclude_from_index, ..WriteOptions::default() };
+                bench.put_with(&next, &options);
                 items[at] = next;
             }
             _ => {
@@ -92,48 +110,78 @@ fn change(bench: &Bench, random: &mut Random, items: &mut Vec<Value>, size: u64)
     }
 }
 
-/// The items of a container in the orders that queries see.
+/// The items of a container in the order of (effective key, ordinal).
 struct State {
-    /// By (effective key, ordinal).
-    in_order: Vec<Value>,
-    /// With the number of the range and the ordinal.
-    placed: Vec<(usize, u64, Value)>,
+    items: Vec<Placed>,
     schema: Schema,
+}
+
+struct Placed {
+    range: usize,
+    epk: Epk,
+    docno: u64,
+    item: Value,
 }
 
 impl State {
     fn new(bench: &Bench) -> Self {
         let container = &bench.container;
         let page = container.list_items(&EpkSpan::all(), None, usize::MAX).unwrap();
-        let in_order: Vec<_> =
-            page.items.iter().map(|item| json::parse(&item.text).unwrap()).collect();
         let settings = container.settings();
         let definition = &settings.policy.partition_key;
-        let place = |item: &Value| {
-            let epk = definition.epk(&PartitionKey::of_item(item, definition));
+        let place = |text: &[u8]| {
+            let item = json::parse(text).unwrap();
+            let epk = definition.epk(&PartitionKey::of_item(&item, definition));
             let ranges = container.ranges();
             let range = ranges.iter().position(|range| range.contains(&epk)).unwrap();
             let rid = item.get("_rid").and_then(Value::as_str).unwrap();
             let bytes = armilla_model::rid::decode(rid).unwrap();
             let kind = armilla_model::rid::ChildKind::Document;
-            (range, armilla_model::rid::split_child(&bytes, kind).unwrap().1, item.clone())
+            let docno = armilla_model::rid::split_child(&bytes, kind).unwrap().1;
+            Placed { range, epk, docno, item }
         };
-        let placed = in_order.iter().map(place).collect();
-        Self { in_order, placed, schema: Schema::new(&settings.policy).unwrap() }
+        let items = page.items.iter().map(|item| place(&item.text)).collect();
+        Self { items, schema: Schema::new(&settings.policy).unwrap() }
+    }
+
+    /// A part of the container: all of it, a range, a key, or the prefix of a key.
+    fn scope(&self, bench: &Bench, random: &mut Random) -> Scope {
+        let settings = bench.container.settings();
+        let definition = &settings.policy.partition_key;
+        match random.below(8) {
+            0 if !self.items.is_empty() => {
+                let item = &self.items[random.below(self.items.len() as u64) as usize].item;
+                let mut key = PartitionKey::of_item(item, definition);
+                let levels = 1 + random.below(key.0.len() as u64) as usize;
+                key.0.truncate(levels);
+                let span = EpkSpan::of_prefix(&definition.epk(&key));
+                Scope { span, limit: Limit::Key, cross_partition: false }
+            }
+            1 => {
+                let ranges = bench.container.ranges();
+                let range = &ranges[random.below(ranges.len() as u64) as usize];
+                let span = EpkSpan { min: range.min.clone(), max: range.max.clone() };
+                Scope { span, limit: Limit::Range, cross_partition: false }
+            }
+            _ => everything(),
+        }
     }
 
     /// The items in the order that leaves ties as the engine has them.
-    fn feed(&self, shape: &Shape) -> Vec<Value> {
-        if !shape.ordered {
-            return self.in_order.clone();
+    fn feed(&self, shape: &Shape, scope: &Scope) -> Vec<Value> {
+        let inside = |placed: &&Placed| {
+            let max = scope.span.max.as_ref();
+            scope.span.min <= placed.epk && max.is_none_or(|max| placed.epk < *max)
+        };
+        let mut items: Vec<_> = self.items.iter().filter(inside).collect();
+        if shape.ordered {
+            // The evaluator reverses ties when the first key descends, and with them the ranges.
+            items.sort_by_key(|placed| {
+                let range = placed.range as i64;
+                (if shape.descending { -range } else { range }, placed.docno)
+            });
         }
-        let mut placed: Vec<_> = self.placed.iter().collect();
-        // The evaluator reverses ties when the first key descends, and with them the ranges.
-        placed.sort_by_key(|(range, docno, _)| {
-            let range = *range as i64;
-            (if shape.descending { -range } else { range }, *docno)
-        });
-        placed.into_iter().map(|(_, _, item)| item.clone()).collect()
+        items.into_iter().map(|placed| placed.item.clone()).collect()
     }
 
     /// Compares one random query; false when both sides refuse it.
@@ -141,15 +189,16 @@ impl State {
         let (text, shape) = Generator { random }.query();
         let request = Request::of_text(&text);
         let page_sizes: &[usize] =
-            if self.in_order.len() > 200 { &[200, 1000, 5000] } else { &[1, 2, 3, 7, 20, 1000] };
+            if self.items.len() > 200 { &[200, 1000, 5000] } else { &[1, 2, 3, 7, 20, 1000] };
         let page_size = random.one_of(page_sizes);
         let access = random.one_of(&[Access::ByCost, Access::Index, Access::Index, Access::Items]);
-        let found = bench.pages_in(&request, &everything(), page_size, access);
+        let scope = self.scope(bench, random);
+        let found = bench.pages_in(&request, &scope, page_size, access);
         let found = found.map(|pages| pages.concat());
         let query = armilla_sql::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let run = |query: &_, shape: &Shape| {
             let options = Options::new(&self.schema);
-            reference::run(query, &[], self.feed(shape).into_iter(), options)
+            reference::run(query, &[], self.feed(shape, &scope).into_iter(), options)
         };
         let expected = run(&query, &shape);
         match (found, expected) {
@@ -164,9 +213,10 @@ impl State {
                 let show = |rows: &[Value]| -> Vec<String> { rows.iter().map(show_row).collect() };
                 let (mut found, mut expected) = (show(&found), show(&expected));
                 let context = format!(
-                    "{text}\npages of {page_size}, {} ranges, {} items, {access:?}",
+                    "{text}\npages of {page_size}, {} ranges, {} items, {access:?}, {:?}",
                     bench.container.ranges().len(),
-                    self.in_order.len()
+                    self.items.len(),
+                    scope.limit
                 );
                 if shape.windowed && !shape.sequence {
                     // Any rows of the whole answer will do.

@@ -55,9 +55,20 @@ impl Bench {
     }
 
     pub(crate) fn put(&self, item: &Value) {
+        self.put_with(item, &WriteOptions::default());
+    }
+
+    pub(crate) fn put_with(&self, item: &Value, options: &WriteOptions) {
         self.write(item, |txn| {
-            txn.upsert_item(item.to_json().as_bytes(), &WriteOptions::default()).unwrap();
+            txn.upsert_item(item.to_json().as_bytes(), options).unwrap();
         });
+    }
+
+    /// Replaces the definition but for the id.
+    pub(crate) fn redefine(&self, definition: &Value) {
+        let mut body = definition.as_object().cloned().unwrap();
+        body.insert("id", Value::from("c"));
+        self.account.replace_container("d", "c", &Value::object(body), None).unwrap();
     }
 
     pub(crate) fn put_text(&self, text: &str) {
