@@ -185,6 +185,7 @@ impl Counter<'_, '_> {
 
     fn item(&mut self, plan: &Compiled, item: &Value, count: u64) -> Result<bool> {
         let (mut failed, mut matched, mut exact) = (None, false, true);
+        self.work.items_visited += 1;
         let (groups, work, total) = (&mut *self.groups, &mut *self.work, &mut self.total);
         let _stopped = visit_rows(plan, item, self.runtime, &mut |frame, runtime| {
             matched = true;

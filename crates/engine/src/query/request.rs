@@ -21,7 +21,8 @@ pub struct Request {
 pub struct ResumeFilter {
     /// One per ORDER BY key.
     pub values: Vec<ResumeValue>,
-    /// The item at the position; of the rows equal to `values` only those behind it are wanted.
+    /// The item at the position; of the rows equal to `values` only its own and those behind it are
+    /// wanted.
     pub docno: Option<u64>,
     /// No row equal to `values` is wanted.
     pub exclude: bool,

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod charges;
 mod generate;
+mod order;
 mod pages;
 mod random;
 mod support;

@@ -159,7 +159,8 @@ impl<'a> Cursor<'a> {
         }
         match resume.docno {
             _ if resume.exclude => false,
-            Some(known) => self.tie(docno.cmp(&known)).is_gt(),
+            // The item itself comes again: of its several rows only the client knows which it has.
+            Some(known) => self.tie(docno.cmp(&known)).is_ge(),
             None => true,
         }
     }

@@ -1,0 +1,85 @@
+//! Order: positions that clients name themselves, and what time to live does to indexes.
+
+use crate::support::{Bench, everything, texts};
+use armilla_engine::query::{Access, Request};
+use armilla_model::{Value, json};
+
+fn filled() -> Bench {
+    let bench = Bench::plain(1);
+    for number in 0..12 {
+        let text = format!(r#"{{"id":"{number}","pk":"p","n":{},"t":["a","b"]}}"#, number / 4);
+        bench.put_text(&text);
+    }
+    bench
+}
+
+fn resumed(bench: &Bench, text: &str, filter: &str) -> Vec<String> {
+    let body = format!(r#"{{"query":"{text}","resumeFilter":{filter}}}"#);
+    let request = Request::parse(body.as_bytes()).unwrap();
+    let [items, index, paged] = [(Access::Items, 100), (Access::Index, 100), (Access::Index, 2)]
+        .map(|(access, page_size)| {
+            let pages = bench.pages_in(&request, &everything(), page_size, access).unwrap();
+            texts(&pages.concat())
+        });
+    assert_eq!(items, index);
+    assert_eq!(items, paged);
+    items
+}
+
+fn rid_of(bench: &Bench, id: &str) -> String {
+    let rows = bench.rows(&format!("SELECT VALUE c._rid FROM c WHERE c.id = '{id}'"));
+    rows[0].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_client_may_say_where_to_go_on() {
+    let bench = filled();
+    let text = "SELECT VALUE c.id FROM c ORDER BY c.n";
+    let quoted = |range: std::ops::Range<u32>| -> Vec<String> {
+        range.map(|id| format!("\"{id}\"")).collect()
+    };
+    assert_eq!(resumed(&bench, text, r#"{"value":[1],"exclude":false}"#), quoted(4..12));
+    assert_eq!(resumed(&bench, text, r#"{"value":[1],"exclude":true}"#), quoted(8..12));
+    let rid = rid_of(&bench, "5");
+    let filter = format!(r#"{{"value":[1],"rid":"{rid}","exclude":false}}"#);
+    assert_eq!(resumed(&bench, text, &filter), quoted(5..12));
+    let descending = "SELECT VALUE c.id FROM c ORDER BY c.n DESC";
+    let reversed = resumed(&bench, descending, &filter);
+    assert_eq!(reversed, ["\"5\"", "\"4\"", "\"3\"", "\"2\"", "\"1\"", "\"0\""]);
+    // Of several rows of one item the client skips what it has.
+    let joined = "SELECT VALUE [c.id, t] FROM c JOIN t IN c.t ORDER BY c.n";
+    assert_eq!(resumed(&bench, joined, &filter).len(), 14);
+    assert_eq!(resumed(&bench, text, r#"{"value":[[]],"exclude":true}"#).len(), 12);
+}
+
+#[test]
+fn indexes_do_not_show_what_has_expired() {
+    let definition = br#"{"partitionKey":{"paths":["/pk"]},"defaultTtl":-1}"#;
+    let bench = Bench::new(&json::parse(definition).unwrap(), 2);
+    for number in 0..100 {
+        let ttl = if number % 2 == 0 { 10 } else { 1000 };
+        bench.put_text(&format!(
+            r#"{{"id":"{number}","pk":"p{}","n":{number},"t":"x","ttl":{ttl}}}"#,
+            number % 5
+        ));
+    }
+    bench.clock.advance_seconds(50);
+    for (text, expected) in [
+        ("SELECT VALUE COUNT(1) FROM c", "[50]"),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.t = 'x'", "[50]"),
+        ("SELECT VALUE MIN(c.n) FROM c", "[1]"),
+        ("SELECT VALUE MAX(c.n) FROM c WHERE c.n < 51", "[49]"),
+        ("SELECT c.t, COUNT(1) AS k FROM c GROUP BY c.t", r#"[{"t":"x","k":50}]"#),
+        ("SELECT DISTINCT VALUE c.n FROM c WHERE c.n IN (1, 2, 3)", "[1,3]"),
+        ("SELECT TOP 2 VALUE c.n FROM c ORDER BY c.n DESC", "[99,97]"),
+        ("SELECT TOP 2 VALUE c.n FROM c WHERE c.t = 'x' ORDER BY c.n", "[1,3]"),
+        ("SELECT VALUE c.n FROM c WHERE c.n = 2", "[]"),
+        ("SELECT VALUE c.n FROM c WHERE c.id = '2' AND c.pk = 'p2'", "[]"),
+    ] {
+        for access in [Access::ByCost, Access::Items, Access::Index] {
+            let request = Request::of_text(text);
+            let rows = bench.pages_in(&request, &everything(), 1000, access).unwrap().concat();
+            assert_eq!(Value::array(rows).to_json(), expected, "{text} by {access:?}");
+        }
+    }
+}
