@@ -46,7 +46,7 @@ use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, Hashing};
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
-use armilla_sql::access::{KeyConstraint, partition_keys};
+use armilla_sql::access::KeyConstraint;
 use armilla_sql::compiled::{Compiled, Input, Order};
 use armilla_sql::reference::{self, Options as ListOptions};
 use armilla_sql::{Schema, SqlError};
@@ -130,7 +130,7 @@ impl Query {
         let started = Instant::now();
         let settings = container.settings();
         let prepared = prepare::prepare(&settings, &request)?;
-        let spans = spans(&prepared.compiled, &settings.policy, scope)?;
+        let spans = spans(&prepared.constraint, &settings.policy, scope)?;
         let hash = token::hash(&request, scope);
         let compiled_in = started.elapsed();
         let scope_key = scope_key(&settings.policy, scope);
@@ -283,12 +283,16 @@ fn descends(plan: &Compiled) -> bool {
 }
 
 /// The parts of the key space to visit, in order: those that the condition leaves of the scope.
-fn spans(plan: &Compiled, policy: &ContainerPolicy, scope: &Scope) -> Result<Vec<EpkSpan>> {
+fn spans(
+    constraint: &KeyConstraint,
+    policy: &ContainerPolicy,
+    scope: &Scope,
+) -> Result<Vec<EpkSpan>> {
     if scope.limit == Limit::Key {
         return Ok(vec![scope.span.clone()]);
     }
     let definition = &policy.partition_key;
-    let mut spans = match partition_keys(plan, &definition.paths) {
+    let mut spans = match constraint {
         KeyConstraint::Any if scope.limit == Limit::Container && !scope.cross_partition => {
             return Err(Error::bad_request(
                 "Cross partition query is required but disabled. Please set \

@@ -9,7 +9,7 @@ mod walked;
 
 use super::heap::Smallest;
 use super::page::Page;
-use super::reader::Loaded;
+use super::reader::{Loaded, Reader};
 use super::source::{Source, Target};
 use super::token::{KeyValue, OrderedPosition, Place, Position, Window};
 use super::work::{Work, with_runtime};
@@ -112,7 +112,11 @@ fn each_row(
     let plan = run.plan();
     // A VALUE that is undefined is no row, so it must be known before rows are counted.
     let projects = plan.distinct || matches!(plan.projection, Projection::Value(_));
-    let mut reader = run.source.reader();
+    let mut reader = if projects {
+        run.source.reader()
+    } else {
+        Reader::new(&run.source, &run.source.prepared.key_references)
+    };
     for found in run.source.documents(None) {
         let found = found?;
         let Loaded { value, .. } = reader.load(&found, work)?;
@@ -216,6 +220,7 @@ fn hand_out(
 ) -> Result<Option<Entry>> {
     let mut last: Option<Entry> = None;
     let mut loaded: Option<(Place, Loaded)> = None;
+    let whole = stream::is_whole_item(run.plan());
     let mut reader = run.source.reader();
     for entry in entries {
         if window.take == 0 {
@@ -232,12 +237,22 @@ fn hand_out(
         if loaded.as_ref().is_none_or(|(place, _)| *place != entry.place) {
             let found = run.source.find(&entry.place);
             let found = found.ok_or_else(|| Error::Internal("a row lost its item".to_owned()))?;
-            let item = reader.load(&found, work)?;
+            let item = if whole {
+                let record = reader.record(&found, work)?;
+                let size = record.size();
+                Loaded { record: Some(record), value: Value::Undefined, size }
+            } else {
+                reader.load(&found, work)?
+            };
             work.charge += RequestCharge::load(item.size);
             loaded = Some((entry.place.clone(), item));
         }
         let Some((_, item)) = &loaded else { continue };
-        let row = make_row(run.plan(), &entry, item, runtime)?;
+        let Some(row) = make_row(run.plan(), &entry, item, runtime)? else {
+            // A condition that throws dice has changed its mind.
+            *window = before;
+            continue;
+        };
         if !page.offer(row) {
             *window = before;
             return Ok(last);
@@ -252,11 +267,11 @@ fn make_row(
     entry: &Entry,
     item: &Loaded,
     runtime: &mut Runtime<'_>,
-) -> Result<Bytes> {
+) -> Result<Option<Bytes>> {
     if let Some(record) = &item.record
         && stream::is_whole_item(plan)
     {
-        return Ok(record.text());
+        return Ok(Some(record.text()));
     }
     let (mut number, mut made) = (0, None);
     runtime.document_id = entry.place.docno;
@@ -269,8 +284,7 @@ fn make_row(
         Ok(ControlFlow::Continue(()))
     })
     .map_err(failure)?;
-    let row = made.ok_or_else(|| Error::Internal("a row came out differently".to_owned()))?;
-    bounded::row(&row)
+    made.as_ref().map(bounded::row).transpose()
 }
 
 fn position_of(source: &Source<'_>, entry: &Entry) -> OrderedPosition {

@@ -7,9 +7,11 @@ use super::{Request, failure};
 use crate::container::Settings;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::QUERY_LENGTH_MAX;
-use armilla_sql::access::{self, Node, PathStep};
+use armilla_model::partition_key::Definition;
+use armilla_model::value::Value;
+use armilla_sql::access::{self, KeyConstraint, Node, PathStep};
 use armilla_sql::ast::Query;
-use armilla_sql::compiled::Input;
+use armilla_sql::compiled::{Expr, Input, Order, Projection};
 use armilla_sql::{Compiled, Schema};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -35,10 +37,14 @@ pub(super) struct Prepared {
     pub(super) node: Arc<Node>,
     /// Every path of the item that the query reads.
     pub(super) references: Arc<Vec<Vec<PathStep>>>,
+    /// Those that it reads before it makes rows: for its condition and its order.
+    pub(super) key_references: Arc<Vec<Vec<PathStep>>>,
+    /// The partition keys that the condition pins.
+    pub(super) constraint: Arc<KeyConstraint>,
 }
 
 impl Prepared {
-    fn new(compiled: Compiled, schema: Arc<Schema>) -> Self {
+    fn new(compiled: Compiled, schema: Arc<Schema>, definition: &Definition) -> Self {
         // Of a query over another query's rows, the innermost one is about items.
         let mut inner = &compiled;
         while let Input::Query(query) = &inner.input {
@@ -46,7 +52,17 @@ impl Prepared {
         }
         let node = Arc::new(access::analyse(inner));
         let references = Arc::new(access::referenced_paths(&compiled));
-        Self { node, references, compiled: Arc::new(compiled), schema }
+        let constraint = Arc::new(access::partition_keys(&compiled, &definition.paths));
+        let key_references = match &compiled.order {
+            Order::Keys { .. } => {
+                let projection = Projection::Value(Expr::Constant(Value::Null));
+                let keys_only = Compiled { projection, ..compiled.clone() };
+                Arc::new(access::referenced_paths(&keys_only))
+            }
+            _ => references.clone(),
+        };
+        let compiled = Arc::new(compiled);
+        Self { compiled, schema, node, references, key_references, constraint }
     }
 }
 
@@ -105,7 +121,7 @@ pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Pre
     };
     let schema = schema(settings)?;
     let compiled = armilla_sql::compile(&query, &request.parameters, &schema).map_err(failure)?;
-    let prepared = Prepared::new(compiled, schema);
+    let prepared = Prepared::new(compiled, schema, &settings.policy.partition_key);
     let plain = request.parameters.is_empty().then(|| prepared.clone());
     keep(settings, request, query, plain);
     Ok(prepared)

@@ -187,7 +187,8 @@ fn build(
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(source: &'s Source<'s>) -> Self {
+    /// A reader of these paths.
+    pub(super) fn new(source: &'s Source<'s>, references: &[Vec<PathStep>]) -> Self {
         let parts = |target: &super::source::Target| target.published.view.parts().len();
         let columns =
             source.targets.iter().map(|target| (0..parts(target)).map(|_| None).collect());
@@ -196,11 +197,7 @@ impl<'s> Reader<'s> {
             usize::try_from(target.partition.size() / documents).unwrap_or(usize::MAX)
         };
         Self {
-            cover: if source.is_plain() {
-                Cover::new(source, &source.prepared.references)
-            } else {
-                None
-            },
+            cover: if source.is_plain() { Cover::new(source, references) } else { None },
             columns: columns.collect(),
             mean_sizes: source.targets.iter().map(mean).collect(),
             source,

@@ -141,10 +141,11 @@ impl<'a> Source<'a> {
             Some(Target { partition: partition.clone(), spans, root, published })
         };
         let policy = &settings.policy;
+        let points = points::find(&prepared.node, &policy.partition_key, scope_key);
         let targets = container.partitions().iter().filter_map(target).collect();
         Self {
             targets,
-            condition: if indexed {
+            condition: if indexed && points.is_none() {
                 Condition::resolve(&prepared.node, container, policy)
             } else {
                 Condition::Unknown
@@ -152,7 +153,7 @@ impl<'a> Source<'a> {
             indexed,
             stamp: container.paths.find_name(ROOT, "_ts"),
             now: u64::from(core.now_seconds()),
-            points: points::find(&prepared.node, &policy.partition_key, scope_key),
+            points,
             overlay: None,
             access: Access::ByCost,
             container,
@@ -444,7 +445,7 @@ impl<'a> Source<'a> {
 
     /// What reads the items, or what the query needs of them.
     pub(super) fn reader(&self) -> Reader<'_> {
-        Reader::new(self)
+        Reader::new(self, &self.prepared.references)
     }
 
     /// How each target is gone through, one line each.

@@ -16,6 +16,9 @@ use armilla_sql::eval::{Runtime, order_keys, project, visit_rows};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
+/// More documents than this are not brought in order at once.
+const HEAP_MAX: u64 = 1 << 20;
+
 /// The index to read in order, when that is better than sorting.
 pub(super) fn walk_index(run: &Run<'_>, cursor: &Cursor<'_>) -> Option<OrderIndex> {
     let source = &run.source;
@@ -98,6 +101,7 @@ fn groups_of<'s>(
     let wanted = cursor.wanted(run.options.count_max) as u64;
     let steps = wanted.saturating_mul(index.documents(target)) / candidates.max(1);
     if steps > candidates
+        && candidates <= HEAP_MAX
         && let Some(groups) = Groups::heap(source, index, target, &range)
     {
         return groups;
