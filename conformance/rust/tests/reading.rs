@@ -46,7 +46,7 @@ async fn queries_are_merged_over_ranges() -> Result<()> {
     assert_eq!(rows(&container, top, everywhere()).await?, down);
     let offset = "SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 10 LIMIT 3";
     assert_eq!(rows(&container, offset, everywhere()).await?, [10, 11, 12]);
-    let found = rows(&container, "SELECT VALUE c.n FROM c WHERE c.group = 1", everywhere()).await?;
+    let found = rows(&container, "SELECT VALUE c.n FROM c WHERE c[\"group\"] = 1", everywhere()).await?;
     assert_eq!(found.len(), COUNT / 4);
     let query = Query::from("SELECT VALUE c.id FROM c WHERE c.n = @n").with_parameter("@n", 17)?;
     assert_eq!(rows(&container, query, everywhere()).await?, ["17"]);
