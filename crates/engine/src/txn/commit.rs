@@ -1,0 +1,323 @@
+//! Committing: the final state of each touched item becomes keys, values and index changes.
+//!
+//! Everything here runs under the partition's sequencer, which gives the LSN, so it only copies:
+//! checks, texts and terms were made when the changes were staged.
+
+use super::{Before, Committed, Draft, Now, Staged, Txn};
+use crate::container::{Container, Settings};
+use crate::core::Core;
+use crate::feed_entry::{FeedEntry, Operation};
+use crate::indexing;
+use crate::keys::{self, ItemKey, LogPosition};
+use crate::locks::PartitionLock;
+use crate::partition::{DOCNO_BLOCK, Partition, Sequencer};
+use crate::record::{self, HEADER_LENGTH, Head, Record};
+use armilla_model::error::Result;
+use armilla_model::lsn::Lsn;
+use armilla_model::partition_key::Epk;
+use armilla_model::policy::ContainerPolicy;
+use armilla_storage::{Batch, Completion, Keyspace, Snapshot, Submission};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+impl Txn {
+    /// Commits the change set as one transaction. The callback runs when it is durable and visible;
+    /// a transaction that changed nothing answers at once.
+    pub fn commit(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
+        let partition = self.container.partition_of(&self.epk);
+        if self.is_clean() {
+            let (lsn, partition) = (partition.lsn(), partition.range.id);
+            drop(self);
+            return done(Ok(Committed { lsn, partition }));
+        }
+        if let Err(error) = self.container.check_alive() {
+            drop(self);
+            return done(Err(error));
+        }
+        let Self {
+            container,
+            settings,
+            epk,
+            lock,
+            now,
+            origin,
+            expiring,
+            staged,
+            unique,
+            snapshot,
+            ..
+        } = self;
+        let mut staged = staged;
+        let mut sequencer = partition.sequence();
+        let current = container.settings();
+        if current.generation != settings.generation {
+            remake_terms(&mut staged, &current.policy, &container);
+        }
+        let mut writer = CommitWriter {
+            container: &container,
+            settings: &settings,
+            partition: &partition,
+            snapshot: &*snapshot,
+            batch: Batch::with_capacity(staged.len() * 3),
+            lsn: sequencer.last.next(),
+            second: sequencer.second.max(now),
+            origin,
+            expiring,
+            sequence: 0,
+            moved: moved(&staged),
+            changes: Vec::with_capacity(staged.len()),
+            docno_max: 0,
+            counted: (0, 0),
+        };
+        for staged in staged {
+            if let Err(error) = writer.item(staged, &epk) {
+                drop(sequencer);
+                drop(lock);
+                return done(Err(error));
+            }
+        }
+        for (key, owner) in unique {
+            match owner {
+                Some((hash, probe)) => {
+                    let value = [&hash.to_be_bytes()[..], &[probe]].concat();
+                    writer.batch.put(Keyspace::Unique, key, value);
+                }
+                None => writer.batch.delete(Keyspace::Unique, key),
+            }
+        }
+        writer.reserve_docno(&mut sequencer);
+        container.paths.save(container.number, &mut writer.batch);
+        let CommitWriter { batch, lsn, second, changes, counted, .. } = writer;
+        sequencer.last = lsn;
+        sequencer.second = second;
+        let completion = TxnCompletion {
+            core: container.core.clone(),
+            partition: partition.clone(),
+            changes,
+            counted,
+            lsn,
+            lock: Some(lock),
+            done: Some(Box::new(done)),
+        };
+        // Queued under the sequencer: the queue has each partition's batches in LSN order.
+        container.core.committer.submit(Submission { batch, completion: Box::new(completion) });
+    }
+}
+
+/// Items whose new version is at another place than the old one, because their id changed.
+fn moved(staged: &[Staged]) -> HashMap<u64, Lsn> {
+    let stays = |staged: &Staged, docno| {
+        staged.draft().is_some_and(|draft| draft.head.docno == docno) || !staged.is_changed()
+    };
+    let mut left: HashMap<u64, Lsn> = HashMap::new();
+    for item in staged {
+        if let Some(Before { record, .. }) = &item.before
+            && !stays(item, record.docno())
+        {
+            left.insert(record.docno(), record.lsn());
+        }
+    }
+    if !left.is_empty() {
+        let drafts = staged.iter().filter_map(Staged::draft);
+        let arrived: HashSet<_> = drafts.map(|draft| draft.head.docno).collect();
+        left.retain(|docno, _| arrived.contains(docno));
+    }
+    left
+}
+
+/// Makes the terms of drafts again that were staged under a policy that has changed since.
+fn remake_terms(staged: &mut [Staged], policy: &ContainerPolicy, container: &Container) {
+    for staged in staged {
+        let Now::Draft(draft) = &mut staged.now else { continue };
+        let Head { ts, indexed, .. } = draft.head;
+        draft.terms = indexing::terms_of(&draft.value, ts, indexed, policy, &container.paths);
+    }
+}
+
+/// A change to the index, applied when its transaction is durable.
+pub struct IndexChange {
+    /// The version that is gone.
+    pub removed: Option<(u64, Lsn)>,
+    /// The version that is new, with its terms.
+    pub added: Option<(armilla_index::Document, armilla_index::Terms)>,
+    /// The logical partition.
+    pub epk: Epk,
+}
+
+/// Turns the final state of each touched item into keys and values.
+struct CommitWriter<'c> {
+    container: &'c Container,
+    settings: &'c Settings,
+    partition: &'c Partition,
+    snapshot: &'c dyn Snapshot,
+    batch: Batch,
+    lsn: Lsn,
+    second: u32,
+    origin: u32,
+    expiring: bool,
+    sequence: u32,
+    /// Items that change their place, with the version that goes.
+    moved: HashMap<u64, Lsn>,
+    changes: Vec<IndexChange>,
+    docno_max: u64,
+    counted: (i64, i64),
+}
+
+impl CommitWriter<'_> {
+    fn item(&mut self, staged: Staged, epk: &Epk) -> Result<()> {
+        if !staged.is_changed() {
+            return Ok(());
+        }
+        let Staged { key, before, now } = staged;
+        if let Some(before) = &before {
+            self.forget(&key, &before.record);
+        }
+        let version = before.as_ref().map(|before| (before.record.docno(), before.record.lsn()));
+        let removed = version.filter(|(docno, _)| !self.moved.contains_key(docno));
+        match now {
+            Now::Draft(draft) => {
+                let docno = draft.head.docno;
+                let stays = before.is_some_and(|before| before.visible)
+                    && version.is_some_and(|(before, _)| before == docno);
+                let arrives = self.moved.get(&docno).map(|&lsn| (docno, lsn));
+                let added = Some(self.put(key, draft, !stays && arrives.is_none()));
+                if arrives.is_some() && removed.is_some() {
+                    self.changes.push(IndexChange { removed, added: None, epk: epk.clone() });
+                }
+                let removed = arrives.or(removed);
+                self.changes.push(IndexChange { removed, added, epk: epk.clone() });
+            }
+            Now::Removed | Now::AsBefore => {
+                self.remove(key, removed.map(|(docno, _)| docno))?;
+                self.changes.push(IndexChange { removed, added: None, epk: epk.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what points at the version in the store.
+    fn forget(&mut self, key: &ItemKey, record: &Record) {
+        let number = self.container.number;
+        let position = LogPosition {
+            partition: record.partition(),
+            lsn: record.lsn(),
+            sequence: record.sequence(),
+        };
+        self.batch.delete(Keyspace::Feed, keys::log(number, position));
+        if record.ttl() > 0 {
+            let second = record.ts().saturating_add(record.ttl().unsigned_abs());
+            let definition = &self.settings.policy.partition_key;
+            self.batch.delete(Keyspace::Expiry, keys::expiry(second, number, definition, key));
+        }
+        self.counted.0 -= 1;
+        self.counted.1 -= record.size() as i64;
+    }
+
+    fn put(
+        &mut self,
+        key: ItemKey,
+        mut draft: Draft,
+        created: bool,
+    ) -> (armilla_index::Document, armilla_index::Terms) {
+        let number = self.container.number;
+        let definition = &self.settings.policy.partition_key;
+        let sequence = self.next_sequence();
+        record::set_position(&mut draft.bytes, self.lsn, sequence, self.partition.range.id);
+        self.counted.0 += 1;
+        self.counted.1 += (draft.bytes.len() - HEADER_LENGTH) as i64;
+        self.docno_max = self.docno_max.max(draft.head.docno);
+        if draft.head.ttl > 0 {
+            let second = draft.head.ts.saturating_add(draft.head.ttl.unsigned_abs());
+            let expiry = keys::expiry(second, number, definition, &key);
+            self.batch.put(Keyspace::Expiry, expiry, Vec::new());
+        }
+        let operation = if created { Operation::Create } else { Operation::Replace };
+        let entry = self.entry(key.clone(), operation, draft.head.docno);
+        self.batch.put(Keyspace::Feed, keys::log(number, self.position(sequence)), entry.encode());
+        let document = armilla_index::Document {
+            epk: key.epk.as_bytes().to_vec(),
+            docno: draft.head.docno,
+            lsn: self.lsn.0,
+            hash: key.hash,
+            ts: draft.head.ts,
+            ttl: draft.head.ttl,
+        };
+        self.batch.put(Keyspace::Items, keys::item(number, definition, &key), draft.bytes);
+        (document, draft.terms.terms)
+    }
+
+    /// Frees a place. An item that is gone, and not merely somewhere else, is logged.
+    fn remove(&mut self, key: ItemKey, gone: Option<u64>) -> Result<()> {
+        let number = self.container.number;
+        let definition = &self.settings.policy.partition_key;
+        let place = keys::item(number, definition, &key);
+        let behind = ItemKey { probe: key.probe.saturating_add(1), ..key.clone() };
+        let chain_goes_on = self.container.get_any(self.snapshot, &behind)?.is_some();
+        if chain_goes_on {
+            self.batch.put(Keyspace::Items, place, record::tombstone());
+        } else {
+            self.batch.delete(Keyspace::Items, place);
+        }
+        let Some(docno) = gone else { return Ok(()) };
+        let sequence = self.next_sequence();
+        let operation = if self.expiring { Operation::Expire } else { Operation::Delete };
+        let entry = self.entry(key, operation, docno);
+        self.batch.put(Keyspace::Gone, keys::log(number, self.position(sequence)), entry.encode());
+        Ok(())
+    }
+
+    fn entry(&self, item: ItemKey, operation: Operation, docno: u64) -> FeedEntry {
+        FeedEntry { item, operation, second: self.second, origin: self.origin, docno }
+    }
+
+    fn position(&self, sequence: u32) -> LogPosition {
+        LogPosition { partition: self.partition.range.id, lsn: self.lsn, sequence }
+    }
+
+    fn next_sequence(&mut self) -> u32 {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        sequence
+    }
+
+    /// Reserves ordinals ahead, so that none is given out twice after a crash. Each partition keeps
+    /// its own mark, because only inside a partition is there an order of batches.
+    fn reserve_docno(&mut self, sequencer: &mut Sequencer) {
+        if self.docno_max < sequencer.docno_reserved {
+            return;
+        }
+        sequencer.docno_reserved = self.docno_max + DOCNO_BLOCK;
+        let key = keys::meta(
+            keys::Meta::DocumentNumber,
+            &[self.container.number, self.partition.range.id],
+        );
+        self.batch.put(Keyspace::Meta, key, sequencer.docno_reserved.to_be_bytes().to_vec());
+    }
+}
+
+struct TxnCompletion {
+    core: Arc<Core>,
+    partition: Arc<Partition>,
+    changes: Vec<IndexChange>,
+    counted: (i64, i64),
+    lsn: Lsn,
+    lock: Option<PartitionLock>,
+    done: Option<Box<dyn FnOnce(Result<Committed>) + Send>>,
+}
+
+impl Completion for TxnCompletion {
+    fn apply(&mut self, _group: u64) {
+        self.partition.count(self.counted.0, self.counted.1);
+        self.partition.apply(std::mem::take(&mut self.changes), self.lsn);
+        self.partition.set_visible(self.lsn);
+        self.core.mark_dirty(&self.partition);
+    }
+
+    fn notify(mut self: Box<Self>) {
+        // The lock goes first: whoever hears of this commit may write again at once.
+        drop(self.lock.take());
+        if let Some(done) = self.done.take() {
+            done(Ok(Committed { lsn: self.lsn, partition: self.partition.range.id }));
+        }
+    }
+}
