@@ -65,6 +65,15 @@ pub(crate) struct ServeOptions {
     /// Request units per second that one physical partition serves
     #[arg(long, env = "ARMILLA_PARTITION_RUS", default_value_t = 10_000)]
     pub(crate) partition_rus: u32,
+    /// Size beyond which a physical partition is split, in bytes or as 50GB, 64MB, 100KB
+    #[arg(long, env = "ARMILLA_PARTITION_SIZE", default_value = "50GB", value_parser = size)]
+    pub(crate) partition_size: u64,
+    /// Size that one logical partition may have; more answers 403 (1014)
+    #[arg(long, env = "ARMILLA_LOGICAL_PARTITION_SIZE", default_value = "20GB", value_parser = size)]
+    pub(crate) logical_partition_size: u64,
+    /// Seconds that a split waits after throughput or data have grown, so that it can be watched
+    #[arg(long, env = "ARMILLA_SPLIT_DELAY", default_value_t = 0)]
+    pub(crate) split_delay: u64,
     /// Memory for the store's cache, in MB
     #[arg(long, env = "ARMILLA_CACHE_MB", default_value_t = 128)]
     pub(crate) cache_mb: u64,
@@ -140,6 +149,20 @@ impl ServeOptions {
     pub(crate) fn log(&self) -> String {
         self.log.clone().or_else(|| environment("LOG_LEVEL")).unwrap_or_else(|| "warn".to_owned())
     }
+}
+
+/// Reads a number of bytes: `4096`, `100KB`, `64MB`, `50GB`.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "KB" => 10,
+        "MB" => 20,
+        "GB" => 30,
+        unit => return Err(format!("'{unit}' is none of B, KB, MB, GB")),
+    };
+    let number: u64 = digits.trim().parse().map_err(|_| format!("'{text}' is not a size"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
 /// The one place where the environment is read by name.

@@ -14,6 +14,7 @@ use armilla_storage::{Durability, EmbeddedOptions, EmbeddedStore, MemoryStore, S
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Serves until the process is told to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
@@ -31,6 +32,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
             durability: durability(options),
             partitions: options.partitions,
             partition_rus: options.partition_rus,
+            partition_size: options.partition_size,
+            logical_partition_size: options.logical_partition_size,
+            split_delay: Duration::from_secs(options.split_delay),
             background: true,
         },
     )

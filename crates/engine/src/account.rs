@@ -4,6 +4,7 @@ mod containers;
 mod databases;
 mod janitor;
 mod open;
+mod partitions;
 mod scripts;
 mod throughput;
 mod users;
@@ -26,9 +27,15 @@ use armilla_model::partition_key::PartitionKey;
 use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Request units per second that one physical partition serves.
 const PARTITION_RUS: u32 = 10_000;
+
+/// Bytes of item texts beyond which a physical partition is split.
+const PARTITION_SIZE: u64 = 50 << 30;
+/// Bytes of item texts that one logical partition may have.
+const LOGICAL_PARTITION_SIZE: u64 = 20 << 30;
 
 /// How an account behaves.
 #[derive(Clone)]
@@ -41,6 +48,12 @@ pub struct Options {
     pub partitions: Option<u32>,
     /// Request units per second that one physical partition serves.
     pub partition_rus: u32,
+    /// Bytes of item texts beyond which a physical partition is split.
+    pub partition_size: u64,
+    /// Bytes of item texts that one logical partition may have.
+    pub logical_partition_size: u64,
+    /// How long a split waits, so that people can watch one.
+    pub split_delay: Duration,
     /// Sweep expired items and dropped containers in the background.
     pub background: bool,
 }
@@ -52,6 +65,9 @@ impl Default for Options {
             durability: Durability::Synced,
             partitions: None,
             partition_rus: PARTITION_RUS,
+            partition_size: PARTITION_SIZE,
+            logical_partition_size: LOGICAL_PARTITION_SIZE,
+            split_delay: Duration::ZERO,
             background: true,
         }
     }
@@ -72,6 +88,7 @@ impl Account {
     /// Opens the account in a store.
     pub fn open(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, StoreError> {
         let core = Core::start(store, options.durability, options.clock.clone());
+        core.set_logical_partition_size(options.logical_partition_size);
         let (catalog, next_number) = open::load(&core)?;
         let account = Arc::new(Self {
             core,
@@ -82,6 +99,7 @@ impl Account {
         });
         if account.options.background {
             janitor::start(&account);
+            partitions::start(&account);
         }
         Ok(account)
     }

@@ -9,6 +9,7 @@ use crate::partition::Partition;
 use crate::ranges::{EpkSpan, Range};
 use crate::record::Record;
 use crate::scripts::{Kind, Script, Scripts};
+use crate::sizes::LogicalSizes;
 use crate::store_failure;
 use arc_swap::ArcSwap;
 use armilla_model::error::{Error, Result};
@@ -46,12 +47,15 @@ pub struct Container {
     /// Indexed paths and their numbers.
     pub paths: PathDictionary,
     pub(crate) scripts: ArcSwap<Scripts>,
+    pub(crate) sizes: LogicalSizes,
     settings: ArcSwap<Settings>,
     partitions: ArcSwap<Vec<Arc<Partition>>>,
     secret: (u64, u64),
     // Held while the definition is replaced, from the check of the old to the rebuilt index.
     replacing: Mutex<()>,
     docno: AtomicU64,
+    // Milliseconds; 0 when no split is waiting.
+    split_due: AtomicU64,
     dropped: AtomicBool,
 }
 
@@ -106,11 +110,13 @@ impl Container {
             self_link: self_link.into(),
             paths: PathDictionary::default(),
             scripts: ArcSwap::default(),
+            sizes: LogicalSizes::default(),
             settings: ArcSwap::from_pointee(settings),
             partitions: ArcSwap::from_pointee(partitions),
             secret,
             replacing: Mutex::new(()),
             docno: AtomicU64::new(docno),
+            split_due: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
         }
     }
@@ -137,6 +143,22 @@ impl Container {
     /// The physical partitions of now, in the order of their keys.
     pub fn partitions(&self) -> Arc<Vec<Arc<Partition>>> {
         self.partitions.load_full()
+    }
+
+    /// Puts other partitions in the place of some; they cover the same keys.
+    pub(crate) fn set_partitions(&self, partitions: Vec<Arc<Partition>>) {
+        let generation = self.settings.load().generation;
+        partitions.iter().for_each(|partition| partition.set_indexed(generation));
+        self.partitions.store(Arc::new(partitions));
+    }
+
+    /// When the split that the container needs is to happen, in milliseconds.
+    pub(crate) fn split_due(&self) -> Option<u64> {
+        Some(self.split_due.load(Ordering::Relaxed)).filter(|due| *due != 0)
+    }
+
+    pub(crate) fn set_split_due(&self, due: Option<u64>) {
+        self.split_due.store(due.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The partition that holds an effective key.
@@ -301,9 +323,18 @@ impl Container {
     /// Builds the index of every partition from the stored items. Used while the account opens,
     /// when nobody reads or writes yet.
     pub(crate) fn fill_index(&self, snapshot: &dyn Snapshot) -> Result<(), StoreError> {
+        self.fill_partitions(&self.partitions.load(), snapshot)
+    }
+
+    /// Builds the index of some partitions from the stored items.
+    pub(crate) fn fill_partitions(
+        &self,
+        partitions: &[Arc<Partition>],
+        snapshot: &dyn Snapshot,
+    ) -> Result<(), StoreError> {
         let settings = self.settings();
         let policy = &settings.policy;
-        for partition in self.partitions.load().iter() {
+        for partition in partitions {
             let range = keys::items_between(
                 self.number,
                 &policy.partition_key,

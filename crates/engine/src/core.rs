@@ -15,6 +15,7 @@ use armilla_model::etag::IdSource;
 use armilla_script::ScriptEngine;
 use armilla_storage::{Batch, Committer, Completion, Durability, Snapshot, Store, Submission};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -42,6 +43,7 @@ pub struct Core {
     /// Fresh etags.
     pub ids: IdSource,
     scripts: OnceLock<Runtime>,
+    logical_partition_size: AtomicU64,
     dirty: Arc<Mutex<Vec<Arc<Partition>>>>,
 }
 
@@ -73,9 +75,19 @@ impl Core {
                 clock,
                 store,
                 scripts: OnceLock::new(),
+                logical_partition_size: AtomicU64::new(u64::MAX),
                 dirty,
             }
         })
+    }
+
+    /// Bytes that one logical partition may have.
+    pub(crate) fn logical_partition_size(&self) -> u64 {
+        self.logical_partition_size.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_logical_partition_size(&self, bytes: u64) {
+        self.logical_partition_size.store(bytes, Ordering::Relaxed);
     }
 
     /// What compiles scripts.
@@ -110,6 +122,11 @@ impl Core {
         loop {
             let root = self.root.load_full();
             let view = partition.view();
+            // A partition that was split is seen as it was then: items have changed since. Looked
+            // at last, because what was taken before it ended is good.
+            if let Some(last) = partition.last_root() {
+                return (last.clone(), partition.view());
+            }
             if view.group <= root.group {
                 return (root, view);
             }

@@ -2,21 +2,27 @@
 //!
 //! A partition's log has exactly one entry per living item, at its last LSN. Reading from an LSN is
 //! a scan; nothing expires from it. A page never ends inside a transaction, so the LSN alone is a
-//! position.
+//! position, and it stays one when the partition is split or merged ([`lineage`]).
+
+mod across;
+pub(crate) mod lineage;
+
+pub use across::{AcrossChanges, Positions};
 
 use crate::container::Container;
 use crate::feed_entry::FeedEntry;
 use crate::items::read::Item;
-use crate::keys;
+use crate::keys::LogPosition;
 use crate::partition::Partition;
-use crate::ranges::EpkSpan;
+use crate::ranges::{EpkSpan, Range};
 use crate::store_failure;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::PAGE_SIZE_MAX;
 use armilla_model::lsn::Lsn;
-use armilla_storage::{Direction, Keyspace};
-use std::ops::ControlFlow;
+use armilla_storage::{Keyspace, Snapshot};
+use bytes::Bytes;
+use lineage::Lineage;
 
 /// Where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +37,25 @@ pub enum Start {
     After(Lsn),
 }
 
-/// A page of changes.
+/// A page of changes: items, or whole versions.
 #[derive(Debug)]
-pub struct Changes {
-    /// The items, each with the transaction that wrote it.
-    pub items: Vec<Item>,
+pub struct Changes<Row = Item> {
+    /// The changes, each with the transaction that made it.
+    pub items: Vec<Row>,
     /// The position behind them.
     pub position: Lsn,
     /// What it costs.
     pub charge: RequestCharge,
+}
+
+/// What one page reads from a log.
+pub(crate) struct LogPage<'p> {
+    pub(crate) snapshot: &'p dyn Snapshot,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) range: &'p Range,
+    pub(crate) after: Lsn,
+    pub(crate) head: Lsn,
+    pub(crate) count_max: usize,
 }
 
 impl Container {
@@ -53,64 +69,74 @@ impl Container {
     ) -> Result<Changes> {
         let (root, published) = self.core.consistent_view(partition);
         let head = Lsn(published.view.lsn());
+        let range = &partition.range;
         let (after, not_before) = match start {
             Start::Beginning => (Lsn(0), 0),
             Start::Now => (head, 0),
-            Start::At(second) => (Lsn(0), second),
+            Start::At(second) => (self.position_at(partition, second)?, second),
             Start::After(lsn) => (lsn, 0),
         };
-        let mut page =
-            Changes { items: Vec::new(), position: after.max(head), charge: RequestCharge::ONE };
-        if after >= head {
-            page.position = after;
-            return Ok(page);
-        }
-        let settings = self.settings();
-        let default_ttl = settings.policy.default_ttl;
+        let default_ttl = self.settings().policy.default_ttl;
         let now = u64::from(self.core.now_seconds());
-        let (mut bytes, mut last, mut failure) = (0, after, None);
-        let range = keys::log_after(self.number, partition.range.id, after);
-        let mut visit = |key: &[u8], value: &[u8]| -> Result<ControlFlow<()>> {
-            let position = keys::read_log(key)
-                .map_err(|_| Error::Internal("a feed key is malformed".to_owned()))?;
-            if position.lsn > head {
-                return Ok(ControlFlow::Break(()));
-            }
-            let full = page.items.len() >= count_max || bytes >= PAGE_SIZE_MAX;
-            if full && position.lsn != last {
-                page.position = last;
-                return Ok(ControlFlow::Break(()));
-            }
-            last = position.lsn;
+        let snapshot = &*root.snapshot;
+        let page = LogPage { snapshot, keyspace: Keyspace::Feed, range, after, head, count_max };
+        let mut changes = self.read_log(&page, |_, value| {
             let entry = FeedEntry::decode(value).map_err(store_failure)?;
-            let inside = span.min <= entry.item.epk
-                && span.max.as_ref().is_none_or(|max| entry.item.epk < *max);
-            if !inside || u64::from(entry.second) < not_before {
-                return Ok(ControlFlow::Continue(()));
+            if !span.contains(&entry.item.epk) || u64::from(entry.second) < not_before {
+                return Ok(None);
             }
-            let record = self.get(&*root.snapshot, &entry.item)?;
-            let record = record.ok_or_else(|| {
+            let record = self.get(snapshot, &entry.item)?.ok_or_else(|| {
                 Error::Internal("the feed names an item that is not there".to_owned())
             })?;
-            if record.expires_at(default_ttl).is_none_or(|deadline| now < deadline) {
-                bytes += record.size();
-                page.items.push(Item::of(&record));
+            let alive = record.expires_at(default_ttl).is_none_or(|deadline| now < deadline);
+            Ok(alive.then(|| (record.size(), Item::of(&record))))
+        })?;
+        let sizes = changes.items.iter().map(|item| RequestCharge::feed_item(item.text.len()));
+        changes.charge = sizes.sum::<RequestCharge>().max(RequestCharge::ONE);
+        Ok(changes)
+    }
+
+    /// The position before the first change at or after a second.
+    pub(crate) fn position_at(&self, partition: &Partition, second: u64) -> Result<Lsn> {
+        let (root, published) = self.core.consistent_view(partition);
+        let (range, head) = (&partition.range, Lsn(published.view.lsn()));
+        lineage::before_second(&*root.snapshot, self.number, range, head, second)
+    }
+
+    /// Reads a page of a log: rows with their sizes, until it is full and a transaction ends.
+    pub(crate) fn read_log<Row>(
+        &self,
+        page: &LogPage<'_>,
+        mut row: impl FnMut(LogPosition, &Bytes) -> Result<Option<(usize, Row)>>,
+    ) -> Result<Changes<Row>> {
+        let LogPage { after, head, .. } = *page;
+        let mut changes =
+            Changes { items: Vec::new(), position: after.max(head), charge: RequestCharge::ONE };
+        let bounds = (after, head);
+        let mut log = Lineage::new(page.snapshot, page.keyspace, self.number, page.range, bounds);
+        let (mut bytes, mut last) = (0, after);
+        while let Some((position, value)) = log.next()? {
+            let full = changes.items.len() >= page.count_max || bytes >= PAGE_SIZE_MAX;
+            if full && position.lsn != last {
+                changes.position = last;
+                break;
             }
-            Ok(ControlFlow::Continue(()))
-        };
-        root.snapshot
-            .scan(Keyspace::Feed, &range, Direction::Forward, &mut |key, value| {
-                visit(key, &value).unwrap_or_else(|error| {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                })
-            })
-            .map_err(store_failure)?;
-        if let Some(error) = failure {
-            return Err(error);
+            last = position.lsn;
+            if let Some((size, row)) = row(position, &value)? {
+                bytes += size;
+                changes.items.push(row);
+            }
         }
-        let sizes = page.items.iter().map(|item| RequestCharge::feed_item(item.text.len()));
-        page.charge = sizes.sum::<RequestCharge>().max(RequestCharge::ONE);
-        Ok(page)
+        Ok(changes)
+    }
+
+    /// How many transactions lie between a position and the head of a partition: what a page may
+    /// have to walk through.
+    pub fn changes_behind(&self, partition: &Partition, start: Start) -> u64 {
+        match start {
+            Start::Beginning | Start::At(_) => partition.lsn().0,
+            Start::Now => 0,
+            Start::After(lsn) => partition.lsn().0.saturating_sub(lsn.0),
+        }
     }
 }

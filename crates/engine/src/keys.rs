@@ -204,6 +204,8 @@ pub enum Meta {
     DocumentNumber = b'N',
     /// Head of a partition's log: container, partition.
     Head = b'H',
+    /// How far a partition's log of versions was trimmed: container, partition.
+    VersionsFloor = b'V',
     /// A dropped container whose data is still to be removed.
     Garbage = b'G',
     /// An indexed path: container, path; its value is the path's number.

@@ -30,10 +30,13 @@ pub mod record;
 mod reindex;
 pub mod restore;
 pub mod scripts;
+mod sizes;
+mod split;
 pub mod txn;
 pub mod unique;
 pub mod users;
 pub mod verify;
+pub mod versions;
 
 pub use account::{Account, Options};
 pub use container::Container;

@@ -4,14 +4,15 @@
 //! are completed and its batch is queued, in one step. So the committer's queue holds each
 //! partition's batches in LSN order, and LSN order, commit order and visible order are one.
 
+use crate::core::Root;
 use crate::ranges::Range;
 use crate::txn::IndexChange;
 use arc_swap::ArcSwap;
 use armilla_index::{Change, Index, Job, JobResult, Limits, Version, View};
 use armilla_model::lsn::Lsn;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Ordinals are reserved in `meta` in blocks of this many.
 pub const DOCNO_BLOCK: u64 = 4096;
@@ -35,6 +36,10 @@ pub struct Partition {
     // Only the committer's thread (and the opening of the account) takes this lock.
     index: Mutex<Index>,
     view: ArcSwap<PublishedView>,
+    // The size at which it was found to be one logical partition.
+    unsplittable: AtomicU64,
+    // What readers saw when the partition was split or merged.
+    last_root: OnceLock<Arc<Root>>,
 }
 
 /// The index as of one group of commits.
@@ -54,6 +59,8 @@ pub struct Sequencer {
     pub second: u32,
     /// First ordinal that is not yet reserved by this partition's batches.
     pub docno_reserved: u64,
+    /// The partition was split or merged: nothing is written to it any more.
+    pub closed: bool,
 }
 
 impl Partition {
@@ -61,7 +68,7 @@ impl Partition {
     pub fn new(range: Range, head: Lsn, second: u32, docno_reserved: u64) -> Self {
         Self {
             range,
-            sequencer: Mutex::new(Sequencer { last: head, second, docno_reserved }),
+            sequencer: Mutex::new(Sequencer { last: head, second, docno_reserved, closed: false }),
             visible: AtomicU64::new(head.0),
             documents: AtomicI64::new(0),
             bytes: AtomicI64::new(0),
@@ -73,6 +80,8 @@ impl Partition {
                 view: Index::in_memory(Limits::default()).publish(),
             }),
             index: Mutex::new(Index::in_memory(Limits::default())),
+            unsplittable: AtomicU64::new(0),
+            last_root: OnceLock::new(),
         }
     }
 
@@ -162,6 +171,28 @@ impl Partition {
     /// it takes a view knows it of that view.
     pub(crate) fn is_indexed_for(&self, generation: u64) -> bool {
         self.indexed.load(Ordering::SeqCst) == generation
+    }
+
+    /// Remembers that the data cannot be cut: it is one logical partition.
+    pub(crate) fn set_unsplittable(&self) {
+        self.unsplittable.store(self.size(), Ordering::Relaxed);
+    }
+
+    /// False until a partition that could not be cut has grown by a tenth.
+    pub(crate) fn may_be_split(&self) -> bool {
+        let size = self.unsplittable.load(Ordering::Relaxed);
+        size == 0 || self.size() > size + size / 10
+    }
+
+    /// Ends the partition: its children go on from this root. Readers that still have it see this
+    /// moment. Called with the sequencer held and closed, before any child is written to.
+    pub(crate) fn retire(&self, root: Arc<Root>) {
+        let _first = self.last_root.set(root);
+    }
+
+    /// What readers see of a partition that was split or merged.
+    pub(crate) fn last_root(&self) -> Option<&Arc<Root>> {
+        self.last_root.get()
     }
 
     /// The index as of the last group.

@@ -33,12 +33,12 @@ impl Range {
 
     /// The part of a span that lies in this range, if any.
     pub fn overlap(&self, span: &EpkSpan) -> Option<EpkSpan> {
-        let min = self.min.clone().max(span.min.clone());
-        let max = match (&self.max, &span.max) {
-            (Some(left), Some(right)) => Some(left.min(right).clone()),
-            (bound, None) | (None, bound) => bound.clone(),
-        };
-        (max.as_ref().is_none_or(|max| min < *max)).then_some(EpkSpan { min, max })
+        self.span().overlap(span)
+    }
+
+    /// Its keys.
+    pub fn span(&self) -> EpkSpan {
+        EpkSpan { min: self.min.clone(), max: self.max.clone() }
     }
 }
 
@@ -46,6 +46,21 @@ impl EpkSpan {
     /// Everything.
     pub fn all() -> Self {
         Self { min: Epk::default(), max: None }
+    }
+
+    /// True when the key lies in this span.
+    pub fn contains(&self, epk: &Epk) -> bool {
+        self.min <= *epk && self.max.as_ref().is_none_or(|max| epk < max)
+    }
+
+    /// The keys that both have, if any.
+    pub fn overlap(&self, other: &Self) -> Option<Self> {
+        let min = self.min.clone().max(other.min.clone());
+        let max = match (&self.max, &other.max) {
+            (Some(left), Some(right)) => Some(left.min(right).clone()),
+            (bound, None) | (None, bound) => bound.clone(),
+        };
+        (max.as_ref().is_none_or(|max| min < *max)).then_some(Self { min, max })
     }
 
     /// One logical partition, or all partitions below a prefix of a hierarchical key.

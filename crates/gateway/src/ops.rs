@@ -73,7 +73,7 @@ impl Service for EngineService {
             }
             Operation::ExecuteBatch(container) => writes::batch(self, &call, container).await,
             Operation::ListItems(container) => listing::list(self, &call, container),
-            Operation::ReadChangeFeed(container) => change_feed::read(self, &call, container),
+            Operation::ReadChangeFeed(container) => change_feed::read(self, &call, container).await,
             Operation::QueryItems(container) => query::query(self, &call, container).await,
             Operation::PlanQuery(container) => query::plan(self, &call, container),
             Operation::ListAttachments(_) => {

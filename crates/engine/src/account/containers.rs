@@ -64,6 +64,11 @@ impl Account {
             let container =
                 change.account.build(database.number, &database.name, number, &stored, policy);
             change.put(Meta::Container, &[database.number, number], stored.write());
+            for partition in container.partitions().iter() {
+                // Clients may hold positions of a log that is still empty when the server restarts.
+                let head = partition.lsn().0.to_be_bytes().to_vec();
+                change.put(Meta::Head, &[number, partition.range.id], head);
+            }
             if let Some(throughput) = throughput {
                 change.create_offer(&container.self_link, &container.rid_text, throughput);
             }
@@ -74,7 +79,7 @@ impl Account {
         })
     }
 
-    fn partition_count(&self, peak: u32) -> u32 {
+    pub(super) fn partition_count(&self, peak: u32) -> u32 {
         let wanted = peak.div_ceil(self.options.partition_rus.max(1));
         self.options.partitions.unwrap_or(wanted).clamp(1, PARTITIONS_MAX)
     }
@@ -153,6 +158,11 @@ impl Account {
                 ts,
                 generation: before.generation + 1,
             });
+            if before.policy.retention_minutes == 0
+                && container.settings().policy.retention_minutes > 0
+            {
+                container.begin_versions();
+            }
             if reindex {
                 container.rebuild_index();
             }
@@ -189,7 +199,7 @@ impl Account {
 impl Change<'_> {
     /// Refuses a container that was deleted before this change had its turn. A new one may have
     /// its name by then, so it is looked up by its rid.
-    fn check_present(&self, container: &Container) -> Result<()> {
+    pub(super) fn check_present(&self, container: &Container) -> Result<()> {
         let database = self.database(&container.settings().database)?;
         database.container(&container.rid_text).map(drop).ok_or_else(Error::not_found)
     }

@@ -48,6 +48,7 @@ impl Account {
                 if container.settings().policy.default_ttl.is_some() {
                     self.expire_items(container)?;
                 }
+                container.trim_versions()?;
             }
         }
         Ok(())
@@ -71,7 +72,7 @@ impl Account {
             ] {
                 self.remove_range(keyspace, &keys::items_of(number))?;
             }
-            for kind in [Meta::DocumentNumber, Meta::Head, Meta::IndexPath] {
+            for kind in [Meta::DocumentNumber, Meta::Head, Meta::VersionsFloor, Meta::IndexPath] {
                 self.remove_range(Keyspace::Meta, &KeyRange::prefix(&keys::meta(kind, &[number])))?;
             }
             let mut batch = Batch::new();

@@ -6,6 +6,7 @@ use crate::catalog::stored::{self, Entry, StoredContainer, StoredDatabase};
 use crate::catalog::{Catalog, Database};
 use crate::container::{Container, Settings};
 use crate::core::Core;
+use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
 use crate::partition::Partition;
 use crate::ranges::Range;
@@ -154,7 +155,7 @@ fn container(
 }
 
 /// A partition whose log goes on where it ended: the highest of the last entries in `feed` and
-/// `gone` and the noted head.
+/// `gone`, its own and its ancestors', and the noted head.
 fn partition(
     snapshot: &dyn Snapshot,
     container: u32,
@@ -164,8 +165,11 @@ fn partition(
     let noted = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Head, &numbers))?;
     let mut head = Lsn(noted.as_deref().and_then(read_u64).unwrap_or(0));
     let mut second = 0;
-    for log in [Keyspace::Feed, Keyspace::Gone] {
-        let last = snapshot.first(log, &keys::log_of(container, range.id), Direction::Backward)?;
+    for (log, partition) in [Keyspace::Feed, Keyspace::Gone]
+        .into_iter()
+        .flat_map(|log| lineage_of(&range).map(move |partition| (log, partition)))
+    {
+        let last = snapshot.first(log, &keys::log_of(container, partition), Direction::Backward)?;
         if let Some((key, value)) = last {
             let position = keys::read_log(&key).map_err(|_| malformed())?;
             head = head.max(position.lsn);

@@ -481,10 +481,5 @@ impl<'a> Source<'a> {
 
 /// What two spans share.
 pub(super) fn overlap(left: &EpkSpan, right: &EpkSpan) -> Option<EpkSpan> {
-    let min = left.min.clone().max(right.min.clone());
-    let max = match (&left.max, &right.max) {
-        (Some(left), Some(right)) => Some(left.min(right).clone()),
-        (bound, None) | (None, bound) => bound.clone(),
-    };
-    max.as_ref().is_none_or(|max| min < *max).then_some(EpkSpan { min, max })
+    left.overlap(right)
 }

@@ -12,6 +12,7 @@ use crate::keys::{self, ItemKey, LogPosition};
 use crate::locks::PartitionLock;
 use crate::partition::{DOCNO_BLOCK, Partition, Sequencer};
 use crate::record::{self, HEADER_LENGTH, Head, Record};
+use crate::versions::VersionEntry;
 use armilla_model::error::Result;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::Epk;
@@ -24,7 +25,7 @@ impl Txn {
     /// Commits the change set as one transaction. The callback runs when it is durable and visible;
     /// a transaction that changed nothing answers at once.
     pub fn commit(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
-        let partition = self.container.partition_of(&self.epk);
+        let mut partition = self.container.partition_of(&self.epk);
         if self.is_clean() {
             let (lsn, partition) = (partition.lsn(), partition.range.id);
             drop(self);
@@ -48,7 +49,19 @@ impl Txn {
             ..
         } = self;
         let mut staged = staged;
-        let mut sequencer = partition.sequence();
+        if let Err(error) = container.take_room(&partition, &epk, &*snapshot, growth(&staged)) {
+            drop(lock);
+            return done(Err(error));
+        }
+        // A partition that was split or merged takes no more writes: its children do.
+        let mut sequencer = loop {
+            let sequencer = partition.sequence();
+            if !sequencer.closed {
+                break sequencer;
+            }
+            drop(sequencer);
+            partition = container.partition_of(&epk);
+        };
         let current = container.settings();
         if current.generation != settings.generation {
             remake_terms(&mut staged, &current.policy, &container);
@@ -64,6 +77,7 @@ impl Txn {
             origin,
             expiring,
             sequence: 0,
+            versions: (current.policy.retention_minutes > 0).then_some(0),
             moved: moved(&staged),
             changes: Vec::with_capacity(staged.len()),
             docno_max: 0,
@@ -102,6 +116,17 @@ impl Txn {
         // Queued under the sequencer: the queue has each partition's batches in LSN order.
         container.core.committer.submit(Submission { batch, completion: Box::new(completion) });
     }
+}
+
+/// By how many bytes of texts the transaction makes its logical partition grow.
+fn growth(staged: &[Staged]) -> i64 {
+    let changed = staged.iter().filter(|staged| staged.is_changed());
+    let growth = changed.map(|staged| {
+        let before = staged.before.as_ref().map_or(0, |before| before.record.size());
+        let after = staged.draft().map_or(0, |draft| draft.bytes.len() - HEADER_LENGTH);
+        after as i64 - before as i64
+    });
+    growth.sum()
 }
 
 /// Items whose new version is at another place than the old one, because their id changed.
@@ -156,6 +181,8 @@ struct CommitWriter<'c> {
     origin: u32,
     expiring: bool,
     sequence: u32,
+    /// Entries in the log of all versions, where the container keeps one.
+    versions: Option<u32>,
     /// Items that change their place, with the version that goes.
     moved: HashMap<u64, Lsn>,
     changes: Vec<IndexChange>,
@@ -169,6 +196,9 @@ impl CommitWriter<'_> {
             return Ok(());
         }
         let Staged { key, before, now } = staged;
+        if self.versions.is_some() {
+            self.log_versions(epk, before.as_ref(), &now);
+        }
         if let Some(before) = &before {
             self.forget(&key, &before.record);
         }
@@ -193,6 +223,50 @@ impl CommitWriter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Logs what happens to an item with its texts: the end of what was there, if it ends, and what
+    /// is there now.
+    fn log_versions(&mut self, epk: &Epk, before: Option<&Before>, now: &Now) {
+        let docno = match now {
+            Now::Draft(draft) => Some(draft.head.docno),
+            Now::Removed | Now::AsBefore => None,
+        };
+        let goes_on = |before: &&Before| before.visible && docno == Some(before.record.docno());
+        let moves = |before: &&Before| self.moved.contains_key(&before.record.docno());
+        if let Some(before) = before.filter(|before| !goes_on(before) && !moves(before)) {
+            let expired = self.expiring || !before.visible;
+            let operation = if expired { Operation::Expire } else { Operation::Delete };
+            self.log_version(operation, epk, &[], Some(&before.record), before.record.lsn());
+        }
+        if let Now::Draft(draft) = now {
+            let previous = before.filter(goes_on).map(|before| &before.record);
+            let moved_from = self.moved.get(&draft.head.docno).copied();
+            let previous_lsn = previous.map(Record::lsn).or(moved_from).unwrap_or_default();
+            let created = previous.is_none() && moved_from.is_none();
+            let operation = if created { Operation::Create } else { Operation::Replace };
+            self.log_version(operation, epk, &draft.bytes[HEADER_LENGTH..], previous, previous_lsn);
+        }
+    }
+
+    fn log_version(
+        &mut self,
+        operation: Operation,
+        epk: &Epk,
+        current: &[u8],
+        previous: Option<&Record>,
+        previous_lsn: Lsn,
+    ) {
+        let Some(sequence) = &mut self.versions else { return };
+        let position = LogPosition {
+            partition: self.partition.range.id,
+            lsn: self.lsn,
+            sequence: std::mem::replace(sequence, *sequence + 1),
+        };
+        let second = self.second;
+        let entry = VersionEntry { operation, second, epk, previous_lsn, current, previous };
+        let key = keys::log(self.container.number, position);
+        self.batch.put(Keyspace::Versions, key, entry.encode());
     }
 
     /// Removes what points at the version in the store.

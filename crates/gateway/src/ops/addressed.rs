@@ -6,6 +6,7 @@ use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::partition::Partition;
 use armilla_engine::ranges::EpkSpan;
+use armilla_engine::txn::Committed;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Component, Epk, PartitionKey};
 use armilla_model::session_token::SessionToken;
@@ -131,6 +132,18 @@ pub(super) fn from_partition(
     let range = range.format(partition.range.id);
     let token = SessionToken { range: partition.range.id, lsn };
     owned_by(reply, container).session_token(&token.to_string()).range_id(range).lsn(lsn.0)
+}
+
+/// Says which container and partition took a write: the one that was asked at first may have been
+/// split meanwhile.
+pub(super) fn from_commit(reply: Reply, container: &Container, committed: Committed) -> Reply {
+    let mut range = itoa::Buffer::new();
+    let range = range.format(committed.partition);
+    let token = SessionToken { range: committed.partition, lsn: committed.lsn };
+    owned_by(reply, container)
+        .session_token(&token.to_string())
+        .range_id(range)
+        .lsn(committed.lsn.0)
 }
 
 /// Says which partition answered, or all of them where the request was not limited to one.

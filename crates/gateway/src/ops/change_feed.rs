@@ -1,75 +1,161 @@
-//! The change feed of a range or a logical partition.
+//! The change feed of a range, a logical partition, a prefix of a key, or the whole container.
+
+mod rows;
 
 use super::EngineService;
-use super::addressed;
+use super::addressed::{self, Scope};
 use crate::headers::FeedMode;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
-use armilla_engine::feed::Start;
-use armilla_engine::items::read::Item;
+use armilla_engine::Container;
+use armilla_engine::feed::{Positions, Start};
+use armilla_engine::partition::Partition;
+use armilla_model::charge::RequestCharge;
 use armilla_model::limits::FEED_PAGE_DEFAULT;
 use armilla_model::lsn::Lsn;
 use armilla_model::{Error, Result};
+use rows::Rows;
+use std::sync::Arc;
+
+/// Pages that may have to walk through more transactions than this are made on the pool.
+const INLINE_CHANGES_MAX: u64 = 512;
+
+/// What a page is asked for.
+#[derive(Clone)]
+struct Question {
+    start: Start,
+    /// Where a reader of several ranges is.
+    positions: Option<Positions>,
+    count_max: usize,
+    rows: Rows,
+}
+
+/// A page: its rows as texts, the position behind them as the client will send it back.
+struct Page {
+    rows: Vec<Vec<u8>>,
+    position: String,
+    charge: RequestCharge,
+}
 
 /// Answers with the changes behind a position, or 304.
-pub(super) fn read(
+pub(super) async fn read(
     service: &EngineService,
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
-    if call.context.feed_mode == Some(FeedMode::AllVersionsAndDeletes) {
-        return Err(Error::bad_request(
-            "The change feed of all versions and deletes is not served by this server yet; use the latest-version feed.",
-        ));
-    }
     let scope = addressed::scope(call, &container)?;
-    let partition = match &scope.range {
-        Some(partition) => partition.clone(),
-        None if scope.limited => container.partition_of(&scope.span.min),
-        None => container.partitions().first().cloned().ok_or(Error::PartitionGone)?,
-    };
-    if let Err(error) = addressed::check_session(call, &container, &partition) {
-        return Ok(addressed::refusal(error, &container, &partition));
+    let partitions = partitions(&container, &scope);
+    for partition in &partitions {
+        if let Err(error) = addressed::check_session(call, &container, partition) {
+            return Ok(addressed::refusal(error, &container, partition));
+        }
     }
-    let count_max = call.context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize);
-    let page = container.read_changes(&partition, &scope.span, start(call)?, count_max.max(1))?;
-    let etag = format!("\"{}\"", page.position);
-    let reply = if page.items.is_empty() {
-        Reply::not_modified()
+    let question = question(call)?;
+    let behind = |partition: &Arc<Partition>| container.changes_behind(partition, question.start);
+    let long = partitions.iter().map(behind).sum::<u64>() > INLINE_CHANGES_MAX;
+    let page = if long {
+        let (container, span, partition) =
+            (container.clone(), scope.span.clone(), scope.range.clone());
+        let work = move |_: &_| question.page(&container, &span, partition.as_deref());
+        service.blocking(work).await
     } else {
-        let rows: Vec<_> = page.items.iter().map(with_lsn).collect();
-        Reply::feed(FeedBody::of(FeedKind::Items, &container.rid_text, &rows))
+        question.page(&container, &scope.span, scope.range.as_deref())
     };
-    let reply = reply.etag(&etag).charge(page.charge.units());
-    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
+    let reply = match page {
+        Err(error) => Reply::error(error).charge(1.0),
+        Ok(page) => {
+            let reply = if page.rows.is_empty() {
+                Reply::not_modified()
+            } else {
+                let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
+                Reply::feed(body)
+            };
+            reply.etag(&format!("\"{}\"", page.position)).charge(page.charge.units())
+        }
+    };
+    Ok(match &scope.range {
+        Some(range) => addressed::from_partition(reply, &container, range, range.lsn()),
+        None => addressed::from_scope(reply, &container, &scope),
+    })
+}
+
+fn partitions(container: &Container, scope: &Scope) -> Vec<Arc<Partition>> {
+    match &scope.range {
+        Some(partition) => vec![partition.clone()],
+        None => {
+            let found = container.partitions_in(&scope.span).into_iter();
+            found.map(|(partition, _)| partition).collect()
+        }
+    }
+}
+
+fn question(call: &Call<'_>) -> Result<Question> {
+    let context = &call.context;
+    let (start, positions) = start(call)?;
+    let count_max = context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize).max(1);
+    let rows = match context.feed_mode {
+        Some(FeedMode::AllVersionsAndDeletes) => Rows::Versions,
+        _ if context.feed_wire_format.is_some() => Rows::Wrapped,
+        _ => Rows::Bare,
+    };
+    Ok(Question { start, positions, count_max, rows })
 }
 
 /// `If-None-Match` wins over `If-Modified-Since`, which some clients go on sending beside it.
-fn start(call: &Call<'_>) -> Result<Start> {
-    match (
-        call.context.if_none_match.map(|etag| etag.trim().trim_matches('"')),
-        call.context.if_modified_since,
-    ) {
-        (Some("*"), _) => Ok(Start::Now),
+fn start(call: &Call<'_>) -> Result<(Start, Option<Positions>)> {
+    let known = call.context.if_none_match.map(|etag| etag.trim().trim_matches('"'));
+    match (known, call.context.if_modified_since) {
+        (Some("*"), _) => Ok((Start::Now, None)),
         (Some(position), _) => {
-            let lsn = position.parse().map_err(|_| {
+            if let Ok(lsn) = position.parse() {
+                return Ok((Start::After(Lsn(lsn)), None));
+            }
+            let positions = Positions::parse(position).ok_or_else(|| {
                 Error::bad_request(format!("'{position}' is not a position in the change feed."))
             })?;
-            Ok(Start::After(Lsn(lsn)))
+            Ok((Start::Beginning, Some(positions)))
         }
-        (None, Some(second)) => Ok(Start::At(second)),
-        (None, None) => Ok(Start::Beginning),
+        (None, Some(second)) => Ok((Start::At(second), None)),
+        (None, None) => Ok((Start::Beginning, None)),
     }
 }
 
-/// The item with the transaction that wrote it.
-fn with_lsn(item: &Item) -> Vec<u8> {
-    let mut row = item.text.to_vec();
-    row.pop();
-    row.extend_from_slice(b",\"_lsn\":");
-    row.extend_from_slice(itoa::Buffer::new().format(item.lsn.0).as_bytes());
-    row.push(b'}');
-    row
+impl Question {
+    /// Reads a page of one range, or of all that the span touches.
+    fn page(
+        &self,
+        container: &Container,
+        span: &armilla_engine::ranges::EpkSpan,
+        named: Option<&Partition>,
+    ) -> Result<Page> {
+        let (start, count_max) = (self.start, self.count_max);
+        if self.positions.is_none() {
+            let touched = container.partitions_in(span);
+            let only = match (named, touched.as_slice()) {
+                (Some(named), _) => Some(named),
+                (None, [(only, _)]) => Some(&**only),
+                _ => None,
+            };
+            if let Some(partition) = only {
+                let changes = self.rows.read(container, partition, span, start, count_max)?;
+                return Ok(Page {
+                    rows: changes.items,
+                    position: changes.position.to_string(),
+                    charge: changes.charge,
+                });
+            }
+        }
+        let read = |partition: &Partition,
+                    span: &armilla_engine::ranges::EpkSpan,
+                    start: Start,
+                    count_max: usize| {
+            self.rows.read(container, partition, span, start, count_max)
+        };
+        let changes =
+            container.read_across(span, start, self.positions.as_ref(), count_max, read)?;
+        let position = changes.positions.to_string();
+        Ok(Page { rows: changes.items, position, charge: changes.charge })
+    }
 }

@@ -1,6 +1,7 @@
 //! Offers.
 
 use super::{EngineService, databases};
+use crate::headers::names;
 use crate::reply::FeedKind;
 use crate::routes::Operation;
 use crate::wire::{self, offer, page};
@@ -8,8 +9,13 @@ use crate::{Call, Reply};
 use armilla_engine::offers::Offer;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a replacement waits for the splits it causes before it answers that they are under way.
+const SPLIT_PATIENCE: Duration = Duration::from_secs(1);
+const SPLIT_POLL: Duration = Duration::from_millis(20);
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
@@ -17,16 +23,37 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
         Operation::QueryOffers => query(service, call).await,
         Operation::ReadOffer { rid } => {
             let found = find(service, rid)?;
-            let reply = wire::read_reply(call, found.etag, &offer::shape(&found));
-            Ok(offer::with_limits(reply, &found))
+            let reply = wire::read_reply(call, found.etag, &shape(service, &found));
+            Ok(with_limits(service, reply, &found))
         }
         Operation::ReplaceOffer { rid } => replace(service, call, rid).await,
         _ => Err(wire::misrouted(call)),
     }
 }
 
+/// The resource. While partitions are being split for it, it says so.
+fn shape(service: &EngineService, found: &Offer) -> Object {
+    let mut shape = offer::shape(found);
+    if service.account.is_scaling(found)
+        && let Some(content) = shape.get("content").and_then(Value::as_object)
+    {
+        let mut content = content.clone();
+        content.insert("isOfferReplacePending", true.into());
+        shape.insert("content", Value::object(content));
+    }
+    shape
+}
+
+fn with_limits(service: &EngineService, reply: Reply, found: &Offer) -> Reply {
+    let reply = offer::with_limits(reply, found);
+    if !service.account.is_scaling(found) {
+        return reply;
+    }
+    reply.header(names::OFFER_REPLACE_PENDING, HeaderValue::from_static("true"))
+}
+
 fn rows(service: &EngineService) -> Vec<(u32, Object)> {
-    let row = |(number, found): (&u32, &Arc<Offer>)| (*number, offer::shape(found));
+    let row = |(number, found): (&u32, &Arc<Offer>)| (*number, shape(service, found));
     service.account.catalog().offers.iter().map(row).collect()
 }
 
@@ -44,7 +71,7 @@ async fn query(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
         _ => None,
     };
     match rid.and_then(|rid| find(service, rid).ok()) {
-        Some(found) => Ok(offer::with_limits(reply, &found)),
+        Some(found) => Ok(with_limits(service, reply, &found)),
         None => Ok(reply),
     }
 }
@@ -56,6 +83,12 @@ async fn replace(service: &EngineService, call: &Call<'_>, rid: &str) -> Result<
     let replaced = service
         .blocking(move |account| account.replace_offer(number, change, if_match.as_deref()))
         .await?;
-    let reply = wire::write_reply(StatusCode::OK, replaced.etag, &offer::shape(&replaced));
-    Ok(offer::with_limits(reply, &replaced))
+    let patience = Instant::now() + SPLIT_PATIENCE;
+    while service.account.is_scaling(&replaced) && Instant::now() < patience {
+        tokio::time::sleep(SPLIT_POLL).await;
+    }
+    let status =
+        if service.account.is_scaling(&replaced) { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let reply = wire::write_reply(status, replaced.etag, &shape(service, &replaced));
+    Ok(with_limits(service, reply, &replaced))
 }

@@ -72,16 +72,19 @@ pub(super) async fn execute(
     let executed =
         receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
     drop(here);
-    let (reply, lsn) = match executed.result {
-        Ok((body, committed)) => (Reply::ok(body), committed.lsn),
-        Err(error) => (Reply::error(error), partition.lsn()),
+    let (reply, committed) = match executed.result {
+        Ok((body, committed)) => (Reply::ok(body), Some(committed)),
+        Err(error) => (Reply::error(error), None),
     };
     let reply = reply.charge(executed.charge.units());
     let reply = match &executed.log {
         Some(log) => reply.text_header(names::SCRIPT_LOG, &percent_encoded(log)),
         None => reply,
     };
-    Ok(addressed::from_partition(reply, &container, &partition, lsn))
+    Ok(match committed {
+        Some(committed) => addressed::from_commit(reply, &container, committed),
+        None => addressed::from_partition(reply, &container, &partition, partition.lsn()),
+    })
 }
 
 /// Text in the form that every client's URI decoder takes back.

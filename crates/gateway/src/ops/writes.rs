@@ -101,15 +101,12 @@ pub(super) async fn delete_partition(
     let container = addressed::container(service, call, path)?;
     let key = addressed::full_key(call, &container)?;
     let mut txn = begin(&container, key).await?;
-    let (partition, removed) = tokio::task::spawn_blocking(move || {
-        let partition = txn.container().partition_of(txn.epk());
-        txn.delete_partition().map(|_| (partition, txn))
-    })
-    .await
-    .map_err(|error| Error::Internal(format!("the work was cut short: {error}")))??;
+    let removed = tokio::task::spawn_blocking(move || txn.delete_partition().map(|_| txn))
+        .await
+        .map_err(|error| Error::Internal(format!("the work was cut short: {error}")))??;
     let committed = commit(removed).await?;
     let reply = Reply::new(StatusCode::OK).charge(1.0);
-    Ok(addressed::from_partition(reply, &container, &partition, committed.lsn))
+    Ok(addressed::from_commit(reply, &container, committed))
 }
 
 /// The id that a path segment names: itself, unless it is the rid of an item.
@@ -139,14 +136,16 @@ async fn write(
 ) -> Result<Reply> {
     let options = write_options(call);
     let mut txn = begin(&container, key).await?;
-    let partition = container.partition_of(txn.epk());
     let written = match stage(&mut txn, &options) {
         Ok(written) => written,
-        Err(error) => return Ok(addressed::refusal(error, &container, &partition)),
+        Err(error) => {
+            let partition = container.partition_of(txn.epk());
+            return Ok(addressed::refusal(error, &container, &partition));
+        }
     };
     let committed = commit(txn).await?;
     let reply = written_reply(call, &written).charge(written.charge.units());
-    Ok(addressed::from_partition(reply, &container, &partition, committed.lsn))
+    Ok(addressed::from_commit(reply, &container, committed))
 }
 
 fn write_options(call: &Call<'_>) -> WriteOptions {
@@ -182,12 +181,17 @@ async fn triggered(
     });
     let outcome = receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
     drop(here);
-    let (reply, lsn) = match outcome.result {
-        Ok((written, committed)) => (written_reply(call, &written), committed.lsn),
-        Err(error) => (Reply::error(error), partition.lsn()),
-    };
-    let reply = reply.charge(outcome.charge.units());
-    Ok(addressed::from_partition(reply, &container, &partition, lsn))
+    let charge = outcome.charge.units();
+    Ok(match outcome.result {
+        Ok((written, committed)) => {
+            let reply = written_reply(call, &written).charge(charge);
+            addressed::from_commit(reply, &container, committed)
+        }
+        Err(error) => {
+            let reply = Reply::error(error).charge(charge);
+            addressed::from_partition(reply, &container, &partition, partition.lsn())
+        }
+    })
 }
 
 fn written_reply(call: &Call<'_>, written: &Written) -> Reply {
@@ -266,14 +270,8 @@ async fn transaction(
             let committed = commit(txn).await?;
             let rows = outcomes.iter().map(|outcome| success_row(call, outcome)).collect();
             let charge = outcomes.iter().map(Outcome::charge).sum::<RequestCharge>();
-            return Ok(batch_reply(
-                StatusCode::OK,
-                rows,
-                charge,
-                &container,
-                &partition,
-                committed.lsn,
-            ));
+            let reply = batch_reply(StatusCode::OK, rows, charge);
+            return Ok(addressed::from_commit(reply, &container, committed));
         }
         Err(failure) => {
             drop(txn);
@@ -281,7 +279,8 @@ async fn transaction(
         }
     };
     let (rows, charge) = reply;
-    Ok(batch_reply(StatusCode::MULTI_STATUS, rows, charge, &container, &partition, partition.lsn()))
+    let reply = batch_reply(StatusCode::MULTI_STATUS, rows, charge);
+    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
 }
 
 fn failed_transaction(failure: &Failure, count: usize) -> (Vec<Vec<u8>>, RequestCharge) {
@@ -331,7 +330,8 @@ async fn bulk(
         }
     }
     let status = if failed { StatusCode::MULTI_STATUS } else { StatusCode::OK };
-    Ok(batch_reply(status, rows, charge, &container, &partition, partition.lsn()))
+    let reply = batch_reply(status, rows, charge);
+    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
 }
 
 type Started = Result<(Outcome, Option<oneshot::Receiver<Result<Committed>>>)>;
@@ -415,14 +415,7 @@ fn row_head(status: u16, charge: RequestCharge) -> Vec<u8> {
     format!("{{\"statusCode\":{status},\"requestCharge\":{charge}").into_bytes()
 }
 
-fn batch_reply(
-    status: StatusCode,
-    rows: Vec<Vec<u8>>,
-    charge: RequestCharge,
-    container: &Container,
-    partition: &Partition,
-    lsn: armilla_model::lsn::Lsn,
-) -> Reply {
+fn batch_reply(status: StatusCode, rows: Vec<Vec<u8>>, charge: RequestCharge) -> Reply {
     let mut body = Vec::with_capacity(rows.iter().map(|row| row.len() + 1).sum::<usize>() + 2);
     body.push(b'[');
     for (position, row) in rows.iter().enumerate() {
@@ -432,6 +425,5 @@ fn batch_reply(
         body.extend_from_slice(row);
     }
     body.push(b']');
-    let reply = Reply::json(status, body).charge(charge.units());
-    addressed::from_partition(reply, container, partition, lsn)
+    Reply::json(status, body).charge(charge.units())
 }

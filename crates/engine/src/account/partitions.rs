@@ -1,0 +1,199 @@
+//! Physical partitions change while clients work: splits as throughput or data grow, merges when
+//! asked for.
+//!
+//! ```text
+//! plan ─► build the children's indexes ─► hold the sequencers: write the new ranges, switch ─► let go
+//! ```
+//!
+//! Items do not move, since their keys hold no partition. Requests by key are routed again inside
+//! the server; those that name a range that is gone are told so, after its children can be read.
+
+use super::Account;
+use crate::catalog::Database;
+use crate::catalog::stored::StoredContainer;
+use crate::container::Container;
+use crate::keys::Meta;
+use crate::offers::{Offer, Throughput};
+use crate::partition::Partition;
+use crate::split::{self, Reshape};
+use crate::store_failure;
+use armilla_model::error::{Error, Result};
+use armilla_model::value::Value;
+use armilla_storage::Batch;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// How often somebody looks whether a container has outgrown its partitions.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Starts the thread that splits; it ends with the account.
+pub(super) fn start(account: &Arc<Account>) {
+    let account = Arc::downgrade(account);
+    let run = move || watch(&account);
+    if let Err(error) = thread::Builder::new().name("partitions".to_owned()).spawn(run) {
+        tracing::error!(%error, "partitions will not be split: their thread could not be started");
+    }
+}
+
+fn watch(account: &Weak<Account>) {
+    loop {
+        thread::sleep(INTERVAL);
+        let Some(account) = account.upgrade() else { return };
+        account.split_partitions();
+    }
+}
+
+impl Account {
+    /// Splits what has outgrown its partitions, once the delay has passed. Public so that tests need
+    /// not wait.
+    pub fn split_partitions(&self) {
+        let catalog = self.catalog();
+        for database in catalog.databases.values() {
+            for container in database.containers.values() {
+                if let Err(error) = self.split_container(database, container) {
+                    tracing::warn!(%error, "a container could not be split; it will be tried again");
+                }
+            }
+        }
+    }
+
+    fn split_container(&self, database: &Database, container: &Arc<Container>) -> Result<()> {
+        let wanted = self.wanted_partitions(database, container);
+        let partitions = container.partitions();
+        let grows = partitions.len() < wanted;
+        let full = |partition: &&Arc<Partition>| {
+            partition.size() > self.options.partition_size && partition.may_be_split()
+        };
+        if !grows && !partitions.iter().any(|partition| full(&partition)) {
+            container.set_split_due(None);
+            return Ok(());
+        }
+        let delay = u64::try_from(self.options.split_delay.as_millis()).unwrap_or(u64::MAX);
+        let now = self.core.clock.now_millis();
+        let due = container.split_due().unwrap_or(now.saturating_add(delay));
+        container.set_split_due(Some(due));
+        if now < due {
+            return Ok(());
+        }
+        if grows {
+            let settings = container.settings();
+            let definition = &settings.policy.partition_key;
+            for reshape in split::grow(definition, &partitions, wanted) {
+                self.repartition(container, reshape)?;
+            }
+        } else {
+            for partition in partitions.iter().filter(full) {
+                let snapshot = self.core.snapshot();
+                let halved =
+                    split::halve(container, &*snapshot, partition).map_err(store_failure)?;
+                match halved {
+                    Some(reshape) => self.repartition(container, reshape)?,
+                    None => partition.set_unsplittable(),
+                }
+            }
+        }
+        container.set_split_due(None);
+        Ok(())
+    }
+
+    /// Merges neighbours until a container has no more partitions than its throughput and its data
+    /// need. Returns how many it has then.
+    pub fn merge_partitions(&self, database: &str, container: &str) -> Result<usize> {
+        let container = self.container(database, container).map_err(|_| Error::not_found())?;
+        let database = self.database(database)?;
+        loop {
+            let partitions = container.partitions();
+            let wanted = self.wanted_partitions(&database, &container);
+            let fits = |reshape: &Reshape| {
+                let size: u64 = reshape.old.iter().map(|old| old.size()).sum();
+                size <= self.options.partition_size
+            };
+            match split::join(&partitions).filter(fits) {
+                Some(reshape) if partitions.len() > wanted => {
+                    self.repartition(&container, reshape)?;
+                }
+                _ => return Ok(partitions.len()),
+            }
+        }
+    }
+
+    /// True while a container has fewer partitions than its offer asks for.
+    pub fn is_scaling(&self, offer: &Offer) -> bool {
+        let catalog = self.catalog();
+        let outgrown = |database: &Arc<Database>, container: &Arc<Container>| {
+            container.partitions().len() < self.wanted_partitions(database, container)
+        };
+        catalog.databases.values().any(|database| {
+            let of_database = database.self_link() == *offer.resource;
+            let mut containers = database.containers.values();
+            containers.any(|container| {
+                (of_database || container.self_link == offer.resource)
+                    && outgrown(database, container)
+            })
+        })
+    }
+
+    /// How many partitions the throughput of a container asks for.
+    fn wanted_partitions(&self, database: &Database, container: &Container) -> usize {
+        if self.options.partitions.is_some() {
+            return 1;
+        }
+        let catalog = self.catalog();
+        let offer = catalog
+            .offer_of(&container.self_link)
+            .or_else(|| catalog.offer_of(&database.self_link()));
+        let peak =
+            offer.map_or(crate::offers::MANUAL_MIN, |offer| Throughput::peak(offer.throughput));
+        self.partition_count(peak) as usize
+    }
+
+    /// Puts new ranges in the place of old ones.
+    fn repartition(&self, container: &Arc<Container>, reshape: Reshape) -> Result<()> {
+        let _definition_stays = container.replacing();
+        container.check_alive()?;
+        let all = container.partitions();
+        let first = all.iter().position(|known| Arc::ptr_eq(known, &reshape.old[0]));
+        let Some(first) = first else { return Ok(()) };
+        let mut sequencers: Vec<_> = reshape.old.iter().map(|old| old.sequence()).collect();
+        // Everything queued before is applied when this returns.
+        self.core.commit_and_wait(Batch::new());
+        let root = self.core.root.load_full();
+        let head = sequencers.iter().map(|held| held.last).max().unwrap_or_default();
+        let second = sequencers.iter().map(|held| held.second).max().unwrap_or_default();
+        let docno = sequencers.iter().map(|held| held.docno_reserved).max().unwrap_or_default();
+        let children: Vec<_> = split::children(&all, &reshape)
+            .into_iter()
+            .map(|range| Arc::new(Partition::new(range, head, second, docno)))
+            .collect();
+        container.fill_partitions(&children, &*root.snapshot).map_err(store_failure)?;
+        let mut partitions = all.to_vec();
+        partitions.splice(first..first + reshape.old.len(), children.iter().cloned());
+        self.change(|change| {
+            change.check_present(container)?;
+            let settings = container.settings();
+            let stored = StoredContainer {
+                name: settings.name.clone(),
+                etag: settings.etag,
+                ts: settings.ts,
+                generation: settings.generation,
+                secret: container.secret(),
+                definition: Value::object(settings.policy.definition.clone()),
+                ranges: partitions.iter().map(|partition| partition.range.clone()).collect(),
+            };
+            change.put(Meta::Container, &[container.database, container.number], stored.write());
+            for child in &children {
+                let numbers = [container.number, child.range.id];
+                change.put(Meta::Head, &numbers, head.0.to_be_bytes().to_vec());
+                change.put(Meta::DocumentNumber, &numbers, docno.to_be_bytes().to_vec());
+            }
+            Ok(())
+        })?;
+        container.set_partitions(partitions);
+        for (old, held) in reshape.old.iter().zip(&mut sequencers) {
+            held.closed = true;
+            old.retire(root.clone());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! The size of logical partitions, which has a limit.
+//!
+//! A logical partition cannot be larger than the physical one that holds it, so most writes need no
+//! look at all. Beyond that the size is counted from the stored items once, and then kept up with
+//! every write: its writers come one at a time, since they hold its lock.
+
+use crate::container::Container;
+use crate::keys;
+use crate::partition::Partition;
+use crate::record::Record;
+use crate::store_failure;
+use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::Epk;
+use armilla_storage::{Direction, Keyspace, Snapshot};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Logical partitions whose size is remembered; beyond that all are counted again when needed.
+const KNOWN_MAX: usize = 64 * 1024;
+
+/// Sizes that were counted, by effective key.
+#[derive(Default)]
+pub(crate) struct LogicalSizes {
+    known: Mutex<HashMap<Epk, u64>>,
+    count: AtomicUsize,
+}
+
+impl LogicalSizes {
+    fn get(&self, epk: &Epk) -> Option<u64> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.known.lock().get(epk).copied()
+    }
+
+    fn set(&self, epk: &Epk, size: u64) {
+        let mut known = self.known.lock();
+        if known.len() >= KNOWN_MAX && !known.contains_key(epk) {
+            known.clear();
+        }
+        known.insert(epk.clone(), size);
+        self.count.store(known.len(), Ordering::Relaxed);
+    }
+}
+
+impl Container {
+    /// Refuses growth beyond the limit of a logical partition, and keeps count. Called with the
+    /// partition's lock held, for a transaction that will commit; the snapshot has everything that
+    /// was written to it before.
+    pub(crate) fn take_room(
+        &self,
+        partition: &Partition,
+        epk: &Epk,
+        snapshot: &dyn Snapshot,
+        growth: i64,
+    ) -> Result<()> {
+        let limit = self.core.logical_partition_size();
+        let known = self.sizes.get(epk);
+        if known.is_none()
+            && (growth <= 0 || partition.size().saturating_add_signed(growth) <= limit)
+        {
+            return Ok(());
+        }
+        let before = match known {
+            Some(size) => size,
+            None => self.count_logical(snapshot, epk)?,
+        };
+        let after = before.saturating_add_signed(growth);
+        if growth > 0 && after > limit {
+            self.sizes.set(epk, before);
+            return Err(Error::PartitionFull(format!(
+                "Partition key reached its maximum size: the logical partition would have {after} bytes, and its limit is {limit}."
+            )));
+        }
+        self.sizes.set(epk, after);
+        Ok(())
+    }
+
+    /// Bytes of the item texts of a logical partition.
+    fn count_logical(&self, snapshot: &dyn Snapshot, epk: &Epk) -> Result<u64> {
+        let settings = self.settings();
+        let range = keys::items_of_partition(self.number, &settings.policy.partition_key, epk);
+        let mut size = 0;
+        snapshot
+            .scan(Keyspace::Items, &range, Direction::Forward, &mut |_, value| {
+                if let Ok(record) = Record::new(value)
+                    && !record.is_tombstone()
+                {
+                    size += record.size() as u64;
+                }
+                ControlFlow::Continue(())
+            })
+            .map_err(store_failure)?;
+        Ok(size)
+    }
+}

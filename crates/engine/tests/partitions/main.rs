@@ -1,0 +1,10 @@
+//! Splits, merges and the change feed: random histories against a plain model, and many threads.
+//!
+//! One seed reproduces one history: `ARMILLA_FEED_SEED=… ARMILLA_FEED_STEPS=… cargo test -p
+//! armilla-engine --test partitions`.
+
+mod bench;
+mod feed;
+mod limits;
+mod readers;
+mod threads;
