@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Restore(RestoreOptions),
     /// Read everything in a data folder and check that it agrees
     Verify(VerifyOptions),
+    /// Merge the physical partitions of a container that are more than its throughput and size need
+    Merge(MergeOptions),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -119,6 +121,17 @@ pub(crate) struct VerifyOptions {
     /// The data folder; no server may have it open
     #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
     pub(crate) data: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MergeOptions {
+    /// The data folder of the running server
+    #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
+    pub(crate) data: PathBuf,
+    /// The database
+    pub(crate) database: String,
+    /// The container
+    pub(crate) container: String,
 }
 
 impl ServeOptions {

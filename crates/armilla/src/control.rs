@@ -1,4 +1,4 @@
-//! The control socket: how a second process asks a running server for a backup.
+//! The control socket: how a second process asks a running server for a backup or a merge.
 //!
 //! It lies in the data folder, so whoever may write there may use it, and nobody else. One line in,
 //! one line out.
@@ -57,30 +57,45 @@ fn answer(mut stream: std::os::unix::net::UnixStream, account: &Account) -> std:
                 Err(error) => format!("failed {error}"),
             }
         }
+        Some(("merge", names)) => merge(account, names),
         _ => "failed the command is not known".to_owned(),
     };
     writeln!(stream, "{reply}")
 }
 
-/// Asks the server that has this folder open; `None` when there is none to ask.
 #[cfg(unix)]
-pub(crate) fn ask_for_backup(folder: &Path, to: &Path) -> Option<Result<(), String>> {
+fn merge(account: &Account, names: &str) -> String {
+    let Some((database, container)) = names.split_once('/') else {
+        return "failed a merge needs a database and a container".to_owned();
+    };
+    match account.merge_partitions(database, container) {
+        Ok(count) => format!("done {count}"),
+        Err(error) => format!("failed {error}"),
+    }
+}
+
+/// Asks the server that has this folder open, which answers `done`, perhaps with a word more, or
+/// `failed` and why; `None` when there is none to ask.
+#[cfg(unix)]
+pub(crate) fn ask(folder: &Path, command: &str) -> Option<Result<String, String>> {
     use std::os::unix::net::UnixStream;
     let mut stream = UnixStream::connect(folder.join(SOCKET)).ok()?;
     let mut exchange = || -> std::io::Result<String> {
-        writeln!(stream, "backup {}", to.display())?;
+        writeln!(stream, "{command}")?;
         let mut reply = String::new();
         BufReader::new(&stream).read_line(&mut reply)?;
         Ok(reply.trim_end().to_owned())
     };
     Some(match exchange() {
-        Ok(reply) if reply == "done" => Ok(()),
-        Ok(reply) => Err(reply.strip_prefix("failed ").unwrap_or(&reply).to_owned()),
+        Ok(reply) => match reply.strip_prefix("done") {
+            Some(word) => Ok(word.trim().to_owned()),
+            None => Err(reply.strip_prefix("failed ").unwrap_or(&reply).to_owned()),
+        },
         Err(error) => Err(error.to_string()),
     })
 }
 
 #[cfg(not(unix))]
-pub(crate) fn ask_for_backup(_folder: &Path, _to: &Path) -> Option<Result<(), String>> {
+pub(crate) fn ask(_folder: &Path, _command: &str) -> Option<Result<String, String>> {
     None
 }

@@ -1,7 +1,7 @@
 //! The server: flags, configuration, start and stop.
 //!
 //! `armilla` alone serves. The other commands work on a data folder: `backup` also while a server
-//! has it open, `restore` and `verify` while none does.
+//! has it open, `restore` and `verify` while none does, `merge` only through a running server.
 
 mod config;
 mod control;
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Backup(options) => offline::backup(&options),
         Command::Restore(options) => offline::restore(&options),
         Command::Verify(options) => offline::verify(&options),
+        Command::Merge(options) => offline::merge(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

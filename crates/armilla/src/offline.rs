@@ -1,6 +1,6 @@
-//! Commands on a data folder: backup, restore, verify.
+//! Commands on a data folder: backup, restore, verify, merge.
 
-use crate::config::{BackupOptions, RestoreOptions, VerifyOptions};
+use crate::config::{BackupOptions, MergeOptions, RestoreOptions, VerifyOptions};
 use crate::control;
 use armilla_engine::{Account, Options};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store, StoreError};
@@ -16,14 +16,26 @@ pub(crate) fn backup(options: &BackupOptions) -> Result<(), String> {
             manifest.map_err(|error| error.to_string())?;
         }
         Err(locked @ StoreError::Locked { .. }) => {
-            match control::ask_for_backup(&options.data, &to) {
-                Some(outcome) => outcome?,
+            match control::ask(&options.data, &format!("backup {}", to.display())) {
+                Some(outcome) => drop(outcome?),
                 None => return Err(locked.to_string()),
             }
         }
         Err(error) => return Err(error.to_string()),
     }
     say(&format!("backup written to {}", to.display()));
+    Ok(())
+}
+
+/// Has the running server merge the partitions of a container.
+pub(crate) fn merge(options: &MergeOptions) -> Result<(), String> {
+    let MergeOptions { data, database, container } = options;
+    // Names hold no slash, so one separates them.
+    let command = format!("merge {database}/{container}");
+    let count = control::ask(data, &command).unwrap_or_else(|| {
+        Err(format!("no server has {} open; a merge is done by a running one", data.display()))
+    })?;
+    say(&format!("{database}/{container} has {count} physical partition(s)"));
     Ok(())
 }
 

@@ -11,11 +11,10 @@ use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
 use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a replacement waits for the splits it causes before it answers that they are under way.
 const SPLIT_PATIENCE: Duration = Duration::from_secs(1);
-const SPLIT_POLL: Duration = Duration::from_millis(20);
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
@@ -83,9 +82,13 @@ async fn replace(service: &EngineService, call: &Call<'_>, rid: &str) -> Result<
     let replaced = service
         .blocking(move |account| account.replace_offer(number, change, if_match.as_deref()))
         .await?;
-    let patience = Instant::now() + SPLIT_PATIENCE;
-    while service.account.is_scaling(&replaced) && Instant::now() < patience {
-        tokio::time::sleep(SPLIT_POLL).await;
+    if service.account.is_scaling(&replaced) {
+        let splits = service.blocking(|account| {
+            account.split_partitions();
+            Ok(())
+        });
+        // What takes longer goes on by itself, and the answer says so.
+        let _ = tokio::time::timeout(SPLIT_PATIENCE, splits).await;
     }
     let status =
         if service.account.is_scaling(&replaced) { StatusCode::ACCEPTED } else { StatusCode::OK };

@@ -7,6 +7,7 @@ mod containers;
 mod databases;
 mod execution;
 mod offers;
+mod partitions;
 mod scripts;
 mod support;
 mod users;

@@ -151,7 +151,7 @@ pub(crate) fn encoded(token: &str) -> String {
 /// What came back.
 pub(crate) struct Answer {
     request: String,
-    status: u16,
+    pub(crate) status: u16,
     head: String,
     pub(crate) body: String,
 }
@@ -196,6 +196,12 @@ impl Answer {
     #[track_caller]
     pub(crate) fn text(&self, name: &str) -> String {
         self.json().get(name).unwrap().as_str().unwrap().to_owned()
+    }
+
+    /// The resources of a feed.
+    #[track_caller]
+    pub(crate) fn rows(&self, feed: &str) -> Vec<Value> {
+        self.json().get(feed).unwrap().as_array().unwrap().to_vec()
     }
 
     /// The names of a feed's resources.
