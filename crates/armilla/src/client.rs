@@ -12,6 +12,7 @@ pub(crate) mod query;
 pub(crate) mod resources;
 pub(crate) mod scripts;
 
+#[allow(unused_imports, reason = "the commands that name a server are on their way")]
 pub(crate) use connect::{ConnectOptions, Endpoint};
 pub(crate) use error::{ClientError, Outcome};
 
