@@ -99,6 +99,9 @@ fn main() {
 
     let compiles = each(200, || (), || engine.compile(ScriptKind::Procedure, PROBE).unwrap());
     say("compile (context made on the way)", compiles);
+    let stored = probe.to_stored();
+    let taken = || Compiled::from_stored(ScriptKind::Procedure, PROBE, &stored).unwrap();
+    say("take kept bytecode instead", each(200, || (), taken));
     engine.tend();
     let refills = each(50, || drain(&engine, &empty, &mut host), || engine.tend());
     say("refill eight contexts", refills);

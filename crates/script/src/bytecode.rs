@@ -1,4 +1,4 @@
-//! Compiled classic scripts, and the only `unsafe` code of this crate.
+//! Compiled classic scripts.
 //!
 //! The safe API of the JavaScript crate keeps bytecode for modules only, but scripts of this API
 //! are classic sloppy-mode scripts. So four raw calls are made here: compile, write, read,
@@ -8,19 +8,12 @@
 //! [`Bytecode::to_stored`] wrote and refuses bytes of another engine version or machine.
 //! Whoever can write the server's own data files is trusted.
 //!
-//! The other thing the safe API cannot do is to call a function from inside the interrupt handler;
-//! [`Brake`] does, and says there why that is needed.
-#![allow(
-    unsafe_code,
-    reason = "the safe API neither keeps classic scripts nor calls from the handler"
-)]
+#![allow(unsafe_code, reason = "the safe API keeps no classic scripts")]
 
 use std::ffi::CStr;
-use std::fmt;
-use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use rquickjs::{Ctx, Error, Function, Value, qjs};
+use rquickjs::{Ctx, Error, Value, qjs};
 
 /// Changes whenever stored bytecode of older builds must not be read: the versions of the crate
 /// and of the engine inside it, and what the engine's format depends on.
@@ -142,130 +135,6 @@ pub(crate) fn evaluate<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> Result<Value<'js
     }
 }
 
-/// Makes a stop stick.
-///
-/// The engine looks at its interrupt handler once in ten thousand checks (a check is a loop
-/// iteration or a call), and an interrupt that the handler asks for cannot be caught by a script.
-/// But some built-in operations swallow it by accident: a promise constructor turns it into a
-/// rejection, closing an iterator drops it. Code that wraps an endless loop into such an operation,
-/// and that into another loop, would be interrupted for ever inside and never outside.
-///
-/// So the handler, once it wants a script to end, uses up the nine thousand odd checks until the
-/// next look itself, by calling a function of ours that counts to a number. From then on the engine
-/// looks at *every* check, and nothing that loops or calls gets any further. In the same way the
-/// handler can ask for an earlier look at a script whose single steps may take long.
-pub(crate) struct Brake {
-    context: NonNull<qjs::JSContext>,
-    count: qjs::JSValue,
-    stack_bytes_max: usize,
-}
-
-/// Checks from one look of the engine at its handler to the next.
-pub(crate) const CHECKS_PER_LOOK: u64 = 10_000;
-
-/// What to hand to the counting function right after a look, so that `left` checks remain. A round
-/// is two checks; the call, the end of the loop and the last line are one each.
-pub(crate) fn rounds_leaving(left: u64) -> u64 {
-    (CHECKS_PER_LOOK - 3).saturating_sub(left) / 2
-}
-
-/// Stack that counting may use beyond the script's own limit.
-const BRAKE_STACK_BYTES: usize = 32 << 10;
-
-// SAFETY: a brake is used only by the handler of the runtime that both pointers belong to, on the
-// thread that runs it; it is moved with that runtime.
-unsafe impl Send for Brake {}
-
-impl Brake {
-    /// A brake for a context. `count` is the counting function, made in that very context (checks
-    /// are counted per context).
-    pub(crate) fn new(ctx: &Ctx<'_>, count: &Function<'_>, stack_bytes_max: usize) -> Self {
-        Self { context: ctx.as_raw(), count: count.as_raw(), stack_bytes_max }
-    }
-
-    /// Uses up checks, all but `left` of those until the next look.
-    ///
-    /// # Safety
-    ///
-    /// The context and the counting function must still be alive, and the caller must be the
-    /// interrupt handler of their runtime.
-    unsafe fn apply(&self, left: u64) {
-        // SAFETY: the engine calls its handler between two instructions, where calling a function is
-        // what a native function would do. The counting function allocates nothing and touches
-        // nothing but its own counter; if it cannot run, its exception is dropped here. A script
-        // near its stack limit must not keep it from running, hence the allowance.
-        unsafe {
-            let raw = self.context.as_ptr();
-            let runtime = qjs::JS_GetRuntime(raw);
-            let allowance = self.stack_bytes_max + BRAKE_STACK_BYTES;
-            qjs::JS_SetMaxStackSize(runtime, allowance as _);
-            let rounds = i32::try_from(rounds_leaving(left)).unwrap_or(0);
-            let mut rounds = qjs::JS_MKVAL(qjs::JS_TAG_INT, rounds);
-            let result = qjs::JS_Call(raw, self.count, qjs::JS_UNDEFINED, 1, &mut rounds);
-            qjs::JS_SetMaxStackSize(runtime, self.stack_bytes_max as _);
-            if qjs::JS_IsException(result) {
-                qjs::JS_FreeValue(raw, qjs::JS_GetException(raw));
-            } else {
-                qjs::JS_FreeValue(raw, result);
-            }
-        }
-    }
-}
-
-/// Where the handler finds the brake of the running call.
-#[derive(Default)]
-pub(crate) struct BrakeSlot(Mutex<Option<Brake>>);
-
-impl BrakeSlot {
-    /// Runs `action` with a brake in place. The context and the function the brake was made of are
-    /// borrowed for as long as it can be used.
-    pub(crate) fn with<'js, R>(
-        &self,
-        ctx: &Ctx<'js>,
-        count: &Function<'js>,
-        stack_bytes_max: usize,
-        action: impl FnOnce() -> R,
-    ) -> R {
-        struct Clear<'a>(&'a BrakeSlot);
-        impl Drop for Clear<'_> {
-            fn drop(&mut self) {
-                *self.0.lock() = None;
-            }
-        }
-        *self.lock() = Some(Brake::new(ctx, count, stack_bytes_max));
-        let _clear = Clear(self);
-        action()
-    }
-
-    /// Makes the engine look again after `left` checks. Called by the interrupt handler, and by
-    /// nobody else. While counting, the handler may be asked again; then this does nothing.
-    pub(crate) fn apply(&self, left: u64) {
-        // The brake is not in its slot while it is used.
-        let brake = self.lock().take();
-        if let Some(brake) = brake {
-            // SAFETY: `with` holds the context and the function while the slot is filled, and the
-            // handler only runs inside that context's runtime.
-            unsafe { brake.apply(left) };
-            *self.lock() = Some(brake);
-        }
-    }
-
-    /// Whether there is a brake to be applied: a call is running, and not just counting.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.lock().is_some()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Brake>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for BrakeSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BrakeSlot")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,38 +168,5 @@ mod tests {
             assert!(compile(&ctx, "function (", c"test").is_err());
             ctx.catch();
         });
-    }
-
-    /// Runs an endless loop, one check a round, whose first look at the handler applies the brake
-    /// and whose second one ends it; returns how many rounds lay between the two.
-    fn rounds_after_brake(count: &str) -> i32 {
-        let runtime = Runtime::new().unwrap();
-        let slot = Arc::new(BrakeSlot::default());
-        let (shared, mut looks) = (Arc::clone(&slot), 0);
-        runtime.set_interrupt_handler(Some(Box::new(move || {
-            looks += 1;
-            shared.apply(1);
-            // The first look is at the very first check of a context, before the loop.
-            looks > 2
-        })));
-        let context = Context::full(&runtime).unwrap();
-        context.with(|ctx| {
-            let count: Function<'_> = ctx.eval(format!("({count})")).unwrap();
-            slot.with(&ctx, &count, 256 << 10, || {
-                let endless = "globalThis.rounds = 0; for (;;) rounds++;";
-                ctx.eval::<(), _>(endless).unwrap_err();
-            });
-            ctx.catch();
-            ctx.globals().get::<_, i32>("rounds").unwrap() - 9_999
-        })
-    }
-
-    #[test]
-    fn after_the_brake_the_engine_looks_at_every_check() {
-        assert!(rounds_after_brake("() => 0") > 9_900);
-        let library = include_str!("library/library.js");
-        let start = library.find("function count(left)").unwrap();
-        let length = library[start..].find("\n  }").unwrap() + "\n  }".len();
-        assert_eq!(rounds_after_brake(&library[start..start + length]), 1);
     }
 }

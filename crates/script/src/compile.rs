@@ -135,7 +135,8 @@ fn first_that_parses(ctx: &Ctx<'_>, body: &str) -> Result<(Form, Bytecode), Comp
             return Ok((Form::Expression, code));
         }
     }
-    match parse(ctx, body) {
+    // A blank in place of the parenthesis: columns of the first line are shifted by one either way.
+    match parse(ctx, &format!(" {body}")) {
         Ok(code) if body.contains("function") => return Ok((Form::FirstGlobal, code)),
         // The reading that got furthest is the one that was meant.
         Err(other) if (other.line, other.column) > (error.line, error.column) => error = other,

@@ -67,7 +67,11 @@ impl<'js> Driver<'js> {
         limits: &Limits,
         action: impl FnOnce() -> R,
     ) -> R {
-        meter.brake.with(&self.ctx, &self.count, limits.stack_bytes_max, action)
+        meter.brake.with(&self.ctx, &self.count, limits.stack_bytes_max, || {
+            let result = action();
+            meter.count_rest();
+            result
+        })
     }
 
     /// One of the driver's functions.
@@ -110,6 +114,10 @@ impl<'js> Driver<'js> {
         self.drain_jobs(meter)?;
         while let Some(wish) = self.watch(meter, self.next.call::<_, Option<Array<'js>>>(()))? {
             let answer = Wish::read(&wish).and_then(|wish| wish.fulfil(host));
+            // The operation itself may have used up the time.
+            if meter.is_past_deadline() {
+                return Err(Failure::Stopped(Stop::Time));
+            }
             meter.set_budget_open(host.accepts());
             self.settle(meter, answer)?;
             self.drain_jobs(meter)?;
@@ -150,7 +158,7 @@ impl<'js> Driver<'js> {
         }
         Err(match error {
             Error::Exception => self.explain(meter, self.ctx.catch()),
-            Error::Allocation => Failure::Stopped(Stop::Memory),
+            Error::Allocation => out_of_memory(meter),
             other => Failure::Engine(other.to_string()),
         })
     }
@@ -158,7 +166,7 @@ impl<'js> Driver<'js> {
     fn explain(&self, meter: &Meter, thrown: Value<'js>) -> Failure {
         // Without memory for an error object the engine throws null.
         if is_out_of_memory(&thrown) {
-            return Failure::Stopped(Stop::Memory);
+            return out_of_memory(meter);
         }
         // Describing may run user code: getters, toString. It is still on the clock.
         match self.describe.call::<_, Array<'js>>((thrown,)).and_then(|list| read_thrown(&list)) {
@@ -167,7 +175,7 @@ impl<'js> Driver<'js> {
                 let inner = self.ctx.catch();
                 match meter.stop_reason() {
                     Some(stop) => Failure::Stopped(stop),
-                    None if is_out_of_memory(&inner) => Failure::Stopped(Stop::Memory),
+                    None if is_out_of_memory(&inner) => out_of_memory(meter),
                     None => Failure::Threw(Thrown {
                         text: "an error that cannot be shown".to_owned(),
                         ..Thrown::default()
@@ -180,6 +188,11 @@ impl<'js> Driver<'js> {
 
 fn engine_failure(error: Error) -> Failure {
     Failure::Engine(error.to_string())
+}
+
+/// Memory is also refused to a script whose time is up.
+fn out_of_memory(meter: &Meter) -> Failure {
+    Failure::Stopped(if meter.is_past_deadline() { Stop::Time } else { Stop::Memory })
 }
 
 fn is_out_of_memory(thrown: &Value<'_>) -> bool {

@@ -201,7 +201,8 @@ impl ScriptEngine {
                 ScriptError::new(
                     ScriptErrorKind::OutOfMemory,
                     format!(
-                        "The script ran out of memory: more than {} bytes.",
+                        "The script ran out of memory: more than {} bytes, or more than a \
+                         quarter of them for one value.",
                         self.limits.memory_bytes_max
                     ),
                 )

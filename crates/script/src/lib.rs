@@ -21,17 +21,19 @@
 //! called from plain Rust code on the caller's thread, and needs no locks or shared ownership.
 //!
 //! What a script cannot do: outlive its call (every call gets a context that nobody used before
-//! and that nobody uses again), catch or swallow its stop (`meter`, `bytecode::Brake`), use more
+//! and that nobody uses again), catch or swallow its stop (`meter`, `brake`), use more
 //! memory than allowed without being stopped for it (`memory`), compile source (there is no `eval`),
 //! or reach anything but its host.
 //!
 //! What is *not* promised: that a stop comes to the millisecond. The engine can be interrupted
 //! between two steps of a script and inside loops, regular expressions and most array functions, but
-//! not inside one operation on one huge value, such as comparing two texts of thirty megabytes. A
-//! script made of nothing else is stopped late, by seconds; the meter looks more often the longer
-//! steps take and the more memory is in use, `library/armour.js` takes out the functions that could
-//! run for hours, and whoever is more than a second late is blocked at once.
+//! not inside one operation on one huge value, such as printing a number of a million bits. No value
+//! may be larger than a quarter of the call's memory, the meter looks at least every two hundred
+//! steps and more often the longer they take and the more memory is in use, no large block is granted
+//! after the deadline, `library/armour.js` takes out the functions that could run for hours, and
+//! whoever is more than a second late is blocked at once. `examples/slowest.rs` measures what is left.
 
+mod brake;
 mod bytecode;
 mod compile;
 mod drive;

@@ -21,6 +21,8 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Operations accepted per call; a dial for tests, `None` in real life.
     pub accept_operations_max: Option<u64>,
+    /// Calls, of a hundred, that end with a write conflict; a dial for tests, 0 in real life.
+    pub conflict_percent: u8,
     /// Stops (for time or memory) of one script body before it is blocked.
     pub stops_before_block: u32,
     /// Contexts kept ready in each runtime.
@@ -40,6 +42,7 @@ impl Default for Limits {
             log_bytes_max: 64 << 10,
             body_bytes_max: 2 << 20,
             accept_operations_max: None,
+            conflict_percent: 0,
             stops_before_block: 5,
             warm_contexts: 8,
             idle_runtimes_max: 8,

@@ -12,11 +12,16 @@
 //!    all granted │ up to 64 KB granted │ up to 8 KB granted │ none
 //!                └── the interrupt handler ends the script at its next look
 //! ```
+//!
+//! No single block may be larger than a quarter of the limit, because the engine cannot be interrupted
+//! inside one operation on one value; and none above 64 KB is granted when the call's time is up, so
+//! that a step that makes a large value is the last one.
 #![allow(unsafe_code, reason = "an allocator is unsafe by nature; this one only counts")]
 
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
 
 use rquickjs::allocator::{Allocator, RustAllocator};
 
@@ -29,6 +34,8 @@ const MEDIUM_EXTRA: usize = 32 << 20;
 /// How far small blocks may go. No script is known to get there between two looks; one that does
 /// puts the process at risk, but so would using up the machine's memory.
 const SMALL_EXTRA: usize = 512 << 20;
+/// The part of a call's memory that one block may take.
+const BLOCK_PART: usize = 4;
 
 /// What a runtime has allocated, and how much the running call may.
 #[derive(Debug)]
@@ -37,6 +44,11 @@ pub(crate) struct Budget {
     /// What was in use when the call began.
     before: AtomicUsize,
     limit: AtomicUsize,
+    /// The largest block.
+    block_max: AtomicUsize,
+    /// When the call's time is up, in microseconds since `epoch`.
+    deadline: AtomicU64,
+    epoch: Instant,
 }
 
 impl Default for Budget {
@@ -45,16 +57,22 @@ impl Default for Budget {
             used: AtomicUsize::new(0),
             before: AtomicUsize::new(0),
             limit: AtomicUsize::new(usize::MAX),
+            block_max: AtomicUsize::new(usize::MAX),
+            deadline: AtomicU64::new(u64::MAX),
+            epoch: Instant::now(),
         }
     }
 }
 
 impl Budget {
-    /// A call begins and may use this much beyond what is used now.
-    pub(crate) fn begin(&self, bytes_max: usize) {
+    /// A call begins and may use this much beyond what is used now, until its time is up.
+    pub(crate) fn begin(&self, bytes_max: usize, deadline: Instant) {
         let used = self.used.load(Relaxed);
         self.before.store(used, Relaxed);
         self.limit.store(used.saturating_add(bytes_max), Relaxed);
+        self.block_max.store((bytes_max / BLOCK_PART).max(MEDIUM_BYTES), Relaxed);
+        let micros = deadline.saturating_duration_since(self.epoch).as_micros();
+        self.deadline.store(u64::try_from(micros).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// What the call uses.
@@ -65,6 +83,8 @@ impl Budget {
     /// The call has ended; nothing is refused until the next one.
     pub(crate) fn end(&self) {
         self.limit.store(usize::MAX, Relaxed);
+        self.block_max.store(usize::MAX, Relaxed);
+        self.deadline.store(u64::MAX, Relaxed);
     }
 
     /// Whether the call uses more than it may.
@@ -72,11 +92,17 @@ impl Budget {
         self.used.load(Relaxed) > self.limit.load(Relaxed)
     }
 
+    fn is_late(&self) -> bool {
+        self.epoch.elapsed().as_micros() >= u128::from(self.deadline.load(Relaxed))
+    }
+
     fn grants(&self, size: usize) -> bool {
         let extra = if size <= SMALL_BYTES {
             SMALL_EXTRA
         } else if size <= MEDIUM_BYTES {
             MEDIUM_EXTRA
+        } else if size > self.block_max.load(Relaxed) || self.is_late() {
+            return false;
         } else {
             0
         };
@@ -156,6 +182,7 @@ unsafe impl Allocator for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn blocks_are_counted_and_large_ones_refused_first() {
@@ -163,7 +190,7 @@ mod tests {
         let mut metered = Metered(Arc::clone(&budget));
         let kept = metered.alloc(1000);
         assert!(budget.used.load(Relaxed) >= 1000);
-        budget.begin(100_000);
+        budget.begin(100_000, Instant::now() + Duration::from_secs(3600));
         assert!(metered.alloc(200_000).is_null());
         let medium = metered.alloc(60_000);
         let second = metered.alloc(60_000);
@@ -181,5 +208,24 @@ mod tests {
         budget.end();
         assert_eq!(budget.used.load(Relaxed), 0);
         assert!(metered.calloc(usize::MAX, 2).is_null());
+    }
+
+    #[test]
+    fn no_block_is_too_large_a_part_and_none_comes_late() {
+        let budget = Arc::new(Budget::default());
+        let mut metered = Metered(Arc::clone(&budget));
+        budget.begin(8 << 20, Instant::now() + Duration::from_secs(3600));
+        assert!(metered.alloc(3 << 20).is_null());
+        let kept = metered.alloc(1 << 20);
+        assert!(!kept.is_null());
+        budget.begin(8 << 20, Instant::now());
+        assert!(metered.alloc(1 << 20).is_null());
+        let small = metered.alloc(1 << 10);
+        assert!(!small.is_null());
+        // SAFETY: the blocks are those allocated above.
+        unsafe {
+            metered.dealloc(kept);
+            metered.dealloc(small);
+        }
     }
 }

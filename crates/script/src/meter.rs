@@ -8,14 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::bytecode::{BrakeSlot, CHECKS_PER_LOOK};
+use crate::brake::{BrakeSlot, CHECKS_PER_LOOK};
 use crate::error::Thrown;
 use crate::limits::Limits;
 use crate::memory::Budget;
 
 /// Checks that a fresh context has left before the handler looks for the first time.
 pub(crate) const CHECKS_BEFORE_FIRST_LOOK: u64 = 200;
-/// Fewest checks between two looks.
+/// Checks between two looks where looks are cheap.
+const CHECKS_USUAL: u64 = 200;
+/// Fewest checks between two looks where they are not.
 const CHECKS_LEAST: u64 = 20;
 /// Time that is to pass from look to look.
 const LOOK_MICROSECONDS: u128 = 20_000;
@@ -72,7 +74,7 @@ impl Meter {
         self.operations.store(0, Relaxed);
         self.budget_open.store(true, Relaxed);
         self.stopping.store(false, Relaxed);
-        self.memory.begin(limits.memory_bytes_max);
+        self.memory.begin(limits.memory_bytes_max, started + limits.time);
         *self.state() = CallState {
             deadline: Some(started + limits.time),
             accept_until: Some(started + limits.accept_time.min(limits.time)),
@@ -110,8 +112,8 @@ impl Meter {
         true
     }
 
-    /// Asks for an earlier look at a script whose steps take long, or may take long because it has
-    /// large values at hand. Others pay nothing for this.
+    /// Asks for an earlier look, and for a still earlier one at a script whose steps take long, or
+    /// may take long because it has large values at hand.
     fn plan_next_look(&self, interval: u64) {
         let now = Instant::now();
         let before = self.state().last_look.replace(now);
@@ -120,12 +122,24 @@ impl Meter {
         let by_memory = u128::from(CHECKS_PER_LOOK) * LIGHT_BYTES
             / (self.memory.used_by_call() as u128).max(LIGHT_BYTES);
         let next = u64::try_from(by_time.min(by_memory)).unwrap_or(CHECKS_PER_LOOK);
-        if next >= CHECKS_PER_LOOK / 2 {
+        if self.brake.is_cheap() {
+            let next = next.clamp(1, CHECKS_USUAL);
+            self.interval.store(next, Relaxed);
+            self.brake.apply(next);
+        } else if next >= CHECKS_PER_LOOK / 2 {
             self.interval.store(CHECKS_PER_LOOK, Relaxed);
         } else {
             let next = next.max(CHECKS_LEAST);
             self.interval.store(next, Relaxed);
             self.brake.apply(next);
+        }
+    }
+
+    /// Counts the checks since the last look, when the call ends.
+    pub(crate) fn count_rest(&self) {
+        if let Some(left) = self.brake.left() {
+            let interval = self.interval.load(Relaxed);
+            self.checks.fetch_add(interval.saturating_sub(left), Relaxed);
         }
     }
 

@@ -253,6 +253,36 @@ fn errors_show_the_line_of_the_users_own_source() {
 }
 
 #[test]
+fn places_are_right_on_the_first_line_and_in_every_form_of_a_body() {
+    let places = |body: &str| {
+        let error = call(&engine(), body).result.unwrap_err();
+        let frames = error.detail.split("\n   at ").skip(1).map(str::to_owned);
+        frames.collect::<Vec<_>>()
+    };
+    // An expression, a declaration beside others, an arrow: each throws at the same column.
+    let thrown = |before: &str| format!("{before}throw new Error('x'); }}");
+    let column = |before: &str| before.len() + "throw new ".len();
+    for (before, after, name) in [
+        ("function one() { ", "", "one"),
+        ("function two() { ", "\nfunction other() { }", "two"),
+        ("() => { ", ";", "<anonymous>"),
+    ] {
+        let frames = places(&format!("{}{after}", thrown(before)));
+        let place = frames[0].strip_prefix(&format!("{name} (test.js:1:")).unwrap();
+        let found: usize = place.trim_end_matches(')').parse().unwrap();
+        assert!((column(before)..column(before) + 8).contains(&found), "{frames:?}");
+    }
+    let body = "\u{feff}// note\n/* more */ async function wait() {\n  try {\n    await later();\n  } catch (e) { getContext().abort(e); }\n}\nasync function later() { undefined.x; }";
+    let frames = places(body);
+    assert!(frames[0].starts_with("later (test.js:7:"), "{frames:?}");
+    // The library's own frames are not shown: an argument mistake points to the caller.
+    let frames = places("function () {\n  __.createDocument(1);\n}");
+    assert!(frames[0].contains("(test.js:2:") && frames.len() == 1, "{frames:?}");
+    let error = engine().compile(ScriptKind::Procedure, "function () {\n  return 1 +;\n}");
+    assert_eq!(error.unwrap_err().line, Some(2));
+}
+
+#[test]
 fn errors_of_any_shape_are_shown() {
     let detail = |body: &str| {
         call(&engine(), &format!("function () {{ {body} }}")).result.unwrap_err().detail

@@ -20,6 +20,8 @@
 
   // More elements than fit into a script's memory: a longer array is made of holes.
   const LENGTH_MAX = 5000000;
+  // Numbers that are sorted in one step.
+  const NUMBERS_MAX = 1000000;
   // Characters compared at most by one search.
   const SEARCH_MAX = 500000000;
   // Characters of JSON text that are parsed at once: a few bytes of text can become an object of a
@@ -204,6 +206,21 @@
     }
     return copied(part);
   }
+
+  // Sorting numbers without a function of the script's own is one long step.
+  function sortingNumbers(name) {
+    return (original) => ({
+      [name](compare) {
+        if (compare === undefined && this.length > NUMBERS_MAX) refuse('array of numbers');
+        return apply(original, this, [compare]);
+      },
+    });
+  }
+
+  replace(Object.getPrototypeOf(Uint8Array.prototype), {
+    sort: sortingNumbers('sort'),
+    toSorted: sortingNumbers('toSorted'),
+  });
 
   // ---- text -------------------------------------------------------------------------------------
 
