@@ -5,6 +5,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Armilla: a document database you run yourself, for apps that speak Azure Cosmos DB (API for NoSQL).
 #[derive(Debug, Parser)]
@@ -82,9 +83,49 @@ pub(crate) struct ServeOptions {
     /// Threads for the network; as many as processors when not given
     #[arg(long, env = "ARMILLA_THREADS")]
     pub(crate) threads: Option<usize>,
+    /// Limits of stored procedures, triggers and user functions
+    #[command(flatten)]
+    pub(crate) scripts: ScriptOptions,
     /// What to log on standard error: error, warn, info, debug [environment also: LOG_LEVEL]
     #[arg(long, env = "ARMILLA_LOG")]
     pub(crate) log: Option<String>,
+}
+
+/// Limits of scripts. The last two are for tests of clients.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Scripts")]
+pub(crate) struct ScriptOptions {
+    /// Time of one call in milliseconds; then it is stopped and undone
+    #[arg(long, env = "ARMILLA_SCRIPT_TIME_LIMIT", default_value_t = 5000, value_name = "MS")]
+    pub(crate) script_time_limit: u64,
+    /// Time in milliseconds after which a call's further operations are refused
+    #[arg(long, env = "ARMILLA_SCRIPT_ACCEPT_LIMIT", default_value_t = 4000, value_name = "MS")]
+    pub(crate) script_accept_limit: u64,
+    /// Memory of one call in MB
+    #[arg(long, env = "ARMILLA_SCRIPT_MEMORY", default_value_t = 64, value_name = "MB",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) script_memory: u16,
+    /// Operations that a call may queue before further ones are refused
+    #[arg(long, env = "ARMILLA_SCRIPT_ACCEPT_OPS", value_name = "N")]
+    pub(crate) script_accept_ops: Option<u64>,
+    /// Calls of a hundred that fail with 449, as if another writer had been faster
+    #[arg(long, env = "ARMILLA_SCRIPT_CONFLICT_RATE", default_value_t = 0, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) script_conflict_rate: u8,
+}
+
+impl ScriptOptions {
+    /// The limits in the engine's words.
+    pub(crate) fn limits(&self) -> armilla_script::Limits {
+        armilla_script::Limits {
+            time: Duration::from_millis(self.script_time_limit),
+            accept_time: Duration::from_millis(self.script_accept_limit),
+            memory_bytes_max: usize::from(self.script_memory) << 20,
+            accept_operations_max: self.script_accept_ops,
+            conflict_percent: self.script_conflict_rate,
+            ..armilla_script::Limits::default()
+        }
+    }
 }
 
 /// When a write counts as done.

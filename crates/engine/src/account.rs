@@ -164,17 +164,19 @@ impl Account {
     }
 
     /// Runs one change of the catalog: `change` gets the catalog as it is and a batch, and returns
-    /// the catalog as it shall be. The batch is durable before anybody sees the new catalog.
-    fn change<T>(&self, change: impl FnOnce(&mut Change<'_>) -> Result<T>) -> Result<T> {
+    /// the catalog as it shall be. The batch is durable before anybody sees the new catalog, or
+    /// anything else that the change shows.
+    fn change<'a, T>(&'a self, change: impl FnOnce(&mut Change<'a>) -> Result<T>) -> Result<T> {
         let mut next_number = self.changing.lock();
         let mut work = Change {
             catalog: Catalog::clone(&self.catalog.load()),
             batch: Batch::new(),
             next_number: *next_number,
+            shown: Vec::new(),
             account: self,
         };
         let outcome = change(&mut work)?;
-        let Change { catalog, mut batch, next_number: number, .. } = work;
+        let Change { catalog, mut batch, next_number: number, shown, .. } = work;
         if number != *next_number {
             let key = keys::meta(Meta::Account, &[]);
             batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
@@ -184,6 +186,7 @@ impl Account {
         }
         *next_number = number;
         self.catalog.store(Arc::new(catalog));
+        shown.into_iter().for_each(|show| show());
         Ok(outcome)
     }
 }
@@ -193,10 +196,16 @@ struct Change<'a> {
     catalog: Catalog,
     batch: Batch,
     next_number: u32,
+    shown: Vec<Box<dyn FnOnce() + 'a>>,
     account: &'a Account,
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    /// Does something when the change is durable, and not before.
+    fn show(&mut self, show: impl FnOnce() + 'a) {
+        self.shown.push(Box::new(show));
+    }
+
     /// A number nothing else has or had.
     fn number(&mut self) -> u32 {
         self.next_number += 1;

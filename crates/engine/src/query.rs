@@ -39,6 +39,7 @@ pub use page::{Metrics, Page};
 pub use plan::{ClientMerge, client_merge, plan};
 pub use request::{Request, ResumeFilter};
 pub(crate) use source::Overlay;
+pub(crate) use work::Clock;
 
 use crate::container::{Container, Settings};
 use crate::ranges::EpkSpan;
@@ -169,20 +170,21 @@ impl Query {
 
     /// Answers one page.
     pub fn page(&self, options: Options<'_>) -> Result<Page> {
-        self.page_over(options, None)
+        self.page_over(options, None, None)
     }
 
     /// Answers one page as an open transaction sees it: the items that were there when it began,
-    /// as they are now.
+    /// as they are now. A script asks with what is left of its time.
     pub(crate) fn page_over(
         &self,
         options: Options<'_>,
         overlay: Option<&Overlay>,
+        asker: Option<Clock>,
     ) -> Result<Page> {
         let plan = &*self.prepared.compiled;
         let read = |text| token::read(text, self.hash);
         let position = options.continuation.map(read).transpose()?;
-        let mut work = Work::new(Instant::now(), self.compiled_in);
+        let mut work = Work::new(Instant::now(), self.compiled_in).of_script(asker);
         let run = Run {
             request: &self.request,
             source: self.source().over(overlay),
@@ -190,12 +192,13 @@ impl Query {
             position,
             options,
         };
-        let mut page = match shape(plan) {
+        let page = match shape(plan) {
             Shape::Stream => stream::run(run, &mut work),
             Shape::Ordered => ordered::run(run, &mut work),
             Shape::Grouped => grouped::run(run, &mut work),
             Shape::Whole => whole::run(run, &mut work),
-        }?;
+        };
+        let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
         page.finish(&work);
         Ok(page)
     }

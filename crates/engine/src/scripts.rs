@@ -14,6 +14,7 @@ mod procedure;
 mod runtime;
 mod triggered;
 
+pub(crate) use failure::out_of_script;
 pub use procedure::{Executed, Procedure, arguments};
 pub(crate) use runtime::Runtime;
 pub use triggered::{Triggered, TriggeredVerb, TriggeredWrite, Triggers};

@@ -1,5 +1,5 @@
 //! Scripts run by the engine itself: the shared cases of the contract, transactions, counters under
-//! many threads.
+//! many threads, and what they may not do to the server.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
@@ -9,5 +9,7 @@ mod bench;
 mod cases;
 #[path = "scripts/counters.rs"]
 mod counters;
+#[path = "scripts/limits.rs"]
+mod limits;
 #[path = "scripts/transactions.rs"]
 mod transactions;

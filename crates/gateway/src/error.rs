@@ -47,6 +47,7 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::TooLarge(_) => (413, 0),
         Error::FailedDependency => (424, 0),
         Error::TooManyRequests { .. } | Error::Overloaded { .. } => (429, 3200),
+        Error::WriteConflict => (449, 0),
         Error::Internal(_) => (500, 0),
     };
     let status = StatusCode::from_u16(status).expect("the table holds valid statuses only");

@@ -76,6 +76,8 @@ pub enum Error {
         /// When to try again.
         retry_after: Duration,
     },
+    /// Another writer was faster; the same request may succeed when it is sent again.
+    WriteConflict,
     /// A defect of this server. The message is for its log as much as for the client.
     Internal(String),
 }
@@ -147,6 +149,7 @@ impl Error {
             Self::TooManyRequests { .. } => {
                 "Request rate is large. More Request Units may be needed."
             }
+            Self::WriteConflict => "Another write came between; try again.",
             Self::Overloaded { .. } => "The server has more work queued than it takes; try again.",
         }
     }

@@ -30,9 +30,9 @@ impl Account {
     }
 
     /// Creates a script; with `upsert` one of that name is replaced.
-    pub fn create_script(
-        &self,
-        container: &Container,
+    pub fn create_script<'a>(
+        &'a self,
+        container: &'a Container,
         new: &NewScript<'_>,
         upsert: bool,
     ) -> Result<(Arc<Script>, bool)> {
@@ -69,15 +69,15 @@ impl Account {
             });
             change.put(Meta::Script, &[container.number, number], write_script(&script));
             of_kind.insert(script.name.clone(), script.clone());
-            container.scripts.store(Arc::new(scripts));
+            change.show(move || container.scripts.store(Arc::new(scripts)));
             Ok((script, existing.is_none()))
         })
     }
 
     /// Replaces a script; its name may change.
-    pub fn replace_script(
-        &self,
-        container: &Container,
+    pub fn replace_script<'a>(
+        &'a self,
+        container: &'a Container,
         segment: &str,
         new: &NewScript<'_>,
         if_match: Option<&str>,
@@ -104,15 +104,15 @@ impl Account {
             change.put(Meta::Script, &[container.number, script.number], write_script(&script));
             of_kind.remove(&before.name);
             of_kind.insert(script.name.clone(), script.clone());
-            container.scripts.store(Arc::new(scripts));
+            change.show(move || container.scripts.store(Arc::new(scripts)));
             Ok(script)
         })
     }
 
     /// Deletes a script.
-    pub fn delete_script(
-        &self,
-        container: &Container,
+    pub fn delete_script<'a>(
+        &'a self,
+        container: &'a Container,
         kind: Kind,
         segment: &str,
         if_match: Option<&str>,
@@ -123,7 +123,7 @@ impl Account {
             let mut scripts = Scripts::clone(&container.scripts.load());
             scripts.of_mut(kind).remove(&script.name);
             change.delete(Meta::Script, &[container.number, script.number]);
-            container.scripts.store(Arc::new(scripts));
+            change.show(move || container.scripts.store(Arc::new(scripts)));
             Ok(())
         })
     }

@@ -4,7 +4,7 @@ use super::functions::Users;
 use super::source::Source;
 use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
 use armilla_model::charge::RequestCharge;
-use armilla_model::error::Result;
+use armilla_model::error::{Error, Result};
 use armilla_sql::SqlError;
 use armilla_sql::eval::Runtime;
 use armilla_sql::functions::Context;
@@ -27,10 +27,23 @@ pub(super) struct Work {
     pub(super) items_visited: u64,
     /// Rows of FROM and JOIN, sub-queries included.
     pub(super) rows_visited: u64,
+    /// What stopped a user function, when that is more than an error of the query.
+    pub(super) stopped: Option<Error>,
+    /// The script that asks, whose time this is.
+    asker: Option<Clock>,
     /// Bytes held by sorts and groups.
     held: usize,
     /// The charge so far, without rows handed out.
     pub(super) charge: RequestCharge,
+}
+
+/// The time of a script that asks for a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// When the script began.
+    pub(crate) started: Instant,
+    /// When it is stopped.
+    pub(crate) deadline: Instant,
 }
 
 impl Work {
@@ -42,9 +55,16 @@ impl Work {
             bytes_loaded: 0,
             items_visited: 0,
             rows_visited: 0,
+            stopped: None,
+            asker: None,
             held: 0,
             charge: RequestCharge::ZERO,
         }
+    }
+
+    /// The same work for a script, which has less time.
+    pub(super) fn of_script(self, asker: Option<Clock>) -> Self {
+        Self { asker, ..self }
     }
 
     /// Counts an item that was read.
@@ -56,6 +76,7 @@ impl Work {
     /// True when a page that can end anywhere should end here.
     pub(super) fn is_late(&self) -> bool {
         self.started.elapsed() >= PAGE_TIME_MAX
+            || self.asker.is_some_and(|asker| Instant::now() >= asker.deadline)
     }
 
     /// Counts bytes that must be held until the end, and refuses too many.
@@ -98,15 +119,18 @@ pub(super) fn with_runtime<T>(
         geometry: source.prepared.schema.geometry(),
         vectors: source.prepared.schema.vectors(),
     });
-    let users = Users::new(source.container, work.started);
+    let users =
+        Users::new(source.container, work.asker.map_or(work.started, |asker| asker.started));
     runtime.users = &users;
     let deadline = work.started + QUERY_TIME_MAX;
+    let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
     let interrupted = move || Instant::now() >= deadline;
     runtime.interrupted = &interrupted;
     let outcome = run(&mut runtime, work);
     work.rows_visited = runtime.rows_visited;
     work.charge += INNER_ROW * work.rows_visited.saturating_sub(work.items_visited);
     work.charge += users.charge();
+    work.stopped = users.into_stop();
     outcome
 }
 

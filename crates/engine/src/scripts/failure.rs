@@ -20,7 +20,7 @@ pub(super) fn into_script(error: &Error) -> HostError {
 }
 
 /// What the client hears of a script that failed.
-pub(super) fn out_of_script(error: &ScriptError) -> Error {
+pub(crate) fn out_of_script(error: &ScriptError) -> Error {
     let message = error.message();
     match error.kind {
         ScriptErrorKind::Threw { number } => Error::ScriptFailed { message, number },

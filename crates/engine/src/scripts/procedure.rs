@@ -87,9 +87,13 @@ fn run(
             return done(Executed { result: Err(error), log: None, charge: RequestCharge::ONE });
         }
     };
-    let mut host = TxnHost::new(txn);
-    let options =
-        CallOptions { script_id: &script.name, logging: procedure.logging, started: None };
+    let clock = scripts.clock();
+    let mut host = TxnHost::new(txn, clock);
+    let options = CallOptions {
+        script_id: &script.name,
+        logging: procedure.logging,
+        started: Some(clock.started),
+    };
     let outcome =
         scripts.engine().run_procedure(&compiled, &procedure.arguments, &mut host, options);
     report_rejection(script, outcome.swallowed_rejection.as_deref());
@@ -100,7 +104,7 @@ fn run(
     let body = match (outcome.result, broken) {
         (_, Some(error)) => Err(error),
         (Err(error), None) => Err(out_of_script(&error)),
-        (Ok(body), None) => Ok(body),
+        (Ok(body), None) => scripts.check_conflict().map(|()| body),
     };
     match body {
         Ok(body) => txn.commit(move |committed| {

@@ -2,11 +2,14 @@
 
 use super::pool::Pool;
 use super::{Kind, Script};
+use crate::query::Clock;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_script::{Compiled, Limits, ScriptEngine, ScriptKind};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
 
 /// Compiled scripts kept, estimated for the cache's own tables.
 const COMPILED_ESTIMATED: usize = 256;
@@ -40,13 +43,29 @@ impl Runtime {
         Ok(Self { engine, pool: Pool::start()?, compiled })
     }
 
+    /// The time of a script that begins now.
+    pub(super) fn clock(&self) -> Clock {
+        let started = Instant::now();
+        Clock { started, deadline: started + self.engine.limits().time }
+    }
+
     /// The engine.
     pub(crate) fn engine(&self) -> &ScriptEngine {
         &self.engine
     }
 
+    /// Says that the script's transaction met a conflict: never, unless a test asks for some.
+    /// Writers of one logical partition wait for one another, so there are no real ones.
+    pub(super) fn check_conflict(&self) -> Result<()> {
+        let percent = u64::from(self.engine.limits().conflict_percent);
+        if percent > 0 && RandomState::new().hash_one(percent) % 100 < percent {
+            return Err(Error::WriteConflict);
+        }
+        Ok(())
+    }
+
     /// A script ready to run. It compiled when it was registered, so it does now.
-    pub(super) fn compiled(&self, script: &Script) -> Result<Compiled> {
+    pub(crate) fn compiled(&self, script: &Script) -> Result<Compiled> {
         let compile = || self.engine.compile(script.kind.for_engine(), &script.body);
         self.compiled.get_or_insert_with(&script.etag, compile).map_err(|error| {
             Error::ScriptSyntax(format!("The script '{}' does not compile: {error}.", script.name))

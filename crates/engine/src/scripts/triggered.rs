@@ -122,13 +122,17 @@ fn run(
     write: TriggeredWrite,
     done: impl FnOnce(Triggered) + Send + 'static,
 ) {
+    let clock = scripts.clock();
     let mut work = Work {
         scripts,
-        host: TxnHost::new(txn),
-        started: Instant::now(),
+        host: TxnHost::new(txn, clock),
+        started: clock.started,
         charge: RequestCharge::ZERO,
     };
-    let written = work.write(write);
+    let written = work.write(write).and_then(|written| {
+        scripts.check_conflict()?;
+        Ok(written)
+    });
     let (txn, operations, broken) = work.host.into_parts();
     let charge = (work.charge + operations).max(RequestCharge::ONE);
     match (written, broken) {

@@ -1,0 +1,177 @@
+//! What scripts may not do to the server: outlast their time in a query, show what is not durable,
+//! fill its memory by their number.
+
+use crate::bench::{Bench, value};
+use armilla_engine::account::{NewContainer, NewScript};
+use armilla_engine::scripts::Kind;
+use armilla_engine::{Account, Options};
+use armilla_model::Error;
+use armilla_script::Limits;
+use armilla_storage::{Batch, Durability, MemoryStore, Snapshot, Store, StoreError, StoreStats};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const KEY: &str = r#"["p"]"#;
+const DEFINITION: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#;
+
+fn short() -> Limits {
+    Limits {
+        time: Duration::from_millis(200),
+        accept_time: Duration::from_millis(200),
+        stops_before_block: 3,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn a_query_inside_a_script_ends_with_the_script() {
+    let bench = Bench::new(DEFINITION, short());
+    let list = format!("[{}]", vec!["1"; 1000].join(","));
+    bench.put(&format!(r#"{{"id":"a","pk":"p","list":{list}}}"#));
+    // A thousand million rows.
+    let body = "function () { __.queryDocuments(__.getSelfLink(), \
+        'SELECT VALUE COUNT(1) FROM c JOIN x IN c.list JOIN y IN c.list JOIN z IN c.list', \
+        function (e, rows) { __.createDocument(__.getSelfLink(), {id: 'b', pk: 'p'}); }); }";
+    let error = bench.run(KEY, body).unwrap_err();
+    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+    assert_eq!(bench.items().len(), 1);
+}
+
+#[test]
+fn a_user_function_out_of_time_is_told_from_one_that_throws() {
+    let bench = Bench::new(DEFINITION, short());
+    bench.put(r#"{"id":"a","pk":"p"}"#);
+    let function = |name, body| {
+        bench.register(&NewScript { kind: Kind::Function, name, body, trigger: None }).unwrap();
+    };
+    function("endless", "function () { for (;;) { } }");
+    function("boom", "function () {\n  throw new Error('boom'); }");
+    let ask = |text: &str| bench.query(text).unwrap_err();
+    for _ in 0..3 {
+        let error = ask("SELECT VALUE udf.endless() FROM c");
+        assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+    }
+    let error = ask("SELECT VALUE udf.endless() FROM c ORDER BY c.id");
+    assert!(matches!(error, Error::Forbidden(_)), "{error:?}");
+    let error = ask("SELECT VALUE udf.boom() FROM c");
+    assert!(matches!(error, Error::QuerySyntax(_)), "{error:?}");
+    assert!(error.message().contains("(boom.js:2:"), "{error}");
+    function("endless", "function () { return 1; }");
+    assert_eq!(bench.query("SELECT VALUE udf.endless() FROM c").unwrap()[0].to_json(), "1");
+}
+
+#[test]
+fn conflicts_come_when_a_test_asks_for_them() {
+    let bench = Bench::new(DEFINITION, Limits { conflict_percent: 100, ..Limits::default() });
+    let body = "function () { __.createDocument(__.getSelfLink(), {id: 'b', pk: 'p'}); }";
+    assert_eq!(bench.run(KEY, body).unwrap_err(), Error::WriteConflict);
+    assert!(bench.items().is_empty());
+}
+
+/// A store whose commits wait while the gate is held.
+struct Gated {
+    store: MemoryStore,
+    gate: Arc<Mutex<()>>,
+}
+
+impl Store for Gated {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        self.store.snapshot()
+    }
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        let _open = self.gate.lock();
+        self.store.commit(batch, durability)
+    }
+    fn close(&self) -> Result<(), StoreError> {
+        self.store.close()
+    }
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+}
+
+#[test]
+fn a_script_is_seen_when_it_is_durable_and_not_before() {
+    let gate = Arc::new(Mutex::new(()));
+    let store = Arc::new(Gated { store: MemoryStore::new(), gate: gate.clone() });
+    let account =
+        Account::open(store, Options { background: false, ..Options::default() }).unwrap();
+    account.create_database("d", None).unwrap();
+    let definition = value(DEFINITION);
+    let new = NewContainer { definition: &definition, throughput: None };
+    let container = account.create_container("d", &new).unwrap();
+    let script = |body| NewScript { kind: Kind::Procedure, name: "p", body, trigger: None };
+    let body = || container.script(Kind::Procedure, "p").map(|script| script.body.to_string());
+    for (round, change) in ["create", "replace", "delete"].into_iter().enumerate() {
+        let before = body();
+        let closed = gate.lock();
+        thread::scope(|scope| {
+            let changing = scope.spawn(|| match round {
+                0 => drop(account.create_script(&container, &script("() => 1"), false).unwrap()),
+                1 => {
+                    drop(account.replace_script(&container, "p", &script("() => 2"), None).unwrap())
+                }
+                _ => account.delete_script(&container, Kind::Procedure, "p", None).unwrap(),
+            });
+            // The change is on its way for sure after a moment; if it is not yet, this proves less.
+            thread::sleep(Duration::from_millis(100));
+            assert!(!changing.is_finished(), "{change} waits for the store");
+            assert_eq!(body(), before, "{change}");
+            drop(closed);
+        });
+        assert_ne!(body(), before, "{change}");
+    }
+}
+
+/// Ten thousand procedures: a hundred containers with as many as each may have.
+#[test]
+fn ten_thousand_procedures_are_created_listed_and_run_in_bounded_memory() {
+    const CONTAINERS: usize = 100;
+    const EACH: usize = armilla_model::limits::PROCEDURES_MAX;
+    /// Their texts take 20 MB, which the catalog keeps; compiled ones are kept up to 64 MB.
+    const GROWTH_MAX: usize = 400 << 20;
+    let account = Account::open(
+        Arc::new(MemoryStore::new()),
+        Options { background: false, ..Options::default() },
+    )
+    .unwrap();
+    account.create_database("d", None).unwrap();
+    let before = resident_bytes();
+    let filler = "x".repeat(2000);
+    let mut benches = Vec::new();
+    for number in 0..CONTAINERS {
+        let definition = value(&DEFINITION.replace("\"c\"", &format!("\"c{number}\"")));
+        let new = NewContainer { definition: &definition, throughput: None };
+        let container = account.create_container("d", &new).unwrap();
+        for procedure in 0..EACH {
+            let (name, body) = (
+                format!("p{procedure}"),
+                format!("function () {{ /* {filler} */ __.response.setBody({procedure}); }}"),
+            );
+            let new = NewScript { kind: Kind::Procedure, name: &name, body: &body, trigger: None };
+            account.create_script(&container, &new, false).unwrap();
+        }
+        benches.push(Bench::of(account.clone(), container));
+    }
+    let one_more =
+        NewScript { kind: Kind::Procedure, name: "more", body: "() => 1", trigger: None };
+    for bench in &benches {
+        assert_eq!(bench.container.scripts().procedures.len(), EACH);
+        assert!(matches!(bench.register(&one_more), Err(Error::Forbidden(_))));
+        for procedure in 0..EACH {
+            let executed = bench.execute(&format!("p{procedure}"), KEY, "");
+            assert_eq!(executed.result.unwrap().0, procedure.to_string());
+        }
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < GROWTH_MAX, "{} MB more are in use", grown >> 20);
+}
+
+/// Memory of this process, where the system tells; other tests of this file are small beside it.
+fn resident_bytes() -> usize {
+    const PAGE: usize = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * PAGE
+}
