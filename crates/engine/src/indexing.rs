@@ -15,8 +15,8 @@ use armilla_model::value::Value;
 use armilla_storage::{Batch, Keyspace};
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Number of the root path, below which all others hang.
 pub const ROOT: u32 = 0;
@@ -48,7 +48,7 @@ impl PathDictionary {
 
     /// The number of a property below a path, if any item has ever had it.
     pub fn find_name(&self, parent: u32, name: &str) -> Option<u32> {
-        self.find(parent, &format!(".{name}"))
+        self.find(parent, name_step(name, &mut String::new()))
     }
 
     /// The number of the elements below a path, if any item has ever had them.
@@ -96,6 +96,14 @@ impl PathDictionary {
     }
 }
 
+/// The dictionary's name for a property, written where the last one was.
+fn name_step<'s>(name: &str, step: &'s mut String) -> &'s str {
+    step.clear();
+    step.push('.');
+    step.push_str(name);
+    step
+}
+
 /// An item's terms and what they weigh.
 #[derive(Debug, Default, Clone)]
 pub struct ItemTerms {
@@ -115,7 +123,13 @@ pub fn terms_of(
     policy: &ContainerPolicy,
     paths: &PathDictionary,
 ) -> ItemTerms {
-    let mut walk = Walk { policy, paths, found: ItemTerms::default(), scratch: Vec::new() };
+    let mut walk = Walk {
+        policy,
+        paths,
+        found: ItemTerms::default(),
+        scratch: Vec::new(),
+        step: String::new(),
+    };
     walk.found.fixed = fixed_terms(policy);
     if indexed && policy.indexing.enabled {
         walk.members(item, ROOT, policy.indexing.paths.root(), true);
@@ -167,6 +181,7 @@ struct Walk<'a> {
     paths: &'a PathDictionary,
     found: ItemTerms,
     scratch: Vec<u8>,
+    step: String,
 }
 
 type Cursor<'t> = armilla_model::policy::PathCursor<'t>;
@@ -181,7 +196,7 @@ impl Walk<'_> {
             if system || !cursor.may_index_below() {
                 continue;
             }
-            let path = self.paths.number(parent, &format!(".{name}"));
+            let path = self.paths.number(parent, name_step(name, &mut self.step));
             // `id` is charged as a fixed term; the partition key as a fixed term *and* as a leaf.
             let charged = !(top && &**name == "id");
             self.value(value, path, cursor, charged);
@@ -242,8 +257,9 @@ impl Walk<'_> {
         };
         let hash = match value {
             // A long string counts by its whole text, not by the prefix that is indexed.
-            Value::String(text) => hash_of(&(path, text)),
-            _ => hash_of(&(path, ordered::term(value))),
+            Value::String(text) => weight_hash(path, text.as_bytes()),
+            // `term` has just written it there.
+            _ => weight_hash(path, &self.scratch),
         };
         self.found.weights.push((hash, weight));
     }
@@ -267,20 +283,19 @@ impl Walk<'_> {
             } else {
                 self.found.terms.push(path, &joined);
             }
-            self.found.weights.push((hash_of(&(path, &joined)), 1));
+            self.found.weights.push((weight_hash(path, &joined), 1));
         }
         for spatial in &policy.spatial {
             if let Some(shape) = spatial.path.find(item) {
-                self.found.weights.push((hash_of(&("spatial", shape.to_json())), 2));
+                self.found.weights.push((weight_hash(ROOT, shape.to_json().as_bytes()), 2));
             }
         }
     }
 }
 
-fn hash_of(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+/// Tells charged terms apart. A clash, which clients gain nothing by, costs them a term less.
+fn weight_hash(path: u32, value: &[u8]) -> u64 {
+    xxh3_64_with_seed(value, u64::from(path))
 }
 
 /// The dictionary's name for a composite index, by its place in the policy.

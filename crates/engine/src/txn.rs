@@ -175,17 +175,17 @@ impl Txn {
     /// The item as this transaction sees it.
     pub fn find(&self, id: &str) -> Result<Option<Current<'_>>> {
         if let Some(&at) = self.by_id.get(id) {
-            let staged = &self.staged[at];
-            return Ok(match &staged.now {
-                Now::Draft(draft) => Some(Current::Staged(StagedItem(draft))),
-                Now::Removed => None,
-                Now::AsBefore => {
-                    staged.visible().map(|before| Current::Stored(before.record.clone()))
-                }
-            });
+            return Ok(self.staged[at].current());
         }
         let slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
         Ok(slot.record.filter(|record| self.is_alive(record)).map(Current::Stored))
+    }
+
+    /// The item as this transaction sees it, about to be written: it enters the change set, so that
+    /// staging need not look for it again.
+    pub(crate) fn look_up(&mut self, id: &str) -> Result<Option<Current<'_>>> {
+        let at = self.touch(id)?;
+        Ok(self.staged[at].current())
     }
 
     /// What the transaction changed of the items that were there when it began, by ordinal: the
@@ -432,6 +432,15 @@ impl Txn {
 }
 
 impl Staged {
+    /// The item as its transaction sees it.
+    fn current(&self) -> Option<Current<'_>> {
+        match &self.now {
+            Now::Draft(draft) => Some(Current::Staged(StagedItem(draft))),
+            Now::Removed => None,
+            Now::AsBefore => self.visible().map(|before| Current::Stored(before.record.clone())),
+        }
+    }
+
     fn draft(&self) -> Option<&Draft> {
         match &self.now {
             Now::Draft(draft) => Some(draft),

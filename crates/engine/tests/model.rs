@@ -447,7 +447,7 @@ fn a_batch_that_fails_leaves_nothing() {
     let epk = container.settings().policy.partition_key.epk(&key);
     let mut txn =
         Txn::begin(container.clone(), key.clone(), container.lock_and_wait(&epk)).unwrap();
-    let failure = txn.run_batch(&operations).unwrap_err();
+    let failure = txn.run_batch(operations).unwrap_err();
     assert_eq!(failure.position, 2);
     drop(txn);
     assert!(container.read_item(&key, "a").unwrap().is_none());

@@ -6,6 +6,7 @@
 //! pool.
 
 mod addressed;
+mod batch;
 mod change_feed;
 mod containers;
 mod databases;
@@ -71,7 +72,7 @@ impl Service for EngineService {
             Operation::DeletePartitionKey(container) => {
                 writes::delete_partition(self, &call, container).await
             }
-            Operation::ExecuteBatch(container) => writes::batch(self, &call, container).await,
+            Operation::ExecuteBatch(container) => batch::run(self, &call, container).await,
             Operation::ListItems(container) => listing::list(self, &call, container),
             Operation::ReadChangeFeed(container) => change_feed::read(self, &call, container).await,
             Operation::QueryItems(container) => query::query(self, &call, container).await,

@@ -33,11 +33,11 @@ impl std::error::Error for JsonError {}
 
 /// Reads one JSON value; anything but whitespace behind it is an error.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
-    Reader { tokens: Jiter::new(text), compact: None, left_out: &[], id_at: None }.document()
+    Reader::new(text, None, &[]).whole()
 }
 
 /// What [`parse_item`] found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ParsedItem {
     /// The document without the members that were left out.
     pub value: Value,
@@ -52,8 +52,8 @@ pub fn parse_item(
     left_out: &[&str],
     out: &mut Vec<u8>,
 ) -> Result<ParsedItem, JsonError> {
-    out.reserve(text.len() + 256);
-    let mut reader = Reader { tokens: Jiter::new(text), compact: Some(out), left_out, id_at: None };
+    out.reserve(text.len());
+    let mut reader = Reader::new(text, Some(out), left_out);
     let value = reader.whole()?;
     Ok(ParsedItem { value, id_at: reader.id_at })
 }
@@ -62,7 +62,28 @@ pub fn parse_item(
 /// numbers and strings are as they were written.
 pub fn parse_compact(text: &[u8], out: &mut Vec<u8>) -> Result<Value, JsonError> {
     out.reserve(text.len());
-    Reader { tokens: Jiter::new(text), compact: Some(out), left_out: &[], id_at: None }.document()
+    Reader::new(text, Some(out), &[]).whole()
+}
+
+/// The members of an object, each value as the text it has.
+pub type RawMembers<'j> = Vec<(Box<str>, &'j [u8])>;
+
+/// Reads an array of objects no deeper than their members: syntax is checked, values stay text. The
+/// limits of [`parse`] on names, depth and numbers are left to whoever reads the values.
+pub fn raw_objects(text: &[u8]) -> Result<Vec<RawMembers<'_>>, JsonError> {
+    let mut reader = Reader::new(text, None, &[]);
+    let peek = reader.tokens.peek().map_err(|error| reader.syntax(&error))?;
+    if peek != Peek::Array {
+        return Err(reader.refusal("expected an array".to_owned()));
+    }
+    let mut objects = Vec::new();
+    let mut next = reader.tokens.known_array().map_err(|error| reader.syntax(&error))?;
+    while let Some(peek) = next {
+        objects.push(reader.raw_members(peek)?);
+        next = reader.tokens.array_step().map_err(|error| reader.syntax(&error))?;
+    }
+    reader.tokens.finish().map_err(|error| reader.syntax(&error))?;
+    Ok(objects)
 }
 
 struct Reader<'j, 'o> {
@@ -72,9 +93,28 @@ struct Reader<'j, 'o> {
     id_at: Option<usize>,
 }
 
-impl Reader<'_, '_> {
-    fn document(mut self) -> Result<Value, JsonError> {
-        self.whole()
+impl<'j, 'o> Reader<'j, 'o> {
+    fn new(text: &'j [u8], compact: Option<&'o mut Vec<u8>>, left_out: &'o [&'o str]) -> Self {
+        Self { tokens: Jiter::new(text), compact, left_out, id_at: None }
+    }
+
+    fn raw_members(&mut self, peek: Peek) -> Result<RawMembers<'j>, JsonError> {
+        if peek != Peek::Object {
+            return Err(self.refusal("expected an object".to_owned()));
+        }
+        let mut members = RawMembers::new();
+        let mut next = self.first_name()?;
+        while let Some(name) = next {
+            if members.iter().any(|(seen, _)| **seen == *name) {
+                return Err(self.refusal(format!("the property '{name}' is there twice")));
+            }
+            let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
+            let start = self.tokens.current_index();
+            self.tokens.known_skip(peek).map_err(|error| self.syntax(&error))?;
+            members.push(((&*name).into(), self.tokens.slice_to_current(start)));
+            next = self.next_name()?;
+        }
+        Ok(members)
     }
 
     fn whole(&mut self) -> Result<Value, JsonError> {
@@ -106,12 +146,13 @@ impl Reader<'_, '_> {
     }
 
     fn number(&mut self, peek: Peek) -> Result<Value, JsonError> {
-        let text = match self.tokens.known_number_bytes(peek) {
-            Ok(text) => std::str::from_utf8(text).map(str::to_owned),
-            Err(error) => return Err(self.syntax(&error)),
-        };
-        let text = text.map_err(|_| self.refusal("a number is not text".to_owned()))?;
-        let number = read_number(&text)
+        let start = self.tokens.current_index();
+        if let Err(error) = self.tokens.known_number_bytes(peek) {
+            return Err(self.syntax(&error));
+        }
+        let text = std::str::from_utf8(self.tokens.slice_to_current(start))
+            .map_err(|_| self.refusal("a number is not text".to_owned()))?;
+        let number = read_number(text)
             .ok_or_else(|| self.refusal(format!("'{text}' is not a number a double can hold")))?;
         self.copy(text.as_bytes());
         Ok(Value::Number(number))
@@ -322,6 +363,17 @@ mod tests {
         assert_eq!(out, br#"{"a":{"_ts":1},"_x":2,"id":"b","_ts2":3}"#);
         assert!(item.value.get("_ts").is_none());
         assert!(out[item.id_at.unwrap()..].starts_with(b"\"b\""));
+    }
+
+    #[test]
+    fn raw_objects_keep_the_text_of_their_values() {
+        let objects = raw_objects(br#" [ {"a": {"n" : 1.0}, "b":"x"} , {} ] "#).unwrap();
+        assert_eq!(objects.len(), 2);
+        assert_eq!(objects[0][0], ("a".into(), br#"{"n" : 1.0}"#.as_slice()));
+        assert_eq!(objects[0][1], ("b".into(), br#""x""#.as_slice()));
+        for text in ["{}", "[1]", "[{]", r#"[{"a":1,"a":2}]"#, "[] x", r#"[{"a":{"b"}}]"#] {
+            assert!(raw_objects(text.as_bytes()).is_err(), "{text} was accepted");
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Transactional batches: up to 100 operations in one logical partition, all or none.
 
+use super::body::UncheckedBody;
 use super::patch::Patch;
 use super::read::Item;
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
+use armilla_model::json::{self, JsonError, RawMembers};
 use armilla_model::limits::BATCH_OPERATIONS_MAX;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::Value;
@@ -25,13 +27,13 @@ pub struct Operation {
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Create this body.
-    Create(Value),
+    Create(UncheckedBody),
     /// Create or replace this body.
-    Upsert(Value),
+    Upsert(UncheckedBody),
     /// Read this id.
     Read(String),
     /// Replace this id by this body.
-    Replace(String, Value),
+    Replace(String, UncheckedBody),
     /// Patch this id.
     Patch(String, Patch),
     /// Delete this id.
@@ -62,12 +64,9 @@ pub struct Failure {
     pub charge: RequestCharge,
 }
 
-/// Reads the array of operations.
+/// Reads the array of operations. Bodies are parsed once, straight from the client's text.
 pub fn parse(body: &[u8]) -> Result<Vec<Operation>> {
-    let body = armilla_model::json::parse(body)?;
-    let Some(operations) = body.as_array() else {
-        return Err(Error::bad_request("A batch is a JSON array of operations."));
-    };
+    let operations = json::raw_objects(body)?;
     if operations.is_empty() {
         return Err(Error::bad_request("Batch request has no operations."));
     }
@@ -77,69 +76,102 @@ pub fn parse(body: &[u8]) -> Result<Vec<Operation>> {
             operations.len()
         )));
     }
-    operations.iter().map(parse_operation).collect()
+    let parse = |members: &RawMembers<'_>| RawOperation { members, batch: body }.parse();
+    operations.iter().map(parse).collect()
 }
 
-fn parse_operation(value: &Value) -> Result<Operation> {
-    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let id = || {
-        text("id").ok_or_else(|| {
-            Error::bad_request(format!("The batch operation needs an 'id': {value}"))
-        })
-    };
-    let body = || match value.get("resourceBody") {
-        Some(body) => Ok(body.clone()),
-        None => Err(Error::bad_request("The batch operation needs a 'resourceBody'.")),
-    };
-    let verb = match text("operationType").unwrap_or_default().to_ascii_lowercase().as_str() {
-        "create" => Verb::Create(body()?),
-        "upsert" => Verb::Upsert(body()?),
-        "read" => Verb::Read(id()?),
-        "replace" => Verb::Replace(id()?, body()?),
-        "patch" => Verb::Patch(id()?, Patch::from_value(&body()?)?),
-        "delete" => Verb::Delete(id()?),
-        other => {
-            return Err(Error::bad_request(format!(
-                "The batch operation type '{other}' is not known."
-            )));
+/// An operation as the client wrote it.
+struct RawOperation<'b> {
+    members: &'b RawMembers<'b>,
+    /// The text of the whole batch, to say where in it something is wrong.
+    batch: &'b [u8],
+}
+
+impl RawOperation<'_> {
+    fn parse(&self) -> Result<Operation> {
+        let kind = self.text("operationType")?.unwrap_or_default();
+        let verb = match kind.to_ascii_lowercase().as_str() {
+            "create" => Verb::Create(self.body()?),
+            "upsert" => Verb::Upsert(self.body()?),
+            "read" => Verb::Read(self.id()?),
+            "replace" => Verb::Replace(self.id()?, self.body()?),
+            "patch" => Verb::Patch(self.id()?, Patch::from_value(&self.patch()?)?),
+            "delete" => Verb::Delete(self.id()?),
+            other => {
+                return Err(Error::bad_request(format!(
+                    "The batch operation type '{other}' is not known."
+                )));
+            }
+        };
+        let directive = self.text("indexingDirective")?;
+        let options = WriteOptions {
+            if_match: self.text("ifMatch")?,
+            if_none_match: self.text("ifNoneMatch")?,
+            exclude_from_index: directive.is_some_and(|text| text.eq_ignore_ascii_case("exclude")),
+        };
+        Ok(Operation { verb, options, partition_key: self.partition_key()? })
+    }
+
+    fn raw(&self, name: &str) -> Option<&[u8]> {
+        self.members.iter().find(|member| &*member.0 == name).map(|member| member.1)
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Value>> {
+        self.raw(name).map(json::parse).transpose().map_err(|error| self.located(error))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.value(name)?.and_then(|value| value.as_str().map(str::to_owned)))
+    }
+
+    fn id(&self) -> Result<String> {
+        self.text("id")?.ok_or_else(|| Error::bad_request("The batch operation needs an 'id'."))
+    }
+
+    fn body(&self) -> Result<UncheckedBody> {
+        let text = self.raw("resourceBody").ok_or_else(no_body)?;
+        UncheckedBody::read(text).map_err(|error| self.located(error))
+    }
+
+    fn patch(&self) -> Result<Value> {
+        self.value("resourceBody")?.ok_or_else(no_body)
+    }
+
+    /// Bulk carries the key as a JSON array inside a string.
+    fn partition_key(&self) -> Result<Option<PartitionKey>> {
+        match self.value("partitionKey")? {
+            Some(Value::String(header)) => PartitionKey::parse(&header).map(Some),
+            Some(array @ Value::Array(_)) => PartitionKey::parse(&array.to_json()).map(Some),
+            _ => Ok(None),
         }
-    };
-    let exclude = text("indexingDirective")
-        .is_some_and(|directive| directive.eq_ignore_ascii_case("exclude"));
-    let options = WriteOptions {
-        if_match: text("ifMatch"),
-        if_none_match: text("ifNoneMatch"),
-        exclude_from_index: exclude,
-    };
-    // Bulk carries the key as a JSON array inside a string.
-    let partition_key = match value.get("partitionKey") {
-        Some(Value::String(header)) => Some(PartitionKey::parse(header)?),
-        Some(array @ Value::Array(_)) => Some(PartitionKey::parse(&array.to_json())?),
-        _ => None,
-    };
-    Ok(Operation { verb, options, partition_key })
+    }
+
+    /// An error in a part of the batch, with its line and column in the whole of it.
+    fn located(&self, error: JsonError) -> Error {
+        json::parse(self.batch).err().unwrap_or(error).into()
+    }
+}
+
+fn no_body() -> Error {
+    Error::bad_request("The batch operation needs a 'resourceBody'.")
 }
 
 impl Txn {
     /// Runs one operation on this transaction.
-    pub fn run_operation(&mut self, operation: &Operation) -> Result<Outcome> {
+    pub fn run_operation(&mut self, operation: Operation) -> Result<Outcome> {
         let options = &operation.options;
-        match &operation.verb {
-            Verb::Create(body) => {
-                self.create_item(body.to_json().as_bytes(), options).map(Outcome::Written)
-            }
-            Verb::Upsert(body) => {
-                self.upsert_item(body.to_json().as_bytes(), options).map(Outcome::Written)
-            }
+        match operation.verb {
+            Verb::Create(body) => self.create_from(body.check()?, options).map(Outcome::Written),
+            Verb::Upsert(body) => self.upsert_from(body.check()?, options).map(Outcome::Written),
             Verb::Replace(id, body) => {
-                self.replace_item(id, body.to_json().as_bytes(), options).map(Outcome::Written)
+                self.replace_with(&id, body.check()?, options).map(Outcome::Written)
             }
-            Verb::Patch(id, patch) => self.patch_item(id, patch, options).map(Outcome::Written),
+            Verb::Patch(id, patch) => self.patch_item(&id, &patch, options).map(Outcome::Written),
             Verb::Delete(id) => {
-                self.delete_item(id, options).map(|written| Outcome::Deleted(written.charge))
+                self.delete_item(&id, options).map(|written| Outcome::Deleted(written.charge))
             }
             Verb::Read(id) => {
-                let item = Self::read_item(self, id)?.ok_or_else(Error::not_found)?;
+                let item = Self::read_item(self, &id)?.ok_or_else(Error::not_found)?;
                 if options.if_match.as_deref().is_some_and(|etag| !item.etag.matches(etag)) {
                     return Err(Error::precondition_failed());
                 }
@@ -151,9 +183,9 @@ impl Txn {
     }
 
     /// Runs a whole batch; at the first failure nothing of it counts.
-    pub fn run_batch(&mut self, operations: &[Operation]) -> Result<Vec<Outcome>, Failure> {
+    pub fn run_batch(&mut self, operations: Vec<Operation>) -> Result<Vec<Outcome>, Failure> {
         let mut outcomes = Vec::with_capacity(operations.len());
-        for (position, operation) in operations.iter().enumerate() {
+        for (position, operation) in operations.into_iter().enumerate() {
             match self.run_operation(operation) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
@@ -174,6 +206,37 @@ impl Outcome {
             Self::Deleted(charge) => *charge,
             Self::Read(item) => item.read_charge(),
             Self::NotModified(_) => RequestCharge::ONE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_keep_their_numbers_as_written() {
+        let text = br#"[{"operationType":"Create","resourceBody":{"id":"a", "n":1.50}}]"#;
+        let Verb::Create(body) = parse(text).unwrap().remove(0).verb else {
+            panic!("not a create");
+        };
+        let body = body.check().unwrap();
+        assert!(body.bytes.ends_with(br#"{"id":"a","n":1.50"#));
+    }
+
+    #[test]
+    fn errors_name_the_place_in_the_whole_batch() {
+        let text = b"[{\"operationType\":\"Create\",\n\"resourceBody\":{\"a\":1,\"a\":2}}]";
+        let message = parse(text).unwrap_err().message().to_owned();
+        assert!(message.contains("line 2"), "{message}");
+    }
+
+    #[test]
+    fn what_is_no_batch_is_refused() {
+        for text in
+            ["{}", "[]", "[1]", r#"[{"operationType":"Sing"}]"#, r#"[{"operationType":"Create"}]"#]
+        {
+            assert!(parse(text.as_bytes()).is_err(), "{text} was accepted");
         }
     }
 }

@@ -4,13 +4,16 @@
 use crate::record::HEADER_LENGTH;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
-use armilla_model::json;
+use armilla_model::json::{self, JsonError};
 use armilla_model::limits::{ITEM_ID_LENGTH_MAX, ITEM_SIZE_MAX};
 use armilla_model::value::Value;
 use std::sync::Arc;
 
 /// Properties the server writes; what clients send under these names is ignored.
 const SYSTEM: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
+
+/// Room for the server's properties and the closing brace.
+const SYSTEM_ROOM: usize = 256;
 
 /// A checked body: room for the header, then the text without its closing brace.
 #[derive(Debug)]
@@ -27,14 +30,36 @@ pub struct Body {
     pub ttl: i32,
 }
 
+/// A body that is JSON; whether it is an item is not yet known.
+#[derive(Clone, Debug)]
+pub struct UncheckedBody {
+    bytes: Vec<u8>,
+    parsed: json::ParsedItem,
+    size: usize,
+}
+
+impl UncheckedBody {
+    /// Reads a client's text.
+    pub fn read(text: &[u8]) -> Result<Self, JsonError> {
+        let mut bytes = Vec::with_capacity(HEADER_LENGTH + text.len() + SYSTEM_ROOM);
+        bytes.resize(HEADER_LENGTH, 0);
+        let parsed = json::parse_item(text, &SYSTEM, &mut bytes)?;
+        Ok(Self { bytes, parsed, size: text.len() })
+    }
+
+    /// Checks what an item must have.
+    pub fn check(self) -> Result<Body> {
+        check_size(self.size)?;
+        let id_at = self.parsed.id_at.map(|at| at - HEADER_LENGTH);
+        Body::finish(self.bytes, self.parsed.value, id_at)
+    }
+}
+
 impl Body {
     /// Checks a client's text.
     pub fn parse(text: &[u8]) -> Result<Self> {
         check_size(text.len())?;
-        let mut bytes = vec![0; HEADER_LENGTH];
-        let parsed = json::parse_item(text, &SYSTEM, &mut bytes)?;
-        let id_at = parsed.id_at.map(|at| at - HEADER_LENGTH);
-        Self::finish(bytes, parsed.value, id_at)
+        UncheckedBody::read(text)?.check()
     }
 
     /// Makes the body of a document that was built here, as patches and triggers do.

@@ -14,7 +14,7 @@ impl Txn {
 
     pub(crate) fn create_from(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
         self.check_key_of(&body.value)?;
-        if self.find(&body.id)?.is_some() {
+        if self.look_up(&body.id)?.is_some() {
             return Err(Error::conflict());
         }
         self.stage(body, options)

@@ -23,7 +23,7 @@ impl Txn {
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let current = self.find(id)?.ok_or_else(Error::not_found)?;
+        let current = self.look_up(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
         self.check_key_of(&body.value)?;
         if &*body.id == id {

@@ -1,5 +1,6 @@
 //! Upsert: create, or replace what is there.
 
+use super::body::Body;
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
 use armilla_model::error::{Error, Result};
@@ -8,8 +9,12 @@ impl Txn {
     /// Stages an item whether or not it exists. `If-Match` counts only when it does.
     pub fn upsert_item(&mut self, body: &[u8], options: &WriteOptions) -> Result<Written> {
         let body = self.parse_body(body)?;
+        self.upsert_from(body, options)
+    }
+
+    pub(crate) fn upsert_from(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
         self.check_key_of(&body.value)?;
-        if let Some(current) = self.find(&body.id)? {
+        if let Some(current) = self.look_up(&body.id)? {
             current.check(options)?;
         } else if options.if_match.as_deref().is_some_and(|etag| etag.trim() == "*") {
             return Err(Error::precondition_failed());

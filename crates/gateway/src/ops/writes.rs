@@ -1,4 +1,4 @@
-//! Item writes: create, upsert, replace, patch, delete, batches, delete by partition key.
+//! Item writes: create, upsert, replace, patch, delete, delete by partition key.
 //!
 //! Each takes the lock of its logical partition, stages on the connection's task, and awaits one
 //! notification: that the commit is durable and visible.
@@ -8,17 +8,14 @@ use super::addressed;
 use crate::headers::{IndexingDirective, RequestContext};
 use crate::routes::{ContainerPath, ItemPath};
 use crate::{Call, Reply};
-use armilla_engine::items::batch::{self, Failure, Outcome};
 use armilla_engine::items::patch::Patch;
 use armilla_engine::items::{WriteOptions, Written};
 use armilla_engine::locks::PartitionLock;
-use armilla_engine::partition::Partition;
 use armilla_engine::scripts::{TriggeredVerb, TriggeredWrite};
 use armilla_engine::txn::Committed;
 use armilla_engine::{Container, Txn};
-use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
-use armilla_model::{Error, Result, json};
+use armilla_model::{Error, Result};
 use http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -233,197 +230,4 @@ pub(super) async fn commit(txn: Txn) -> Result<Committed> {
         let _ = sender.send(outcome);
     });
     receiver.await.map_err(|_| Error::Internal("the commit was never answered".to_owned()))?
-}
-
-/// Transactional batches and bulk.
-pub(super) async fn batch(
-    service: &EngineService,
-    call: &Call<'_>,
-    path: ContainerPath<'_>,
-) -> Result<Reply> {
-    /// How the body of a .NET batch begins.
-    const HYBRID_ROW: u8 = 0x81;
-    if call.body.first() == Some(&HYBRID_ROW) {
-        return Err(Error::bad_request(
-            "Batches in the HybridRow format are not supported by this server; nothing was written.",
-        ));
-    }
-    let container = addressed::container(service, call, path)?;
-    let operations = batch::parse(&call.body)?;
-    if call.context.batch_atomic || call.context.range_id.is_none() {
-        transaction(call, container, operations).await
-    } else {
-        bulk(call, container, operations).await
-    }
-}
-
-async fn transaction(
-    call: &Call<'_>,
-    container: Arc<Container>,
-    operations: Vec<batch::Operation>,
-) -> Result<Reply> {
-    let key = addressed::full_key(call, &container)?;
-    let mut txn = begin(&container, key).await?;
-    let partition = container.partition_of(txn.epk());
-    let reply = match txn.run_batch(&operations) {
-        Ok(outcomes) => {
-            let committed = commit(txn).await?;
-            let rows = outcomes.iter().map(|outcome| success_row(call, outcome)).collect();
-            let charge = outcomes.iter().map(Outcome::charge).sum::<RequestCharge>();
-            let reply = batch_reply(StatusCode::OK, rows, charge);
-            return Ok(addressed::from_commit(reply, &container, committed));
-        }
-        Err(failure) => {
-            drop(txn);
-            failed_transaction(&failure, operations.len())
-        }
-    };
-    let (rows, charge) = reply;
-    let reply = batch_reply(StatusCode::MULTI_STATUS, rows, charge);
-    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
-}
-
-fn failed_transaction(failure: &Failure, count: usize) -> (Vec<Vec<u8>>, RequestCharge) {
-    let row = |position: usize| {
-        if position == failure.position {
-            failure_row(&failure.error)
-        } else {
-            failure_row(&Error::FailedDependency)
-        }
-    };
-    ((0..count).map(row).collect(), failure.charge)
-}
-
-/// Bulk: every operation stands alone, so they run side by side.
-async fn bulk(
-    call: &Call<'_>,
-    container: Arc<Container>,
-    operations: Vec<batch::Operation>,
-) -> Result<Reply> {
-    let range = call.context.range_id.as_ref().and_then(|range| range.id.parse().ok());
-    let partition = container.partition(range.ok_or(Error::PartitionGone)?)?;
-    let mut rows = Vec::with_capacity(operations.len());
-    let (mut charge, mut failed) = (RequestCharge::ZERO, false);
-    let mut pending = Vec::with_capacity(operations.len());
-    let stops_at_error = !call.context.batch_continue_on_error;
-    let mut stopped = false;
-    for operation in &operations {
-        if stopped {
-            pending.push(Err(Error::FailedDependency));
-            continue;
-        }
-        let started = start_bulk(&container, &partition, operation).await;
-        stopped = stops_at_error && started.is_err();
-        pending.push(started);
-    }
-    for started in pending {
-        match finish_bulk(started).await {
-            Ok(outcome) => {
-                charge += outcome.charge();
-                rows.push(success_row(call, &outcome));
-            }
-            Err(error) => {
-                charge += RequestCharge::ONE;
-                failed = true;
-                rows.push(failure_row(&error));
-            }
-        }
-    }
-    let status = if failed { StatusCode::MULTI_STATUS } else { StatusCode::OK };
-    let reply = batch_reply(status, rows, charge);
-    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
-}
-
-type Started = Result<(Outcome, Option<oneshot::Receiver<Result<Committed>>>)>;
-
-/// Stages one operation and queues its commit without waiting for it, so that a whole bulk request
-/// shares a few syncs.
-async fn start_bulk(
-    container: &Arc<Container>,
-    partition: &Partition,
-    operation: &batch::Operation,
-) -> Started {
-    let key = operation.partition_key.clone();
-    let key =
-        key.ok_or_else(|| Error::bad_request("A bulk operation needs its 'partitionKey'."))?;
-    let mut txn = begin(container, key).await?;
-    if !partition.range.contains(txn.epk()) {
-        return Err(Error::PartitionGone);
-    }
-    let outcome = txn.run_operation(operation)?;
-    if txn.is_clean() {
-        return Ok((outcome, None));
-    }
-    let (sender, receiver) = oneshot::channel();
-    txn.commit(move |committed| {
-        let _ = sender.send(committed);
-    });
-    Ok((outcome, Some(receiver)))
-}
-
-async fn finish_bulk(started: Started) -> Result<Outcome> {
-    let (outcome, receiver) = started?;
-    if let Some(receiver) = receiver {
-        receiver
-            .await
-            .map_err(|_| Error::Internal("the commit was never answered".to_owned()))??;
-    }
-    Ok(outcome)
-}
-
-fn success_row(call: &Call<'_>, outcome: &Outcome) -> Vec<u8> {
-    let minimal = call.context.prefer_minimal;
-    let (status, etag, body) = match outcome {
-        Outcome::Written(written) => {
-            let status = if written.created { 201 } else { 200 };
-            (status, written.etag, (!minimal).then(|| written.text.clone()))
-        }
-        Outcome::Deleted(_) => (204, None, None),
-        Outcome::Read(item) => (200, Some(item.etag), Some(item.text.clone())),
-        Outcome::NotModified(item) => (304, Some(item.etag), None),
-    };
-    let mut row = row_head(status, outcome.charge());
-    if let Some(etag) = etag {
-        row.extend_from_slice(b",\"eTag\":");
-        json::write_string(&etag.to_string(), &mut row);
-    }
-    if let Some(body) = body {
-        row.extend_from_slice(b",\"resourceBody\":");
-        row.extend_from_slice(&body);
-    }
-    row.push(b'}');
-    row
-}
-
-fn failure_row(error: &Error) -> Vec<u8> {
-    let found = crate::error::status_of(error);
-    let charge =
-        if *error == Error::FailedDependency { RequestCharge::ZERO } else { RequestCharge::ONE };
-    let mut row = row_head(found.status.as_u16(), charge);
-    if found.substatus != 0 {
-        row.extend_from_slice(format!(",\"subStatusCode\":{}", found.substatus).as_bytes());
-    }
-    if *error != Error::FailedDependency {
-        row.extend_from_slice(b",\"message\":");
-        json::write_string(error.message(), &mut row);
-    }
-    row.push(b'}');
-    row
-}
-
-fn row_head(status: u16, charge: RequestCharge) -> Vec<u8> {
-    format!("{{\"statusCode\":{status},\"requestCharge\":{charge}").into_bytes()
-}
-
-fn batch_reply(status: StatusCode, rows: Vec<Vec<u8>>, charge: RequestCharge) -> Reply {
-    let mut body = Vec::with_capacity(rows.iter().map(|row| row.len() + 1).sum::<usize>() + 2);
-    body.push(b'[');
-    for (position, row) in rows.iter().enumerate() {
-        if position > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(row);
-    }
-    body.push(b']');
-    Reply::json(status, body).charge(charge.units())
 }

@@ -1,0 +1,229 @@
+//! Transactional batches, and bulk: many operations in one request.
+//!
+//! A batch is one transaction of one logical partition. Bulk operations stand alone; they are staged
+//! one after the other and their commits awaited together, so that a request shares a few syncs.
+
+use super::writes::{begin, commit};
+use super::{EngineService, addressed};
+use crate::routes::ContainerPath;
+use crate::{Call, Reply};
+use armilla_engine::Container;
+use armilla_engine::items::batch::{self, Failure, Operation, Outcome};
+use armilla_engine::partition::Partition;
+use armilla_engine::txn::Committed;
+use armilla_model::charge::RequestCharge;
+use armilla_model::{Error, Result, json};
+use http::StatusCode;
+use std::io::Write as _;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Transactional batches and bulk.
+pub(super) async fn run(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    /// How the body of a .NET batch begins.
+    const HYBRID_ROW: u8 = 0x81;
+    if call.body.first() == Some(&HYBRID_ROW) {
+        return Err(Error::bad_request(
+            "Batches in the HybridRow format are not supported by this server; nothing was written.",
+        ));
+    }
+    let container = addressed::container(service, call, path)?;
+    let operations = batch::parse(&call.body)?;
+    if call.context.batch_atomic || call.context.range_id.is_none() {
+        transaction(call, container, operations).await
+    } else {
+        bulk(call, container, operations).await
+    }
+}
+
+async fn transaction(
+    call: &Call<'_>,
+    container: Arc<Container>,
+    operations: Vec<Operation>,
+) -> Result<Reply> {
+    let key = addressed::full_key(call, &container)?;
+    let mut txn = begin(&container, key).await?;
+    let partition = container.partition_of(txn.epk());
+    let count = operations.len();
+    match txn.run_batch(operations) {
+        Ok(outcomes) => {
+            let committed = commit(txn).await?;
+            let mut rows = Rows::new(call, size_of(&outcomes));
+            outcomes.iter().for_each(|outcome| rows.success(outcome));
+            Ok(addressed::from_commit(rows.reply(), &container, committed))
+        }
+        Err(failure) => {
+            drop(txn);
+            let reply = failed_transaction(call, &failure, count).reply();
+            Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
+        }
+    }
+}
+
+fn failed_transaction<'c>(call: &'c Call<'c>, failure: &Failure, count: usize) -> Rows<'c> {
+    let mut rows = Rows::new(call, 0);
+    for position in 0..count {
+        rows.failure(if position == failure.position {
+            &failure.error
+        } else {
+            &Error::FailedDependency
+        });
+    }
+    rows.charge = failure.charge;
+    rows
+}
+
+/// Bulk: every operation stands alone, so they run side by side.
+async fn bulk(
+    call: &Call<'_>,
+    container: Arc<Container>,
+    operations: Vec<Operation>,
+) -> Result<Reply> {
+    let range = call.context.range_id.as_ref().and_then(|range| range.id.parse().ok());
+    let partition = container.partition(range.ok_or(Error::PartitionGone)?)?;
+    let mut pending = Vec::with_capacity(operations.len());
+    let stops_at_error = !call.context.batch_continue_on_error;
+    let mut stopped = false;
+    for operation in operations {
+        if stopped {
+            pending.push(Err(Error::FailedDependency));
+            continue;
+        }
+        let started = start_bulk(&container, &partition, operation).await;
+        stopped = stops_at_error && started.is_err();
+        pending.push(started);
+    }
+    let mut rows = Rows::new(call, call.body.len());
+    for started in pending {
+        match finish_bulk(started).await {
+            Ok(outcome) => rows.success(&outcome),
+            Err(error) => rows.failure(&error),
+        }
+    }
+    Ok(addressed::from_partition(rows.reply(), &container, &partition, partition.lsn()))
+}
+
+type Started = Result<(Outcome, Option<oneshot::Receiver<Result<Committed>>>)>;
+
+/// Stages one operation and queues its commit without waiting for it, so that a whole bulk request
+/// shares a few syncs.
+async fn start_bulk(
+    container: &Arc<Container>,
+    partition: &Partition,
+    operation: Operation,
+) -> Started {
+    let key = operation.partition_key.clone();
+    let key =
+        key.ok_or_else(|| Error::bad_request("A bulk operation needs its 'partitionKey'."))?;
+    let mut txn = begin(container, key).await?;
+    if !partition.range.contains(txn.epk()) {
+        return Err(Error::PartitionGone);
+    }
+    let outcome = txn.run_operation(operation)?;
+    if txn.is_clean() {
+        return Ok((outcome, None));
+    }
+    let (sender, receiver) = oneshot::channel();
+    txn.commit(move |committed| {
+        let _ = sender.send(committed);
+    });
+    Ok((outcome, Some(receiver)))
+}
+
+async fn finish_bulk(started: Started) -> Result<Outcome> {
+    let (outcome, receiver) = started?;
+    if let Some(receiver) = receiver {
+        receiver
+            .await
+            .map_err(|_| Error::Internal("the commit was never answered".to_owned()))??;
+    }
+    Ok(outcome)
+}
+
+/// About as many bytes as the answer to a batch will have.
+fn size_of(outcomes: &[Outcome]) -> usize {
+    const ROW_ROOM: usize = 160;
+    let text = |outcome: &Outcome| match outcome {
+        Outcome::Written(written) => written.text.len(),
+        Outcome::Read(item) => item.text.len(),
+        Outcome::Deleted(_) | Outcome::NotModified(_) => 0,
+    };
+    outcomes.iter().map(|outcome| text(outcome) + ROW_ROOM).sum()
+}
+
+/// The answer: one row for each operation, written behind one another.
+struct Rows<'c> {
+    call: &'c Call<'c>,
+    body: Vec<u8>,
+    charge: RequestCharge,
+    failed: bool,
+}
+
+impl<'c> Rows<'c> {
+    fn new(call: &'c Call<'c>, capacity: usize) -> Self {
+        let mut body = Vec::with_capacity(capacity + 2);
+        body.push(b'[');
+        Self { call, body, charge: RequestCharge::ZERO, failed: false }
+    }
+
+    fn success(&mut self, outcome: &Outcome) {
+        let minimal = self.call.context.prefer_minimal;
+        let (status, etag, text) = match outcome {
+            Outcome::Written(written) => {
+                let status = if written.created { 201 } else { 200 };
+                (status, written.etag, (!minimal).then_some(&written.text))
+            }
+            Outcome::Deleted(_) => (204, None, None),
+            Outcome::Read(item) => (200, Some(item.etag), Some(&item.text)),
+            Outcome::NotModified(item) => (304, Some(item.etag), None),
+        };
+        self.begin(status, outcome.charge());
+        let row = &mut self.body;
+        if let Some(etag) = etag {
+            row.extend_from_slice(b",\"eTag\":\"\\\"");
+            etag.write_unquoted(row);
+            row.extend_from_slice(b"\\\"\"");
+        }
+        if let Some(text) = text {
+            row.extend_from_slice(b",\"resourceBody\":");
+            row.extend_from_slice(text);
+        }
+        row.push(b'}');
+    }
+
+    fn failure(&mut self, error: &Error) {
+        let found = crate::error::status_of(error);
+        let dependent = *error == Error::FailedDependency;
+        let charge = if dependent { RequestCharge::ZERO } else { RequestCharge::ONE };
+        self.failed = true;
+        self.begin(found.status.as_u16(), charge);
+        let row = &mut self.body;
+        if found.substatus != 0 {
+            let _ = write!(row, ",\"subStatusCode\":{}", found.substatus);
+        }
+        if !dependent {
+            row.extend_from_slice(b",\"message\":");
+            json::write_string(error.message(), row);
+        }
+        row.push(b'}');
+    }
+
+    /// Begins a row with what every row has. Writing to memory cannot fail.
+    fn begin(&mut self, status: u16, charge: RequestCharge) {
+        if self.body.len() > 1 {
+            self.body.push(b',');
+        }
+        self.charge += charge;
+        let _ = write!(self.body, "{{\"statusCode\":{status},\"requestCharge\":{charge}");
+    }
+
+    fn reply(mut self) -> Reply {
+        self.body.push(b']');
+        let status = if self.failed { StatusCode::MULTI_STATUS } else { StatusCode::OK };
+        Reply::json(status, self.body).charge(self.charge.units())
+    }
+}
