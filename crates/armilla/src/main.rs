@@ -3,9 +3,13 @@
 //! `armilla` alone serves. The other commands work on a data folder: `backup` also while a server
 //! has it open, `restore` and `verify` while none does, `merge` only through a running server.
 
+#[allow(dead_code, reason = "the commands that use the rest are on their way")]
+mod client;
 mod config;
 mod control;
 mod keys;
+#[allow(dead_code, reason = "used by tests first, by the lab next")]
+mod local;
 mod offline;
 mod serve;
 mod tls;

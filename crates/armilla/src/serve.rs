@@ -12,13 +12,42 @@ use armilla_gateway::{Gateway, Server, Settings};
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_storage::{Durability, EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Serves until the process is told to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     start_log(&options.log());
+    let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
+    let (stopped, account) = runtime.block_on(async {
+        let prepared = prepare(options)?;
+        let folder = prepared.folder.as_deref();
+        let bound = prepared.server.local_addresses().map_err(|error| error.to_string())?;
+        let _control = folder.map(|folder| control::start(folder, prepared.account.clone()));
+        greet(options, &bound, &prepared.key, folder);
+        Ok::<_, String>((prepared.server.run(stop_signal()).await, prepared.account))
+    })?;
+    if let Stopped::CutOff(connections) = stopped {
+        eprintln!("armilla: {connections} connections did not finish in time and were cut off");
+    }
+    account.close().map_err(|error| error.to_string())?;
+    say("armilla: stopped");
+    Ok(())
+}
+
+/// A server that is open for connections but does not answer yet.
+pub(crate) struct Prepared {
+    pub(crate) account: Arc<Account>,
+    pub(crate) server: Server<EngineService>,
+    /// The account key to show to the user.
+    pub(crate) key: String,
+    /// Where the data is, unless it is in memory.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// Opens the data and the port; needs a runtime around it.
+pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let port = options.port()?;
     let addresses = addresses(&options.host, port)?;
     let loopback = addresses.iter().all(|address| address.ip().is_loopback());
@@ -60,21 +89,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     };
     let protocols =
         Protocols::Both(certificates.identity.server_config().map_err(|error| error.to_string())?);
-    let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
-    let stopped = runtime.block_on(async {
-        let server = Server::bind(&addresses, protocols, gateway)
-            .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
-        let bound = server.local_addresses().map_err(|error| error.to_string())?;
-        let _control = folder.as_deref().map(|folder| control::start(folder, account.clone()));
-        greet(options, &bound, &keys.shown, folder.as_deref());
-        Ok::<_, String>(server.run(stop_signal()).await)
-    })?;
-    if let Stopped::CutOff(connections) = stopped {
-        eprintln!("armilla: {connections} connections did not finish in time and were cut off");
-    }
-    account.close().map_err(|error| error.to_string())?;
-    say("armilla: stopped");
-    Ok(())
+    let server = Server::bind(&addresses, protocols, gateway)
+        .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
+    Ok(Prepared { account, server, key: keys.shown, folder })
 }
 
 fn open_store(options: &ServeOptions, folder: Option<&Path>) -> Result<Arc<dyn Store>, String> {

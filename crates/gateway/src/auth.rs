@@ -10,10 +10,12 @@ mod grant;
 mod header;
 mod master;
 mod signed;
+mod signer;
 
 pub use grant::{Grant, PermissionMode, TOKEN_LIFE_DEFAULT_SECONDS, TOKEN_LIFE_MAX_SECONDS};
 pub use master::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
 pub use signed::string_to_sign;
+pub use signer::Signer;
 
 use crate::error::AAD_TOKEN_EXPIRED;
 use crate::headers::RequestContext;

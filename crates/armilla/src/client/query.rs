@@ -1,0 +1,161 @@
+//! Queries, plans, ranges and the change feed: what an SDK asks for to fan out.
+
+use super::items::{ContainerName, Key, PARTITION_KEY, RANGE_ID};
+use super::{Answer, Client, ClientError, Outcome};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What this client can do with a plan; the same names that the SDKs send.
+const FEATURES: &str = "Aggregate,CompositeAggregate,Distinct,GroupBy,MultipleAggregates,\
+                        MultipleOrderBy,NonValueAggregate,OffsetAndLimit,OrderBy,Top";
+
+/// Where a query looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope<'a> {
+    /// In one logical partition.
+    Key(&'a Key),
+    /// In one physical range.
+    Range(&'a str),
+    /// Everywhere, merged by the server where it can.
+    Everywhere,
+}
+
+/// A query and its parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryText {
+    body: String,
+}
+
+/// A physical range of effective partition keys, as hexadecimal text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Range {
+    /// Its id.
+    pub(crate) id: String,
+    /// First key in it.
+    pub(crate) min_inclusive: String,
+    /// First key beyond it.
+    pub(crate) max_exclusive: String,
+}
+
+/// Where to read a change feed from.
+#[derive(Clone, Debug)]
+pub(crate) enum FeedStart {
+    /// The oldest change there is.
+    Beginning,
+    /// Behind the etag of an earlier answer.
+    After(String),
+}
+
+impl QueryText {
+    /// A query with `(name, value)` parameters, names with their `@`.
+    pub(crate) fn new(query: &str, parameters: &[(String, Value)]) -> Self {
+        let parameters: Vec<Value> = parameters
+            .iter()
+            .map(|(name, value)| json!({ "name": name, "value": value }))
+            .collect();
+        Self { body: json!({ "query": query, "parameters": parameters }).to_string() }
+    }
+}
+
+impl Client {
+    /// One page of a query.
+    pub(crate) async fn query_page(
+        &self,
+        container: ContainerName<'_>,
+        scope: Scope<'_>,
+        query: &QueryText,
+        count_max: Option<u32>,
+        continuation: Option<&str>,
+    ) -> Outcome<Answer> {
+        let call = container.call(Method::POST, &["docs"]);
+        let call = call
+            .header("content-type", "application/query+json")
+            .header("x-ms-documentdb-isquery", "True")
+            .header_if("x-ms-max-item-count", count_max.map(|count| count.to_string()))
+            .header_if("x-ms-continuation", continuation)
+            .body(query.body.clone());
+        let call = match scope {
+            Scope::Key(key) => call.header(PARTITION_KEY, key.header()),
+            Scope::Range(range) => call.header(CROSS_PARTITION, "True").header(RANGE_ID, range),
+            Scope::Everywhere => call.header(CROSS_PARTITION, "True"),
+        };
+        self.send(call).await
+    }
+
+    /// Every page of a query; the first refusal ends it.
+    pub(crate) async fn query_all(
+        &self,
+        container: ContainerName<'_>,
+        scope: Scope<'_>,
+        query: &QueryText,
+        count_max: Option<u32>,
+    ) -> Outcome<Vec<Answer>> {
+        let mut pages: Vec<Answer> = Vec::new();
+        let mut continuation: Option<String> = None;
+        loop {
+            let token = continuation.as_deref();
+            let page = self.query_page(container, scope, query, count_max, token).await?;
+            let page = page.success()?;
+            continuation = page.continuation();
+            pages.push(page);
+            if continuation.is_none() {
+                return Ok(pages);
+            }
+        }
+    }
+
+    /// The plan of a query, as an SDK asks for it before it fans out.
+    pub(crate) async fn query_plan(
+        &self,
+        container: ContainerName<'_>,
+        query: &QueryText,
+    ) -> Outcome<Answer> {
+        let call = container.call(Method::POST, &["docs"]);
+        let call = call
+            .header("content-type", "application/query+json")
+            .header("x-ms-documentdb-isquery", "True")
+            .header(CROSS_PARTITION, "True")
+            .header("x-ms-cosmos-is-query-plan-request", "True")
+            .header("x-ms-cosmos-supported-query-features", FEATURES)
+            .body(query.body.clone());
+        self.send(call).await
+    }
+
+    /// The physical ranges of a container.
+    pub(crate) async fn ranges(&self, container: ContainerName<'_>) -> Outcome<Vec<Range>> {
+        #[derive(Deserialize)]
+        struct Ranges {
+            #[serde(rename = "PartitionKeyRanges")]
+            ranges: Vec<Range>,
+        }
+        let answer = self.send(container.call(Method::GET, &["pkranges"])).await?.success()?;
+        let found: Ranges =
+            serde_json::from_slice(&answer.body).map_err(ClientError::unreadable)?;
+        Ok(found.ranges)
+    }
+
+    /// A page of the change feed of a range; 304 when there is nothing new.
+    pub(crate) async fn change_feed(
+        &self,
+        container: ContainerName<'_>,
+        range: &str,
+        start: &FeedStart,
+        count_max: Option<u32>,
+    ) -> Outcome<Answer> {
+        let after = match start {
+            FeedStart::Beginning => None,
+            FeedStart::After(etag) => Some(etag.as_str()),
+        };
+        let call = container.call(Method::GET, &["docs"]);
+        let call = call
+            .header("a-im", "Incremental feed")
+            .header(RANGE_ID, range)
+            .header_if("if-none-match", after)
+            .header_if("x-ms-max-item-count", count_max.map(|count| count.to_string()));
+        self.send(call).await
+    }
+}
+
+const CROSS_PARTITION: &str = "x-ms-documentdb-query-enablecrosspartition";

@@ -1,0 +1,47 @@
+//! Databases and containers.
+
+use super::items::ContainerName;
+use super::{Answer, Call, Client, Outcome};
+use http::Method;
+use serde_json::{Value, json};
+
+impl Client {
+    /// Makes a database unless it is there.
+    pub(crate) async fn ensure_database(&self, name: &str) -> Outcome<()> {
+        let call = Call::new(Method::POST, &["dbs"]).body(json!({ "id": name }).to_string());
+        let answer = self.send(call).await?;
+        if answer.status == 409 { Ok(()) } else { answer.success().map(|_| ()) }
+    }
+
+    /// Deletes a database, if it is there.
+    pub(crate) async fn delete_database(&self, name: &str) -> Outcome<()> {
+        let answer = self.send(Call::new(Method::DELETE, &["dbs", name])).await?;
+        if answer.status == 404 { Ok(()) } else { answer.success().map(|_| ()) }
+    }
+
+    /// The ids of the containers of a database.
+    pub(crate) async fn list_containers(&self, database: &str) -> Outcome<Vec<String>> {
+        let call = Call::new(Method::GET, &["dbs", database, "colls"]);
+        let answer = self.send(call).await?.success()?.json()?;
+        let containers = answer["DocumentCollections"].as_array().cloned().unwrap_or_default();
+        Ok(containers.iter().filter_map(|found| found["id"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Makes a container from its definition, with this throughput. The answer may be a 409.
+    pub(crate) async fn create_container(
+        &self,
+        database: &str,
+        definition: &Value,
+        throughput: Option<u32>,
+    ) -> Outcome<Answer> {
+        let call = Call::new(Method::POST, &["dbs", database, "colls"]);
+        let throughput = throughput.map(|units| units.to_string());
+        let call = call.header_if("x-ms-offer-throughput", throughput);
+        self.send(call.body(definition.to_string())).await
+    }
+
+    /// The definition of a container.
+    pub(crate) async fn read_container(&self, container: ContainerName<'_>) -> Outcome<Value> {
+        self.send(container.call(Method::GET, &[])).await?.success()?.json()
+    }
+}
