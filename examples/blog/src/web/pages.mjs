@@ -118,10 +118,12 @@ function actAs(user, version, back = `users/${user.id}`, verb = "Write as") {
   return html`<form method="post" action="/${version}/as"><input type="hidden" name="id" value="${user.id}"><input type="hidden" name="back" value="${back}"><button class="plain">${verb} ${user.username.split(" ")[0]}</button></form>`;
 }
 
+/** A post in a list. On the front page, below a month, it names its author. */
 function entry(post, version, withAuthor) {
+  const title = html`<a href="/${version}/posts/${post.id}">${post.title}</a>`;
   return html`<article class="entry">
     <div><p class="entry-meta">${withAuthor ? html`<a href="/${version}/users/${post.userId}">${post.userUsername}</a>` : ""}<time datetime="${post.creationDate}">${withAuthor ? shortDay(post.creationDate) : longDay(post.creationDate)}</time></p>
-      <h3><a href="/${version}/posts/${post.id}">${post.title}</a></h3>
+      ${withAuthor ? html`<h3>${title}</h3>` : html`<h2>${title}</h2>`}
       <p class="excerpt">${post.content}</p>
     </div>
     <p class="counts"><span>${plural(post.commentCount, "comment")}</span><span>${plural(post.likeCount, "like")}</span></p>

@@ -1,0 +1,78 @@
+// Every page fits a phone and a desktop, one in light and one in dark, passes an accessibility checker, and reports no error.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { launchBrowser, startBlog } from "./stage.mjs";
+import { sample } from "../src/seed/sample.mjs";
+
+const USERS = 12;
+const LOOKS = [
+  { viewport: { width: 390, height: 844 }, colorScheme: "light" },
+  { viewport: { width: 1440, height: 900 }, colorScheme: "dark" },
+];
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PAGES = ["", "people", "compare", "write", "users/u0002", "posts/p0007"];
+let blog;
+let browser;
+
+before(async () => {
+  browser = await launchBrowser();
+  blog = await startBlog(USERS);
+});
+
+after(async () => {
+  await browser?.close();
+  await blog?.close();
+});
+
+for (const { viewport, colorScheme } of LOOKS) {
+  test(`pages at ${viewport.width} px, ${colorScheme}`, async () => {
+    const context = await browser.newContext({ viewport, colorScheme, bypassCSP: true });
+    const page = await context.newPage();
+    const complaints = [];
+    page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(error.message));
+    await page.goto(`${blog.address}/v2/users/u0001`);
+    await page.getByRole("button", { name: /^Write as/ }).click();
+    for (const path of PAGES) {
+      await page.goto(`${blog.address}/v2/${path}`);
+      const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(beyond <= 0, `/${path} is ${beyond} px too wide`);
+      assert.deepEqual(await accessibilityProblems(page), [], `/${path}`);
+    }
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+}
+
+async function accessibilityProblems(page) {
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    const { violations } = await globalThis.axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 120)} ${nodes[0].failureSummary}`);
+  });
+}
+
+test("the theme switch is remembered, and the first stop of the keyboard skips to the content", async () => {
+  const page = await browser.newPage({ colorScheme: "light" });
+  await page.goto(`${blog.address}/v3/people`);
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
+  await page.getByRole("button", { name: "Switch between light and dark" }).click();
+  const dark = await paper();
+  assert.notEqual(light, dark);
+  await page.reload();
+  assert.equal(await paper(), dark);
+  await page.close();
+});
+
+test("the sample data is the same every time", () => {
+  assert.deepEqual(sample(USERS), sample(USERS));
+  const { users, posts } = sample(40);
+  assert.deepEqual([users.length, posts.length, users[0].username], [40, 140, "Mara Lindqvist"]);
+  assert.equal(new Set(users.map((user) => user.username)).size, 40);
+  assert.equal(new Set(posts.map((post) => post.title)).size, 140);
+});
