@@ -28,7 +28,7 @@ Usage: cargo xtask <CHORE> [OPTIONS]
 
 Chores:
   test         Run everything: Rust tests, then the Python, JavaScript and Rust SDKs against a
-               fresh server over http and https, then a short crash test
+               fresh server over http and https, the example blog in a browser, then a short crash test
   ci           What the continuous integration runs: formatting, lints, then `test`
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
   conformance  Run the SDKs' own official test suites from a prepared folder

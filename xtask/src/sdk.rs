@@ -2,6 +2,7 @@
 //! they run. Each language is one file below; all take the endpoint from `ARMILLA_ENDPOINT` and the
 //! key from `ARMILLA_KEY`, so they run by hand against any server as well.
 
+mod blog;
 mod javascript;
 mod python;
 mod rust;
@@ -19,16 +20,18 @@ pub(crate) use rust::count_cargo_results;
 /// No SDK's tests may run longer; a run that hangs is killed and counted as a failure.
 const RUN_WITHIN: Duration = Duration::from_secs(15 * 60);
 
-/// The SDKs whose tests live in `conformance/`.
+/// The SDKs whose tests live in `conformance/`, and the example application on one of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sdk {
     Python,
     JavaScript,
     Rust,
+    /// `examples/blog` in a browser.
+    Blog,
 }
 
 impl Sdk {
-    pub(crate) const ALL: [Self; 3] = [Self::Python, Self::JavaScript, Self::Rust];
+    pub(crate) const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::Rust, Self::Blog];
 
     /// The name used on the command line and in the summary.
     pub(crate) fn name(self) -> &'static str {
@@ -36,6 +39,23 @@ impl Sdk {
             Self::Python => "python",
             Self::JavaScript => "js",
             Self::Rust => "rust",
+            Self::Blog => "blog",
+        }
+    }
+
+    /// What the summary calls it.
+    pub(crate) fn title(self) -> String {
+        match self {
+            Self::Blog => "blog in a browser".to_owned(),
+            _ => format!("{} SDK", self.name()),
+        }
+    }
+
+    /// The schemes to run it over. What the browser sees is the same over both, so once is enough.
+    pub(crate) fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Blog => &["http"],
+            _ => &["http", "https"],
         }
     }
 
@@ -46,18 +66,20 @@ impl Sdk {
             Self::Python => python::prepare(),
             Self::JavaScript => javascript::prepare(),
             Self::Rust => rust::prepare(),
+            Self::Blog => blog::prepare(),
         }
     }
 
     /// Runs the tests against a server. A run that breaks is a row that failed.
     pub(crate) fn run(self, endpoint: &str) -> Row {
         let scheme = endpoint.split(':').next().unwrap_or_default();
-        let name = format!("{} SDK over {scheme}", self.name());
+        let name = format!("{} over {scheme}", self.title());
         let started = Instant::now();
         let counts = match self {
             Self::Python => python::run(&name, endpoint),
             Self::JavaScript => javascript::run(&name, endpoint),
             Self::Rust => rust::run(&name, endpoint),
+            Self::Blog => blog::run(&name, endpoint),
         };
         match counts {
             Ok(counts) => counts.into_row(&name, started.elapsed()),

@@ -27,7 +27,8 @@ const CRASH_ROUNDS_DEFAULT: u64 = 50;
 
 const ABOUT: &str = "\
 Runs every test: the Rust workspace, the Python, JavaScript and Rust SDKs against a fresh server over
-http and https, and a short crash test. Groups: cargo, python, js, rust, crash.";
+http and https, the example blog in a browser, and a short crash test.
+Groups: cargo, python, js, rust, blog, crash.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -124,7 +125,7 @@ fn run_sdks(binary: &Path, ready: &[Sdk], summary: &mut Summary) {
         }
     };
     for sdk in ready {
-        for scheme in ["http", "https"] {
+        for scheme in sdk.schemes() {
             summary.add(sdk.run(&server.0.endpoint(scheme)));
             if let Some(status) = server.0.ended() {
                 let note = format!("the server ended with {status}: {}", server::tail(&log));
@@ -161,15 +162,14 @@ fn prepare_sdks(groups: &Groups, summary: &mut Summary) -> Vec<Sdk> {
     let mut ready = Vec::new();
     for sdk in Sdk::ALL {
         if !groups.has(sdk.name()) {
-            summary.add(left_out(&format!("{} SDK", sdk.name())));
+            summary.add(left_out(&sdk.title()));
             continue;
         }
         let started = Instant::now();
         match sdk.prepare() {
             Ok(()) => ready.push(sdk),
             Err(error) => {
-                let name = format!("{} SDK", sdk.name());
-                summary.add(Row::broken(&name, started.elapsed(), error.to_string()));
+                summary.add(Row::broken(&sdk.title(), started.elapsed(), error.to_string()));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The JavaScript SDK: packages beside the tests (Node looks nowhere else), and Node's own test runner.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Counts, RUN_WITHIN, is_installed, mark_installed, set_endpoint};
@@ -10,34 +10,43 @@ use crate::{processes, workspace};
 /// The oldest Node that the tests have been run with.
 const NODE_MAJOR_MIN: u32 = 20;
 
-/// Installs the packages named in the lock file.
+/// Installs the packages of our SDK tests.
 pub(super) fn prepare() -> Outcome<()> {
-    let node = find_node()?;
-    let wanted =
-        format!("{node}\n{}", std::fs::read_to_string(folder().join("package-lock.json"))?);
-    let stamp = workspace::work().join("js.stamp");
-    if folder().join("node_modules/@azure/cosmos").is_dir() && is_installed(&stamp, &wanted) {
+    install("js", &folder())
+}
+
+/// Runs our SDK tests.
+pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
+    run_tests(name, "js", &folder(), endpoint)
+}
+
+/// Installs the packages named in a folder's lock file; `group` names it on the command line.
+pub(super) fn install(group: &str, folder: &Path) -> Outcome<()> {
+    let node = find_node(group)?;
+    let wanted = format!("{node}\n{}", std::fs::read_to_string(folder.join("package-lock.json"))?);
+    let stamp = workspace::work().join(format!("{group}.stamp"));
+    if folder.join("node_modules/@azure/cosmos").is_dir() && is_installed(&stamp, &wanted) {
         return Ok(());
     }
     let mut install = Command::new("npm");
-    install.current_dir(folder()).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
-    processes::run("js: install the SDK", &mut install)?;
+    install.current_dir(folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+    processes::run(&format!("{group}: install the packages"), &mut install)?;
     mark_installed(&stamp, &wanted)
 }
 
-/// Runs the tests one file after the other and reads the counts from a TAP report.
-pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
-    let report = workspace::work().join("js-report.tap");
+/// Runs a folder's tests one file after the other and reads the counts from a TAP report.
+pub(super) fn run_tests(name: &str, group: &str, folder: &Path, endpoint: &str) -> Outcome<Counts> {
+    let report = workspace::work().join(format!("{group}-report.tap"));
     std::fs::create_dir_all(workspace::work())?;
     std::fs::remove_file(&report).ok();
     let mut command = Command::new("node");
     command
-        .current_dir(folder())
+        .current_dir(folder)
         .args(["--test", "--test-concurrency=1", "--test-timeout=240000"])
         .args(["--test-reporter=spec", "--test-reporter-destination=stdout"])
         .args(["--test-reporter=tap", "--test-reporter-destination"])
         .arg(&report)
-        .args(test_files()?)
+        .args(test_files(folder)?)
         // The certificate of a test server is its own; Node offers no narrower switch to the SDK.
         .env("NODE_TLS_REJECT_UNAUTHORIZED", "0")
         .env("NODE_NO_WARNINGS", "1");
@@ -53,9 +62,10 @@ fn folder() -> PathBuf {
     workspace::root().join("conformance/js")
 }
 
-fn test_files() -> Outcome<Vec<PathBuf>> {
+fn test_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let tests = folder.join("test");
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder())? {
+    for entry in std::fs::read_dir(if tests.is_dir() { &tests } else { folder })? {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(".test.mjs") {
             files.push(path);
@@ -65,18 +75,19 @@ fn test_files() -> Outcome<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn find_node() -> Outcome<String> {
-    const HOW: &str = "(nodejs.org, or your system's packages nodejs and npm), or say --without js";
+fn find_node(group: &str) -> Outcome<String> {
+    let how =
+        format!("(nodejs.org, or your system's packages nodejs and npm), or say --without {group}");
     let version = processes::probe("node", &["--version"])
-        .ok_or_else(|| format!("node is not on the PATH: install Node 22 with npm {HOW}"))?;
+        .ok_or_else(|| format!("node is not on the PATH: install Node 22 with npm {how}"))?;
     let major = version.trim_start_matches('v').split('.').next().and_then(|v| v.parse().ok());
     if major.is_none_or(|major: u32| major < NODE_MAJOR_MIN) {
         return Err(
-            format!("node {version} is too old: {NODE_MAJOR_MIN} is the least {HOW}").into()
+            format!("node {version} is too old: {NODE_MAJOR_MIN} is the least {how}").into()
         );
     }
     processes::probe("npm", &["--version"])
-        .ok_or_else(|| format!("npm is not on the PATH: it comes with Node {HOW}"))?;
+        .ok_or_else(|| format!("npm is not on the PATH: it comes with Node {how}"))?;
     Ok(version)
 }
 
