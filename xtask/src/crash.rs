@@ -8,6 +8,8 @@
 //!
 //! Every writer owns a logical partition, so the model of what must be there is exact: one
 //! operation per writer may be in flight at the kill, and its outcome is learnt by reading.
+//! Partitions split and merge all the while, and readers of the change feed follow: over all kills
+//! they must have seen every living item in its last state.
 //! Besides, all writers share one logical partition, the journal, where a batch adds an entry and
 //! counts it: entries and counter must agree whatever was cut off.
 //!
@@ -15,7 +17,9 @@
 //! SIGKILL proves that nothing lives only in the process; lost power is the storage crate's test.
 
 mod check;
+mod follower;
 mod model;
+mod scaler;
 mod writer;
 
 use std::ffi::OsString;
@@ -31,7 +35,9 @@ use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
 use crate::{Outcome, processes};
+use follower::Follower;
 use model::{Journal, Partition};
+use scaler::Changes;
 use writer::Writer;
 
 const ROUNDS_DEFAULT: u64 = 50;
@@ -47,9 +53,12 @@ const KILL_START_ONE_IN: u32 = 5;
 /// The container that is written to.
 pub(crate) const CONTAINER: &str = "/dbs/crash/colls/items";
 
+/// Small partitions, so that they split and merge.
+const OPTIONS: [&str; 2] = ["--partition-rus", "1000"];
+
 const ABOUT: &str = "\
 Kills the server (SIGKILL) at random moments while clients create, replace, upsert, patch and delete
-items and run transactional batches; restarts it on the same data and checks every item, the
+items and run transactional batches, partitions split and merge; restarts it on the same data and checks every item, the
 queries and the change feed; then runs `armilla verify` on the folder.";
 
 const CHOICES: &[Choice] = &[
@@ -132,7 +141,9 @@ pub(crate) fn run(plan: &CrashPlan) -> Row {
         println!("crash test failed: {note}");
     }
     let failed = u64::from(!note.is_empty());
-    let counted = format!("{} acknowledged writes", trial.acknowledged());
+    let Changes { splits, merges } = trial.changes;
+    let counted =
+        format!("{} acknowledged writes, {splits} splits, {merges} merges", trial.acknowledged());
     let note = if note.is_empty() { counted } else { note };
     Row { name: name.into(), passed, failed, took: started.elapsed(), note }
 }
@@ -144,6 +155,8 @@ struct Trial<'a> {
     folder: Option<tempfile::TempDir>,
     partitions: Vec<Partition>,
     journal: Journal,
+    followers: Vec<Follower>,
+    changes: Changes,
 }
 
 impl<'a> Trial<'a> {
@@ -156,6 +169,8 @@ impl<'a> Trial<'a> {
             folder: Some(folder),
             partitions,
             journal: Journal::default(),
+            followers: Follower::all(),
+            changes: Changes::default(),
         })
     }
 
@@ -165,7 +180,7 @@ impl<'a> Trial<'a> {
         if round > 1 && self.random.u32(0..KILL_START_ONE_IN) == 0 {
             self.kill_a_start()?;
         }
-        let server = Server::start(&self.plan.binary, &self.data(), &self.log())?;
+        let server = self.start()?;
         let ready = begun.elapsed();
         let client = server.client();
         if round == 1 {
@@ -190,7 +205,7 @@ impl<'a> Trial<'a> {
 
     /// A last check, then a clean stop, after which the folder must verify too.
     fn finish(&mut self) -> Outcome<()> {
-        let server = Server::start(&self.plan.binary, &self.data(), &self.log())?;
+        let server = self.start()?;
         self.check(&server.client())?;
         server.stop()?;
         self.verify()
@@ -198,36 +213,56 @@ impl<'a> Trial<'a> {
 
     /// Interrupts recovery itself.
     fn kill_a_start(&mut self) -> Outcome<()> {
-        let server = Server::spawn(&self.plan.binary, &self.data(), &self.log())?;
+        let server = Server::spawn(&self.plan.binary, &self.data(), &self.log(), &OPTIONS)?;
         thread::sleep(Duration::from_millis(self.random.u64(KILL_START_AFTER_MS)));
         Ok(server.kill()?)
     }
 
+    fn start(&self) -> Outcome<Server> {
+        Server::start_with(&self.plan.binary, &self.data(), &self.log(), &OPTIONS)
+    }
+
     fn check(&mut self, client: &Client) -> Outcome<()> {
-        check::check(client, &mut self.partitions, &mut self.journal)
+        check::check(client, &mut self.partitions, &mut self.journal)?;
+        self.followers.iter_mut().try_for_each(|follower| follower.check(client, &self.partitions))
     }
 
     /// Lets the writers loose, kills the server under them, and takes over what they know.
     fn write_until_killed(&mut self, server: Server, client: &Client) -> Outcome<()> {
         let killed = AtomicBool::new(false);
         let pause = Duration::from_millis(self.random.u64(KILL_AFTER_MS));
+        let (data, mut random) = (self.data(), self.random.fork());
+        let (binary, followers) = (&self.plan.binary, &mut self.followers);
+        let killed_at = &killed;
         let writers: Vec<Writer<'_>> = self
             .partitions
             .iter_mut()
             .map(|partition| Writer::new(client.clone(), partition, self.random.fork(), &killed))
             .collect();
-        let reports = thread::scope(|scope| -> Outcome<Vec<_>> {
+        let (reports, changes) = thread::scope(|scope| -> Outcome<(Vec<_>, Changes)> {
+            let scaling =
+                scope.spawn(|| scaler::run(client, binary, &data, &mut random, killed_at));
+            let following: Vec<_> = followers
+                .iter_mut()
+                .map(|follower| scope.spawn(move || follower.follow(client, killed_at)))
+                .collect();
             let running: Vec<_> =
                 writers.into_iter().map(|writer| scope.spawn(move || writer.run())).collect();
             thread::sleep(pause);
             // From here on a broken connection is expected.
             killed.store(true, Ordering::SeqCst);
             server.kill()?;
-            running
+            let reports = running
                 .into_iter()
                 .map(|writer| writer.join().map_err(|_| "a writer panicked".into()))
-                .collect()
+                .collect::<Outcome<_>>()?;
+            for follower in following {
+                follower.join().map_err(|_| "a follower panicked")??;
+            }
+            Ok((reports, scaling.join().map_err(|_| "the scaler panicked")??))
         })?;
+        self.changes.splits += changes.splits;
+        self.changes.merges += changes.merges;
         for report in reports {
             self.journal.take_over(report?);
         }

@@ -3,6 +3,7 @@
 //! Blocking, one agent per client with keep-alive. Names used with it are plain ASCII, so paths need
 //! no escaping and the signed resource link is the path itself.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -112,15 +113,19 @@ impl Client {
 }
 
 /// The resource type and link that are signed: for a feed its kind and its parent, else the resource.
-fn signed_resource(path: &str) -> (&str, &str) {
+fn signed_resource(path: &str) -> (&str, Cow<'_, str>) {
     let path = path.trim_matches('/');
     let segments: Vec<&str> = path.split('/').collect();
+    if let ["offers", rid] = segments[..] {
+        // An offer is signed by its rid alone, in lower case.
+        return ("offers", rid.to_lowercase().into());
+    }
     let (last, before) = (segments.len() - 1, segments.len().saturating_sub(2));
     if segments.len().is_multiple_of(2) {
-        (segments[before], path)
+        (segments[before], path.into())
     } else {
         let parent = path.rfind('/').map_or("", |end| &path[..end]);
-        (segments[last], parent)
+        (segments[last], parent.into())
     }
 }
 
@@ -147,11 +152,15 @@ mod tests {
 
     #[test]
     fn feeds_sign_their_parent_and_resources_themselves() {
-        assert_eq!(signed_resource("/"), ("", ""));
-        assert_eq!(signed_resource("/dbs"), ("dbs", ""));
-        assert_eq!(signed_resource("/dbs/d"), ("dbs", "dbs/d"));
-        assert_eq!(signed_resource("/dbs/d/colls/c/docs"), ("docs", "dbs/d/colls/c"));
-        assert_eq!(signed_resource("/dbs/d/colls/c/docs/i"), ("docs", "dbs/d/colls/c/docs/i"));
+        assert_eq!(signed_resource("/"), ("", "".into()));
+        assert_eq!(signed_resource("/offers/Xk3c"), ("offers", "xk3c".into()));
+        assert_eq!(signed_resource("/dbs"), ("dbs", "".into()));
+        assert_eq!(signed_resource("/dbs/d"), ("dbs", "dbs/d".into()));
+        assert_eq!(signed_resource("/dbs/d/colls/c/docs"), ("docs", "dbs/d/colls/c".into()));
+        assert_eq!(
+            signed_resource("/dbs/d/colls/c/docs/i"),
+            ("docs", "dbs/d/colls/c/docs/i".into())
+        );
     }
 
     #[test]

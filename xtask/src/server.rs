@@ -26,13 +26,23 @@ impl Server {
     /// Starts `binary` on a free loopback port over the data folder, and waits until it is ready.
     /// What the server prints goes to `log`.
     pub(crate) fn start(binary: &Path, data: &Path, log: &Path) -> Outcome<Self> {
-        let mut server = Self::spawn(binary, data, log)?;
+        Self::start_with(binary, data, log, &[])
+    }
+
+    /// The same with further options.
+    pub(crate) fn start_with(
+        binary: &Path,
+        data: &Path,
+        log: &Path,
+        options: &[&str],
+    ) -> Outcome<Self> {
+        let mut server = Self::spawn(binary, data, log, options)?;
         server.wait_until_ready(log)?;
         Ok(server)
     }
 
     /// Starts `binary` without waiting for it.
-    pub(crate) fn spawn(binary: &Path, data: &Path, log: &Path) -> Outcome<Self> {
+    pub(crate) fn spawn(binary: &Path, data: &Path, log: &Path, options: &[&str]) -> Outcome<Self> {
         let port = free_port()?;
         let output = std::fs::File::options().create(true).append(true).open(log)?;
         let mut command = Command::new(binary);
@@ -40,6 +50,7 @@ impl Server {
         let child = command
             .args(["serve", "--host", "127.0.0.1", "--port", &port.to_string(), "--data"])
             .arg(data)
+            .args(options)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

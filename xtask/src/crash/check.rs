@@ -82,11 +82,7 @@ fn check_change_feed(client: &Client, partitions: &[Partition], journal: &Journa
     let mut shown: BTreeMap<(String, String), Value> = BTreeMap::new();
     let mut position: Option<String> = None;
     for _ in 0..PAGES_MAX {
-        let mut headers = vec![
-            ("a-im", "Incremental Feed"),
-            ("x-ms-documentdb-partitionkeyrangeid", "0"),
-            ("x-ms-max-item-count", PAGE_ITEMS),
-        ];
+        let mut headers = vec![("a-im", "Incremental Feed"), ("x-ms-max-item-count", PAGE_ITEMS)];
         if let Some(position) = &position {
             headers.push(("if-none-match", position));
         }
