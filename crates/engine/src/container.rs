@@ -53,6 +53,8 @@ pub struct Container {
     secret: (u64, u64),
     // Held while the definition is replaced, from the check of the old to the rebuilt index.
     replacing: Mutex<()>,
+    // Held by whoever splits or merges: a plan is made of the partitions as they are.
+    reshaping: Mutex<()>,
     docno: AtomicU64,
     // Milliseconds; 0 when no split is waiting.
     split_due: AtomicU64,
@@ -115,6 +117,7 @@ impl Container {
             partitions: ArcSwap::from_pointee(partitions),
             secret,
             replacing: Mutex::new(()),
+            reshaping: Mutex::new(()),
             docno: AtomicU64::new(docno),
             split_due: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
@@ -134,6 +137,11 @@ impl Container {
     /// Keeps others from replacing the definition.
     pub(crate) fn replacing(&self) -> MutexGuard<'_, ()> {
         self.replacing.lock()
+    }
+
+    /// Keeps others from splitting and merging.
+    pub(crate) fn reshaping(&self) -> MutexGuard<'_, ()> {
+        self.reshaping.lock()
     }
 
     pub(crate) fn set_settings(&self, settings: Settings) {

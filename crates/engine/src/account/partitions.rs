@@ -59,6 +59,7 @@ impl Account {
     }
 
     fn split_container(&self, database: &Database, container: &Arc<Container>) -> Result<()> {
+        let _alone = container.reshaping();
         let wanted = self.wanted_partitions(database, container);
         let partitions = container.partitions();
         let grows = partitions.len() < wanted;
@@ -102,6 +103,7 @@ impl Account {
     pub fn merge_partitions(&self, database: &str, container: &str) -> Result<usize> {
         let container = self.container(database, container).map_err(|_| Error::not_found())?;
         let database = self.database(database)?;
+        let _alone = container.reshaping();
         loop {
             let partitions = container.partitions();
             let wanted = self.wanted_partitions(&database, &container);
