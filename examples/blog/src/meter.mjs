@@ -33,32 +33,36 @@ export class Ledger {
 
   /** Physical partitions, over all containers. */
   get partitions() {
-    return new Set(this.entries.flatMap((entry) => entry.partitions.map((id) => `${entry.container}/${id}`))).size;
+    const names = ({ database, container, partitions }) => partitions.map((id) => `${database}/${container}/${id}`);
+    return new Set(this.entries.flatMap(names)).size;
   }
 
-  /** Entries that do the same thing for the same operation, as one line each, in the order they first came. */
+  /** Requests that do the same thing for the same operation, as one line each, ordered by operation. */
   lines() {
     const lines = new Map();
     for (const entry of this.entries) {
-      const key = [entry.operation, entry.container, entry.what, entry.text].join("\n");
+      if (PREPARATIONS.has(entry.what)) continue;
+      const key = [entry.operation, entry.database, entry.container, entry.what, entry.text].join("\n");
       const line = lines.get(key) ?? { ...entry, times: 0, charge: 0, partitions: new Set() };
       line.times += 1;
       line.charge += entry.charge;
       for (const id of entry.partitions) line.partitions.add(id);
       lines.set(key, line);
     }
-    return [...lines.values()];
+    return [...lines.values()].toSorted((a, b) => a.operation.localeCompare(b.operation));
   }
 }
 
-/** Runs `work` and returns its result with the ledger of what it sent. */
+/** Runs `work` and returns its result with the ledger of what it sent; a measurement around it counts it too. */
 export async function measure(work) {
   const ledger = new Ledger();
+  const outer = current.getStore()?.ledger;
   try {
     const result = await current.run({ ledger, operation: "" }, work);
     return { result, ledger };
   } finally {
     ledger.close();
+    if (outer && !outer.closed) outer.entries.push(...ledger.entries);
   }
 }
 
@@ -99,14 +103,14 @@ function settle(entry, status, headers = {}) {
 
 /** What a request does, in words. */
 function describe(context) {
-  const container = /\/colls\/([^/]+)/.exec(context.path)?.[1] ?? "";
+  const [, database = "", container = ""] = /\/dbs\/([^/]+)(?:\/colls\/([^/]+))?/.exec(context.path) ?? [];
   const script = /\/sprocs\/([^/]+)/.exec(context.path)?.[1];
-  if (script) return { container, what: "procedure", text: script };
-  if (context.resourceType !== "docs") return { container, what: "metadata", text: context.resourceType };
+  if (script) return { database, container, what: "procedure", text: script };
+  if (context.resourceType !== "docs") return { database, container, what: "metadata", text: context.resourceType };
   const query = queryText(context.body);
-  if (query && context.headers?.["x-ms-cosmos-is-query-plan-request"]) return { container, what: "query plan", text: query };
-  if (query) return { container, what: "query", text: query };
-  return { container, what: context.operationType, text: "" };
+  if (query && context.headers?.["x-ms-cosmos-is-query-plan-request"]) return { database, container, what: "query plan", text: query };
+  if (query) return { database, container, what: "query", text: query };
+  return { database, container, what: context.operationType, text: "" };
 }
 
 function queryText(body) {

@@ -68,24 +68,28 @@ function figures(ledger) {
 
 /** What the page cost: one line, and every request behind it for who opens it. */
 function receipt({ ledger, version, worker }) {
+  const lines = ledger.lines();
+  const severalDatabases = new Set(lines.map((line) => line.database)).size > 1;
   return html`<aside class="receipt" aria-label="What this page cost">
   <details>
     <summary><span class="tag">${version.toUpperCase()}</span><span class="cost" data-cost data-requests="${ledger.requests}" data-charge="${ledger.charge.toFixed(2)}" data-partitions="${ledger.partitions}">${figures(ledger)}</span></summary>
     <div class="receipt-body">
       <table>
         <thead><tr><th scope="col">For</th><th scope="col">Request</th><th scope="col">Partitions</th><th scope="col">RU</th></tr></thead>
-        <tbody>${ledger.lines().map(receiptLine)}</tbody>
+        <tbody>${lines.map((line) => receiptLine(line, severalDatabases))}</tbody>
       </table>
-      ${ledger.preparations ? html`<p>${plural(ledger.preparations, "query plan or metadata request", "query plans and metadata requests")} besides, which the SDK asks for and which are not counted above.</p>` : ""}
+      ${ledger.requests === 0 ? html`<p>This page needed nothing from the database.</p>` : ""}
+      ${ledger.preparations ? html`<p>${plural(ledger.preparations, "query plan or metadata request", "query plans and metadata requests")} besides, which the SDK asks for; they are not listed.</p>` : ""}
       ${worker?.changes ? html`<p>Behind the pages the change-feed worker has followed ${plural(worker.changes, "change")} since it started: ${plural(worker.requests, "request")}, ${grouped(worker.charge)} RU.</p>` : ""}
     </div>
   </details>
 </aside>`;
 }
 
-function receiptLine(line) {
+function receiptLine(line, withDatabase) {
+  const container = withDatabase ? `${line.database}/${line.container}` : line.container;
   return html`<tr><td>${line.operation}</td>
-    <td>${line.times > 1 ? html`<b>${grouped(line.times)} ×</b> ` : ""}${line.what} <span class="container">${line.container}</span>${line.text ? html`<code>${line.text}</code>` : ""}</td>
+    <td>${line.times > 1 ? html`<b>${grouped(line.times)} ×</b> ` : ""}${line.what} <span class="container">${container}</span>${line.text ? html`<code>${line.text}</code>` : ""}</td>
     <td>${[...line.partitions].sort().join(" ") || "–"}</td><td>${units(line.charge)}</td></tr>`;
 }
 

@@ -121,10 +121,9 @@ async function showEditor(visit) {
 }
 
 async function showComparison(visit) {
-  const comparison = await compare(visit.models);
-  send(visit, 200, {
+  await show(visit, () => compare(visit.models), (comparison) => ({
     title: "Compare", place: "compare", kind: "wide", body: comparePage(comparison, visit.version),
-  });
+  }));
 }
 
 // Changes.

@@ -16,10 +16,10 @@ export function grouped(number) {
   return Math.round(number).toLocaleString("en-US");
 }
 
-/** Request units: two decimals below a hundred, none above a thousand. */
+/** Request units: whole ones as they are, otherwise two decimals, fewer when there are many. */
 export function units(charge) {
   if (charge >= 1000) return grouped(charge);
-  return charge.toFixed(charge >= 100 ? 1 : 2).replace(/\.?0+$/, "");
+  return charge.toFixed(charge >= 100 ? 1 : 2).replace(/\.0+$/, "");
 }
 
 export function milliseconds(time) {
