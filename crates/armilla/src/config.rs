@@ -3,6 +3,7 @@
 //! Beside our own names the environment names of the official containers are read, so that
 //! Armilla drops in where one of those runs.
 
+use crate::lab::LabOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Restore(RestoreOptions),
     /// Read everything in a data folder and check that it agrees
     Verify(VerifyOptions),
+    /// Ask several designs of one data model the same questions and compare what they cost
+    Lab(LabOptions),
     /// Merge the physical partitions of a container that are more than its throughput and size need
     Merge(MergeOptions),
 }

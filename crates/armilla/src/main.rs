@@ -3,14 +3,17 @@
 //! `armilla` alone serves. The other commands work on a data folder: `backup` also while a server
 //! has it open, `restore` and `verify` while none does, `merge` only through a running server.
 
+mod bulk;
 #[allow(dead_code, reason = "the commands that use the rest are on their way")]
 mod client;
 mod config;
 mod control;
 mod keys;
-#[allow(dead_code, reason = "used by tests first, by the lab next")]
+mod lab;
+#[allow(dead_code, reason = "TLS is used by tests alone")]
 mod local;
 mod offline;
+mod progress;
 mod serve;
 mod tls;
 
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         Command::Backup(options) => offline::backup(&options),
         Command::Restore(options) => offline::restore(&options),
         Command::Verify(options) => offline::verify(&options),
+        Command::Lab(options) => lab::run(&options),
         Command::Merge(options) => offline::merge(&options),
     };
     match outcome {
