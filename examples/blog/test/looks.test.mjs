@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { launchBrowser, startBlog } from "./stage.mjs";
 import { sample } from "../src/seed/sample.mjs";
 
-const USERS = 12;
+const USERS = 6;
 const LOOKS = [
   { viewport: { width: 390, height: 844 }, colorScheme: "light" },
   { viewport: { width: 1440, height: 900 }, colorScheme: "dark" },
