@@ -28,7 +28,7 @@ export class Ledger {
   }
 
   get charge() {
-    return this.entries.reduce((sum, entry) => sum + entry.charge, 0);
+    return this.entries.reduce((sum, entry) => (PREPARATIONS.has(entry.what) ? sum : sum + entry.charge), 0);
   }
 
   /** Physical partitions, over all containers. */
