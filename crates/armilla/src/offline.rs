@@ -3,6 +3,7 @@
 use crate::config::{BackupOptions, MergeOptions, RestoreOptions, VerifyOptions};
 use crate::control;
 use armilla_engine::{Account, Options};
+use armilla_storage::disk::{Disk, FolderDisk};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store, StoreError};
 use std::path::{Path, absolute};
 use std::sync::Arc;
@@ -64,7 +65,9 @@ pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
     let store = open(&options.data).map_err(|error| error.to_string())?;
     let damage = armilla_storage::verify::verify(&*store.snapshot());
     armilla_storage::verify::first_damage(&damage).map_err(|error| error.to_string())?;
-    let options = Options { background: false, ..Options::default() };
+    let disk = FolderDisk::new(&options.data).map_err(|error| error.to_string())?;
+    let disk: Option<Arc<dyn Disk>> = Some(Arc::new(disk));
+    let options = Options { background: false, disk, ..Options::default() };
     let account = Account::open(Arc::new(store), options).map_err(|error| error.to_string())?;
     let report = account.verify().map_err(|error| error.to_string())?;
     account.close().map_err(|error| error.to_string())?;

@@ -10,6 +10,7 @@ use armilla_gateway::ops::EngineService;
 use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Settings};
 use armilla_model::clock::{Clock, SystemClock};
+use armilla_storage::disk::{Disk, FolderDisk};
 use armilla_storage::{Durability, EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -54,8 +55,9 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let folder = (!options.in_memory).then(|| options.data());
     let keys = keys::load(options, loopback)?;
+    let store = open_store(options, folder.as_deref())?;
     let account = Account::open(
-        open_store(options, folder.as_deref())?,
+        store,
         Options {
             clock: clock.clone(),
             durability: durability(options),
@@ -65,6 +67,8 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
             logical_partition_size: options.logical_partition_size,
             split_delay: Duration::from_secs(options.split_delay),
             background: true,
+            disk: disk(folder.as_deref())?,
+            ..Options::default()
         },
     )
     .map_err(|error| error.to_string())?;
@@ -102,6 +106,13 @@ fn open_store(options: &ServeOptions, folder: Option<&Path>) -> Result<Arc<dyn S
     };
     let store = EmbeddedStore::open(folder, &embedded).map_err(|error| error.to_string())?;
     Ok(Arc::new(store))
+}
+
+/// The data folder as a disk: index files lie in it beside the store's.
+fn disk(folder: Option<&Path>) -> Result<Option<Arc<dyn Disk>>, String> {
+    let Some(folder) = folder else { return Ok(None) };
+    let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
+    Ok(Some(Arc::new(disk)))
 }
 
 fn durability(options: &ServeOptions) -> Durability {

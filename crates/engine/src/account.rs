@@ -17,6 +17,7 @@ pub use users::NewPermission;
 use crate::catalog::{Catalog, Database};
 use crate::container::Container;
 use crate::core::Core;
+use crate::index_files::IndexFolders;
 use crate::keys::{self, Meta};
 use arc_swap::ArcSwap;
 use armilla_model::clock::{Clock, SystemClock};
@@ -24,6 +25,7 @@ use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::PartitionKey;
+use armilla_storage::disk::Disk;
 use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -56,6 +58,10 @@ pub struct Options {
     pub split_delay: Duration,
     /// Sweep expired items and dropped containers in the background.
     pub background: bool,
+    /// Where index files lie; without it every index lives in memory and is built at each start.
+    pub disk: Option<Arc<dyn Disk>>,
+    /// How large the pieces of an index become; tests make them small.
+    pub index_limits: armilla_index::Limits,
 }
 
 impl Default for Options {
@@ -69,6 +75,8 @@ impl Default for Options {
             logical_partition_size: LOGICAL_PARTITION_SIZE,
             split_delay: Duration::ZERO,
             background: true,
+            disk: None,
+            index_limits: armilla_index::Limits::default(),
         }
     }
 }
@@ -87,7 +95,8 @@ pub struct Account {
 impl Account {
     /// Opens the account in a store.
     pub fn open(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, StoreError> {
-        let core = Core::start(store, options.durability, options.clock.clone());
+        let folders = IndexFolders::new(options.disk.clone(), options.index_limits);
+        let core = Core::start(store, folders, options.durability, options.clock.clone());
         core.set_logical_partition_size(options.logical_partition_size);
         let (catalog, next_number) = open::load(&core)?;
         let account = Arc::new(Self {
@@ -97,6 +106,9 @@ impl Account {
             retired: Mutex::default(),
             options,
         });
+        for container in account.containers() {
+            crate::reindex::request(&container);
+        }
         if account.options.background {
             janitor::start(&account);
             partitions::start(&account);
@@ -119,6 +131,19 @@ impl Account {
         let catalog = self.catalog.load();
         let database = catalog.database(database).ok_or_else(Error::parent_not_found)?;
         database.container(container).cloned().ok_or_else(Error::parent_not_found)
+    }
+
+    /// All containers of now.
+    pub(crate) fn containers(&self) -> Vec<Arc<Container>> {
+        let catalog = self.catalog.load();
+        let databases = catalog.databases.values();
+        databases.flat_map(|database| database.containers.values().cloned()).collect()
+    }
+
+    /// What opening the indexes took: entries of logs that were replayed, and items that were read
+    /// because there were no files to use.
+    pub fn opened_indexes(&self) -> (u64, u64) {
+        (self.core.opened.replayed(), self.core.opened.scanned())
     }
 
     /// The time.
@@ -157,9 +182,17 @@ impl Account {
         heads.max().unwrap_or_default().max(*self.retired.lock())
     }
 
-    /// Waits for queued writes and closes the store. Writes after this are lost with the process.
+    /// Waits for queued writes, makes the indexes durable and closes the store. Writes after this are
+    /// lost with the process.
     pub fn close(&self) -> Result<(), StoreError> {
-        self.core.commit_and_wait(Batch::new());
+        self.core.stop_background();
+        for container in self.containers() {
+            for partition in container.partitions().iter() {
+                if let Err(error) = partition.checkpoint() {
+                    tracing::warn!(%error, "an index was not saved; the next start replays the log");
+                }
+            }
+        }
         self.core.store.close()
     }
 

@@ -2,7 +2,8 @@
 //! item.
 
 use crate::core::Core;
-use crate::indexing::{self, PathDictionary};
+use crate::generation::IndexDefinition;
+use crate::indexing::PathDictionary;
 use crate::keys::{self, ItemKey};
 use crate::locks::PartitionLock;
 use crate::partition::Partition;
@@ -18,13 +19,12 @@ use armilla_model::partition_key::Epk;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::rid;
 use armilla_model::session_token::SessionToken;
-use armilla_storage::{Direction, Keyspace, Snapshot, StoreError};
+use armilla_storage::{Keyspace, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Most items with the same hash of their id.
 const PROBES_MAX: u8 = u8::MAX;
@@ -51,10 +51,12 @@ pub struct Container {
     settings: ArcSwap<Settings>,
     partitions: ArcSwap<Vec<Arc<Partition>>>,
     secret: (u64, u64),
-    // Held while the definition is replaced, from the check of the old to the rebuilt index.
+    // Held while the definition or the ranges are replaced, and while indexes are switched.
     replacing: Mutex<()>,
     // Held by whoever splits or merges: a plan is made of the partitions as they are.
     reshaping: Mutex<()>,
+    progress: AtomicU8,
+    removals_kept: AtomicUsize,
     docno: AtomicU64,
     // Milliseconds; 0 when no split is waiting.
     split_due: AtomicU64,
@@ -88,6 +90,15 @@ pub struct Slot {
     pub record: Option<Record>,
 }
 
+/// While this lives, no removal is forgotten.
+pub(crate) struct RemovalsKept(Arc<Container>);
+
+impl Drop for RemovalsKept {
+    fn drop(&mut self) {
+        self.0.removals_kept.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Container {
     /// Puts a container together from what the catalog knows of it.
     pub(crate) fn new(
@@ -95,13 +106,13 @@ impl Container {
         (database, number): (u32, u32),
         secret: (u64, u64),
         settings: Settings,
+        paths: PathDictionary,
         partitions: Vec<Arc<Partition>>,
         docno: u64,
     ) -> Self {
         let rid = rid::container(database, number);
         let rid_text: Arc<str> = rid::encode(&rid).into();
         let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
-        partitions.iter().for_each(|partition| partition.set_indexed(settings.generation));
         Self {
             core,
             number,
@@ -110,7 +121,7 @@ impl Container {
             rid_text,
             docs_link: format!("{self_link}docs/").into(),
             self_link: self_link.into(),
-            paths: PathDictionary::default(),
+            paths,
             scripts: ArcSwap::default(),
             sizes: LogicalSizes::default(),
             settings: ArcSwap::from_pointee(settings),
@@ -118,6 +129,8 @@ impl Container {
             secret,
             replacing: Mutex::new(()),
             reshaping: Mutex::new(()),
+            progress: AtomicU8::new(100),
+            removals_kept: AtomicUsize::new(0),
             docno: AtomicU64::new(docno),
             split_due: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
@@ -144,6 +157,11 @@ impl Container {
         self.reshaping.lock()
     }
 
+    /// As [`replacing`](Self::replacing), if nobody else does.
+    pub(crate) fn try_replacing(&self) -> Option<MutexGuard<'_, ()>> {
+        self.replacing.try_lock()
+    }
+
     pub(crate) fn set_settings(&self, settings: Settings) {
         self.settings.store(Arc::new(settings));
     }
@@ -155,8 +173,6 @@ impl Container {
 
     /// Puts other partitions in the place of some; they cover the same keys.
     pub(crate) fn set_partitions(&self, partitions: Vec<Arc<Partition>>) {
-        let generation = self.settings.load().generation;
-        partitions.iter().for_each(|partition| partition.set_indexed(generation));
         self.partitions.store(Arc::new(partitions));
     }
 
@@ -328,87 +344,36 @@ impl Container {
         self.scripts.load_full()
     }
 
-    /// Builds the index of every partition from the stored items. Used while the account opens,
-    /// when nobody reads or writes yet.
-    pub(crate) fn fill_index(&self, snapshot: &dyn Snapshot) -> Result<(), StoreError> {
-        self.fill_partitions(&self.partitions.load(), snapshot)
+    /// What the serving indexes were built for.
+    pub(crate) fn index_definition(&self) -> Arc<IndexDefinition> {
+        self.partitions.load()[0].view().definition.clone()
     }
 
-    /// Builds the index of some partitions from the stored items.
-    pub(crate) fn fill_partitions(
-        &self,
-        partitions: &[Arc<Partition>],
-        snapshot: &dyn Snapshot,
-    ) -> Result<(), StoreError> {
-        let settings = self.settings();
-        let policy = &settings.policy;
-        for partition in partitions {
-            let range = keys::items_between(
-                self.number,
-                &policy.partition_key,
-                Bound::Included(&partition.range.min),
-                partition.range.max.as_ref(),
-            );
-            let mut failure = None;
-            snapshot.scan(
-                Keyspace::Items,
-                &range,
-                Direction::Forward,
-                &mut |key, value| match self.index_stored(key, value, policy, partition) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failure = Some(error);
-                        ControlFlow::Break(())
-                    }
-                },
-            )?;
-            failure.map_or(Ok(()), Err)?;
-            partition.settle();
+    /// How far a new index has come, in percent; 100 when none is being built.
+    pub fn index_progress(&self) -> u8 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_index_progress(&self, percent: u8) {
+        self.progress.store(percent.min(100), Ordering::Relaxed);
+    }
+
+    /// Waits until the indexes are those of the settings. For tests and tools.
+    pub fn wait_for_index(&self) {
+        while self.index_progress() < 100 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        Ok(())
     }
 
-    fn index_stored(
-        &self,
-        key: &[u8],
-        value: bytes::Bytes,
-        policy: &ContainerPolicy,
-        partition: &Partition,
-    ) -> Result<(), StoreError> {
-        let corrupt = |what: String| StoreError::corruption("items", what);
-        let key = keys::read_item(key, &policy.partition_key)
-            .map_err(|_| corrupt("a key is malformed".to_owned()))?;
-        let record = Record::new(value)?;
-        if record.is_tombstone() {
-            return Ok(());
-        }
-        let item = armilla_model::json::parse(&record.text())
-            .map_err(|error| corrupt(format!("an item is not JSON: {error}")))?;
-        let terms =
-            indexing::terms_of(&item, record.ts(), record.is_indexed(), policy, &self.paths).terms;
-        let document = armilla_index::Document {
-            epk: key.epk.as_bytes().to_vec(),
-            docno: record.docno(),
-            lsn: record.lsn().0,
-            hash: key.hash,
-            ts: record.ts(),
-            ttl: record.ttl(),
-        };
-        partition.count(1, record.size() as i64);
-        partition.load(document, terms);
-        Ok(())
+    /// Keeps removals in the logs for as long as the result lives: somebody reads them.
+    pub(crate) fn keep_removals(self: &Arc<Self>) -> RemovalsKept {
+        self.removals_kept.fetch_add(1, Ordering::SeqCst);
+        RemovalsKept(self.clone())
     }
 
-    /// Builds the index anew under a changed policy.
-    pub(crate) fn rebuild_index(&self) {
-        self.partitions.load().iter().for_each(|partition| partition.set_indexed(u64::MAX));
-        crate::reindex::run(self);
-    }
-
-    /// Says that the index of every partition is that of the settings of now.
-    pub(crate) fn mark_indexed(&self) {
-        let generation = self.settings.load().generation;
-        self.partitions.load().iter().for_each(|partition| partition.set_indexed(generation));
+    /// True while somebody needs old removals.
+    pub(crate) fn removals_are_kept(&self) -> bool {
+        self.removals_kept.load(Ordering::SeqCst) > 0
     }
 
     /// Refuses work on a container that was deleted meanwhile.

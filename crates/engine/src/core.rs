@@ -4,16 +4,20 @@
 //! every partition the group touched, then the root with the store's snapshot; a reader that takes
 //! the root first and then a view that is not newer sees items and index agree, without a lock.
 
+mod jobs;
+
+use crate::generation::open::OpenedIndexes;
+use crate::index_files::IndexFolders;
 use crate::locks::LockTable;
 use crate::partition::{Partition, PublishedView};
 use crate::scripts::Runtime;
 use arc_swap::ArcSwap;
-use armilla_index::{Job, JobKind, JobResult};
 use armilla_model::clock::Clock;
 use armilla_model::error::Result;
 use armilla_model::etag::IdSource;
 use armilla_script::ScriptEngine;
 use armilla_storage::{Batch, Committer, Completion, Durability, Snapshot, Store, Submission};
+use jobs::{Background, JobThreads, Task};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -42,28 +46,35 @@ pub struct Core {
     pub clock: Arc<dyn Clock>,
     /// Fresh etags.
     pub ids: IdSource,
+    /// Where index files lie.
+    pub(crate) folders: IndexFolders,
+    /// What opening the indexes took.
+    pub(crate) opened: OpenedIndexes,
+    /// The threads that work on indexes.
+    pub(crate) background: Arc<Background>,
+    builder: mpsc::Sender<Task>,
     scripts: OnceLock<Runtime>,
     logical_partition_size: AtomicU64,
     dirty: Arc<Mutex<Vec<Arc<Partition>>>>,
 }
 
 impl Core {
-    /// Starts the committer of a store and the two threads that seal and merge index segments.
-    pub fn start(
+    /// Starts the committer of a store and the threads that work on indexes.
+    pub(crate) fn start(
         store: Arc<dyn Store>,
+        folders: IndexFolders,
         durability: Durability,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
         let root = Arc::new(ArcSwap::from_pointee(Root { group: 0, snapshot: store.snapshot() }));
         let dirty = Arc::new(Mutex::new(Vec::<Arc<Partition>>::new()));
+        let background = Arc::new(Background::default());
         Arc::new_cyclic(|core: &Weak<Self>| {
-            let jobs = JobThreads::start(core);
+            let jobs = JobThreads::start(core, &background);
             let (published, touched) = (root.clone(), dirty.clone());
             let publish = Box::new(move |group, snapshot| {
                 for partition in std::mem::take(&mut *touched.lock()) {
-                    if let Some((build, job)) = partition.publish_view(group) {
-                        jobs.send(partition, build, job);
-                    }
+                    jobs.publish(&partition, group);
                 }
                 published.store(Arc::new(Root { group, snapshot }));
             });
@@ -74,6 +85,10 @@ impl Core {
                 ids: IdSource::started_at(clock.now_millis()),
                 clock,
                 store,
+                folders,
+                opened: OpenedIndexes::default(),
+                builder: jobs::start_builder(),
+                background,
                 scripts: OnceLock::new(),
                 logical_partition_size: AtomicU64::new(u64::MAX),
                 dirty,
@@ -151,81 +166,45 @@ impl Core {
     /// Commits a batch and waits until it is durable. For the catalog and for background work;
     /// item writes use callbacks instead.
     pub fn commit_and_wait(&self, batch: Batch) {
+        self.commit_and_apply(batch, || {});
+    }
+
+    /// Commits a batch, does something on the committer's thread before its group is published, and
+    /// waits until that is visible.
+    pub(crate) fn commit_and_apply(&self, batch: Batch, act: impl FnOnce() + Send + 'static) {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.committer.submit(Submission { batch, completion: Box::new(Signal(sender)) });
+        let completion = Box::new(Act { act: Some(Box::new(act)), done: sender });
+        self.committer.submit(Submission { batch, completion });
         // The committer ends the process when it cannot commit, so the signal always comes.
         let _ = receiver.recv();
     }
-}
 
-struct Signal(mpsc::SyncSender<()>);
+    /// Leaves a task for the thread that builds indexes; tasks run one after the other.
+    pub(crate) fn build_later(&self, task: impl FnOnce() + Send + 'static) {
+        // The thread lives as long as this handle to it.
+        let _ = self.builder.send(Box::new(task));
+    }
 
-impl Completion for Signal {
-    fn apply(&mut self, _group: u64) {}
-
-    fn notify(self: Box<Self>) {
-        let _ = self.0.send(());
+    /// Waits for everything that is queued or out, and hands out no more jobs.
+    pub(crate) fn stop_background(&self) {
+        self.background.stop();
+        self.commit_and_wait(Batch::new());
     }
 }
 
-/// Two threads: one for sealing and small merges, one for the large merges that would hold the
-/// others up.
-struct JobThreads {
-    small: mpsc::Sender<Assignment>,
-    large: mpsc::Sender<Assignment>,
+struct Act {
+    act: Option<Task>,
+    done: mpsc::SyncSender<()>,
 }
 
-/// A partition, the build of its index, and a job for it.
-type Assignment = (Arc<Partition>, u64, Job);
-
-/// Merges of more documents than this go to the second thread.
-const LARGE_JOB_DOCUMENTS: u64 = 64 * 1024;
-
-impl JobThreads {
-    fn start(core: &Weak<Core>) -> Self {
-        let start = |name: &str| {
-            let (sender, receiver) = mpsc::channel();
-            let core = core.clone();
-            let run = move || run_jobs(&core, &receiver);
-            let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
-            spawned.expect("a thread can be started while the server starts");
-            sender
-        };
-        Self { small: start("index-seal"), large: start("index-merge") }
-    }
-
-    fn send(&self, partition: Arc<Partition>, build: u64, job: Job) {
-        let large = job.kind() != JobKind::Seal && job.documents() > LARGE_JOB_DOCUMENTS;
-        let thread = if large { &self.large } else { &self.small };
-        // Nobody listens any more when the account is closing.
-        let _ = thread.send((partition, build, job));
-    }
-}
-
-fn run_jobs(core: &Weak<Core>, jobs: &mpsc::Receiver<Assignment>) {
-    for (partition, build, job) in jobs {
-        let result = job.run();
-        let Some(core) = core.upgrade() else { return };
-        let completion =
-            Box::new(Install { core: core.clone(), partition, build, result: Some(result) });
-        core.committer.submit(Submission { batch: Batch::new(), completion });
-    }
-}
-
-struct Install {
-    core: Arc<Core>,
-    partition: Arc<Partition>,
-    build: u64,
-    result: Option<JobResult>,
-}
-
-impl Completion for Install {
+impl Completion for Act {
     fn apply(&mut self, _group: u64) {
-        if let Some(result) = self.result.take() {
-            self.partition.install(self.build, result);
-            self.core.mark_dirty(&self.partition);
+        if let Some(act) = self.act.take() {
+            act();
         }
     }
 
-    fn notify(self: Box<Self>) {}
+    fn notify(self: Box<Self>) {
+        let _ = self.done.send(());
+    }
 }

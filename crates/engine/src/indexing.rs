@@ -14,7 +14,7 @@ use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
 use armilla_model::value::Value;
 use armilla_storage::{Batch, Keyspace};
 use parking_lot::RwLock;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -34,8 +34,10 @@ pub struct PathDictionary {
 struct Known {
     numbers: HashMap<u32, HashMap<Arc<str>, u32>>,
     count: u32,
-    // Given out but not yet handed to a batch.
-    unsaved: Vec<(u32, Arc<str>, u32)>,
+    // Given out but not yet known to be durable, oldest first.
+    unsaved: VecDeque<(u32, Arc<str>, u32)>,
+    // How many have left that queue.
+    saved: u64,
 }
 
 impl PathDictionary {
@@ -76,22 +78,32 @@ impl PathDictionary {
         known.count += 1;
         let (number, step): (u32, Arc<str>) = (known.count, step.into());
         known.numbers.entry(parent).or_default().insert(step.clone(), number);
-        known.unsaved.push((parent, step, number));
+        known.unsaved.push_back((parent, step, number));
         number
     }
 
-    /// Adds numbers that were given out since the last call to a batch. Every batch calls this in
-    /// the order of commits, so a number is durable no later than the first item that uses it
-    /// unless the process dies in between, and then no index file can name it either.
-    pub fn save(&self, container: u32, batch: &mut Batch) {
-        if self.known.read().unsaved.is_empty() {
-            return;
-        }
-        for (parent, step, number) in std::mem::take(&mut self.known.write().unsaved) {
+    /// Adds every number to a batch that is not known to be durable, and returns a mark for
+    /// [`saved`](Self::saved). So whatever a batch makes durable, the numbers of its paths are durable
+    /// with it or were before, and no index file can name one that is given out again.
+    pub fn save(&self, container: u32, batch: &mut Batch) -> u64 {
+        let known = self.known.read();
+        for (parent, step, number) in &known.unsaved {
             let mut path = parent.to_be_bytes().to_vec();
             path.extend_from_slice(step.as_bytes());
             let key = keys::index_path(container, &path);
             batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
+        }
+        known.saved + known.unsaved.len() as u64
+    }
+
+    /// Says that the batch is durable that gave this mark.
+    pub fn saved(&self, mark: u64) {
+        if self.known.read().saved >= mark {
+            return;
+        }
+        let mut known = self.known.write();
+        while known.saved < mark && known.unsaved.pop_front().is_some() {
+            known.saved += 1;
         }
     }
 }
@@ -240,7 +252,7 @@ impl Walk<'_> {
         self.scratch.clear();
         ordered::write_term(value, &mut self.scratch);
         let inexact_number = value.as_f64().is_some_and(|number| {
-            number.abs() > armilla_model::number::INTEGER_EXACT_MAX && value.as_i64().is_some()
+            number.abs() >= armilla_model::number::INTEGER_EXACT_MAX && value.as_i64().is_some()
         });
         if ordered::is_cut(&self.scratch) || inexact_number {
             self.found.terms.push_cut(path, &self.scratch);

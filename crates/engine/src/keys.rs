@@ -210,6 +210,10 @@ pub enum Meta {
     Garbage = b'G',
     /// An indexed path: container, path; its value is the path's number.
     IndexPath = b'I',
+    /// Which index of a container serves: container.
+    Index = b'X',
+    /// Up to which transaction removals are forgotten: container, partition.
+    Trimmed = b'T',
 }
 
 /// Key of an entry in `meta`.

@@ -17,6 +17,8 @@ pub mod container;
 pub mod core;
 pub mod feed;
 mod feed_entry;
+pub mod generation;
+mod index_files;
 pub mod indexing;
 pub mod items;
 pub mod keys;

@@ -3,12 +3,17 @@
 //! The *sequencer* is the only order there is: under its short lock a write gets its LSN, its keys
 //! are completed and its batch is queued, in one step. So the committer's queue holds each
 //! partition's batches in LSN order, and LSN order, commit order and visible order are one.
+//!
+//! The index belongs to the committer's thread. A view that it publishes says which definition its
+//! index was built for; that changes only while the sequencer is held, so a writer that holds it
+//! knows which terms the index wants.
 
 use crate::core::Root;
+use crate::generation::IndexDefinition;
 use crate::ranges::Range;
 use crate::txn::IndexChange;
 use arc_swap::ArcSwap;
-use armilla_index::{Change, Index, Job, JobResult, Limits, Version, View};
+use armilla_index::{Change, Index, Job, JobResult, Version, View};
 use armilla_model::lsn::Lsn;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -16,9 +21,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Ordinals are reserved in `meta` in blocks of this many.
 pub const DOCNO_BLOCK: u64 = 4096;
-
-/// Items taken into the index at a time while the account opens.
-const LOAD_PIECE: u64 = 1024;
 
 /// A physical partition.
 pub struct Partition {
@@ -28,18 +30,24 @@ pub struct Partition {
     visible: AtomicU64,
     documents: AtomicI64,
     bytes: AtomicI64,
-    loaded: AtomicU64,
-    // Counts how often the index was built, so that results for an old one are thrown away.
-    build: AtomicU64,
-    // Generation of the settings that the published view was built for.
-    indexed: AtomicU64,
-    // Only the committer's thread (and the opening of the account) takes this lock.
-    index: Mutex<Index>,
+    /// Removals up to here are forgotten in `gone`.
+    pub(crate) trimmed: AtomicU64,
+    // Only the committer's thread (and the opening and closing of the account) takes this lock for
+    // longer than a number is read.
+    serving: Mutex<Serving>,
     view: ArcSwap<PublishedView>,
     // The size at which it was found to be one logical partition.
     unsplittable: AtomicU64,
     // What readers saw when the partition was split or merged.
     last_root: OnceLock<Arc<Root>>,
+}
+
+/// The index that serves, as its writer sees it.
+struct Serving {
+    index: Index,
+    definition: Arc<IndexDefinition>,
+    /// Counts switches, so that results of jobs for an index of before are thrown away.
+    build: u64,
 }
 
 /// The index as of one group of commits.
@@ -48,6 +56,8 @@ pub struct PublishedView {
     pub group: u64,
     /// The index.
     pub view: Arc<View>,
+    /// What the index was built for.
+    pub definition: Arc<IndexDefinition>,
 }
 
 /// What the next write of a partition gets.
@@ -63,23 +73,60 @@ pub struct Sequencer {
     pub closed: bool,
 }
 
+impl Sequencer {
+    /// A log that goes on after a transaction.
+    pub fn at(last: Lsn) -> Self {
+        Self { last, second: 0, docno_reserved: 0, closed: false }
+    }
+}
+
+/// A job for the index of a partition.
+pub(crate) struct Assignment {
+    pub(crate) partition: Arc<Partition>,
+    build: u64,
+    pub(crate) job: Job,
+}
+
+/// What became of an assignment.
+pub(crate) struct Done {
+    pub(crate) partition: Arc<Partition>,
+    build: u64,
+    result: JobResult,
+}
+
+impl Assignment {
+    /// Does the work.
+    pub(crate) fn run(self) -> Done {
+        Done { partition: self.partition, build: self.build, result: self.job.run() }
+    }
+}
+
 impl Partition {
-    /// A partition whose log ends at this position.
-    pub fn new(range: Range, head: Lsn, second: u32, docno_reserved: u64) -> Self {
+    /// A partition whose log goes on as the sequencer says, with an index that holds everything up
+    /// to there.
+    pub fn new(
+        range: Range,
+        sequencer: Sequencer,
+        mut index: Index,
+        definition: Arc<IndexDefinition>,
+    ) -> Self {
+        let head = sequencer.last;
+        index.advance(head.0);
+        let view = index.publish();
+        let count = |number: u64| AtomicI64::new(i64::try_from(number).unwrap_or(i64::MAX));
         Self {
             range,
-            sequencer: Mutex::new(Sequencer { last: head, second, docno_reserved, closed: false }),
+            sequencer: Mutex::new(sequencer),
             visible: AtomicU64::new(head.0),
-            documents: AtomicI64::new(0),
-            bytes: AtomicI64::new(0),
-            loaded: AtomicU64::new(0),
-            build: AtomicU64::new(0),
-            indexed: AtomicU64::new(u64::MAX),
+            documents: count(view.live_count()),
+            bytes: count(view.live_bytes()),
+            trimmed: AtomicU64::new(0),
             view: ArcSwap::from_pointee(PublishedView {
                 group: 0,
-                view: Index::in_memory(Limits::default()).publish(),
+                view,
+                definition: definition.clone(),
             }),
-            index: Mutex::new(Index::in_memory(Limits::default())),
+            serving: Mutex::new(Serving { index, definition, build: 0 }),
             unsplittable: AtomicU64::new(0),
             last_root: OnceLock::new(),
         }
@@ -87,7 +134,7 @@ impl Partition {
 
     /// Takes changes of one transaction into the index; the next published view shows them.
     pub fn apply(&self, changes: Vec<IndexChange>, lsn: Lsn) {
-        let mut index = self.index.lock();
+        let index = &mut self.serving.lock().index;
         for IndexChange { removed, added, epk } in changes {
             let version = removed.map(|(docno, lsn)| Version {
                 epk: epk.as_bytes().to_vec(),
@@ -107,70 +154,52 @@ impl Partition {
         index.advance(lsn.0);
     }
 
-    /// Takes a stored item into the index while the account opens. Pieces are published as they
-    /// fill, so that opening a large container does not hold all of its terms at once.
-    pub fn load(&self, document: armilla_index::Document, terms: armilla_index::Terms) {
-        let mut index = self.index.lock();
-        index.apply(Change::Upsert { document, terms, replaces: None });
-        let loaded = self.loaded.fetch_add(1, Ordering::Relaxed) + 1;
-        if loaded.is_multiple_of(LOAD_PIECE) {
-            index.publish();
-            if let Err(error) = index.run_jobs() {
+    /// Publishes what was applied, and hands out a job if one is wanted and there is one to do.
+    pub(crate) fn publish_view(
+        self: &Arc<Self>,
+        group: u64,
+        job_wanted: bool,
+    ) -> Option<Assignment> {
+        let mut serving = self.serving.lock();
+        let (view, definition) = (serving.index.publish(), serving.definition.clone());
+        self.view.store(Arc::new(PublishedView { group, view, definition }));
+        let job = if job_wanted { serving.index.take_job() } else { None }?;
+        Some(Assignment { partition: self.clone(), build: serving.build, job })
+    }
+
+    /// Puts the result of a job in place, unless another index serves meanwhile. Says whether there is
+    /// something new to publish; a failed job comes again with the next write.
+    pub(crate) fn install(done: Done) -> bool {
+        let mut serving = done.partition.serving.lock();
+        if done.build != serving.build {
+            return false;
+        }
+        match serving.index.install(done.result) {
+            Ok(()) => true,
+            Err(error) => {
                 tracing::warn!(%error, "an index job failed and will be tried again");
+                false
             }
         }
     }
 
-    /// Empties the index that is being built; the published view stays until the next one.
-    pub(crate) fn reset_index(&self) {
-        let mut index = self.index.lock();
-        *index = Index::in_memory(Limits::default());
-        self.build.fetch_add(1, Ordering::Relaxed);
-        self.loaded.store(0, Ordering::Relaxed);
-        self.documents.store(0, Ordering::Relaxed);
-        self.bytes.store(0, Ordering::Relaxed);
+    /// Puts another index in the place of the serving one. On the committer's thread, with the
+    /// sequencer held: the index holds everything that was ever queued.
+    pub(crate) fn serve(&self, index: Index, definition: Arc<IndexDefinition>) {
+        let mut serving = self.serving.lock();
+        let build = serving.build + 1;
+        *serving = Serving { index, definition, build };
     }
 
-    /// Publishes what was applied, and hands out a job if the index has one to do.
-    pub fn publish_view(&self, group: u64) -> Option<(u64, Job)> {
-        let mut index = self.index.lock();
-        self.view.store(Arc::new(PublishedView { group, view: index.publish() }));
-        let build = self.build.load(Ordering::Relaxed);
-        index.take_job().map(|job| (build, job))
+    /// Makes the index durable: for a clean stop, when nobody writes any more.
+    pub(crate) fn checkpoint(&self) -> armilla_index::Result<()> {
+        let index = &mut self.serving.lock().index;
+        if index.unsaved_changes() > 0 { index.checkpoint() } else { Ok(()) }
     }
 
-    /// Puts the result of a job in place, unless the index was built anew meanwhile. A failed job
-    /// comes again by itself.
-    pub fn install(&self, build: u64, result: JobResult) {
-        let mut index = self.index.lock();
-        if build != self.build.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = index.install(result) {
-            tracing::warn!(%error, "an index job failed and will be tried again");
-        }
-    }
-
-    /// Finishes all jobs at once: while the account opens nobody waits for the index yet.
-    pub fn settle(&self) {
-        let mut index = self.index.lock();
-        if let Err(error) = index.run_jobs() {
-            tracing::warn!(%error, "an index job failed and will be tried again");
-        }
-        index.advance(self.lsn().0);
-        let group = self.view.load().group;
-        self.view.store(Arc::new(PublishedView { group, view: index.publish() }));
-    }
-
-    /// Says which settings the index was built for; `u64::MAX` while it is being built.
-    pub(crate) fn set_indexed(&self, generation: u64) {
-        self.indexed.store(generation, Ordering::SeqCst);
-    }
-
-    /// True when the published view belongs to these settings. A reader that asks before and after
-    /// it takes a view knows it of that view.
-    pub(crate) fn is_indexed_for(&self, generation: u64) -> bool {
-        self.indexed.load(Ordering::SeqCst) == generation
+    /// Everything up to this transaction survives a crash inside the index.
+    pub(crate) fn covered(&self) -> Lsn {
+        Lsn(self.serving.lock().index.covered_lsn())
     }
 
     /// Remembers that the data cannot be cut: it is one logical partition.

@@ -186,16 +186,28 @@ pub(crate) fn children(all: &[Arc<Partition>], reshape: &Reshape) -> Vec<Range> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generation::IndexDefinition;
+    use crate::partition::Sequencer;
     use crate::ranges::initial;
+    use armilla_index::{Index, Limits};
     use armilla_model::lsn::Lsn;
     use armilla_model::path::Path;
+    use armilla_model::policy::ContainerPolicy;
 
     fn definition(hashing: Hashing) -> Definition {
         Definition { paths: vec![Path::parse("/pk").unwrap()], hashing }
     }
 
+    fn partition(range: Range) -> Partition {
+        let text = br#"{"partitionKey":{"paths":["/pk"]}}"#;
+        let policy = ContainerPolicy::parse(&armilla_model::json::parse(text).unwrap()).unwrap();
+        let definition = Arc::new(IndexDefinition { id: 0, policy });
+        let index = Index::in_memory(Limits::default());
+        Partition::new(range, Sequencer::at(Lsn(0)), index, definition)
+    }
+
     fn partitions(ranges: Vec<Range>) -> Vec<Arc<Partition>> {
-        ranges.into_iter().map(|range| Arc::new(Partition::new(range, Lsn(0), 0, 0))).collect()
+        ranges.into_iter().map(|range| Arc::new(partition(range))).collect()
     }
 
     #[test]

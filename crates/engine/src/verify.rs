@@ -3,6 +3,8 @@
 //! Every key of every keyspace is read. What two keyspaces say of the same item is compared in both
 //! directions, so a missing entry is found as surely as one too many.
 
+mod index;
+
 use crate::account::Account;
 use crate::container::Container;
 use crate::feed_entry::FeedEntry;
@@ -63,8 +65,9 @@ impl Account {
         walk.unique()?;
         walk.expiry()?;
         for container in containers.values() {
-            check_index(container, &*snapshot, &mut report)?;
+            index::check(container, &mut report)?;
         }
+        self.core.opened.damage().into_iter().for_each(|damage| report.find(damage));
         Ok(report)
     }
 }
@@ -262,31 +265,4 @@ impl Walk<'_> {
             Ok(())
         })
     }
-}
-
-/// Every indexed document must be a stored item, and there must be as many of both.
-fn check_index(
-    container: &Container,
-    snapshot: &dyn Snapshot,
-    report: &mut Report,
-) -> Result<(), StoreError> {
-    let mut stored = 0;
-    snapshot.scan(
-        Keyspace::Items,
-        &keys::items_of(container.number),
-        Direction::Forward,
-        &mut |_, value| {
-            stored += u64::from(Record::new(value).is_ok_and(|record| !record.is_tombstone()));
-            ControlFlow::Continue(())
-        },
-    )?;
-    let indexed: u64 =
-        container.partitions().iter().map(|partition| partition.view().view.live_count()).sum();
-    if indexed != stored {
-        report.find(format!(
-            "container {} has {stored} items and {indexed} indexed documents",
-            container.number
-        ));
-    }
-    Ok(())
 }

@@ -255,8 +255,15 @@ fn row(number: u64, lsn: u64) -> (Document, Terms) {
         );
     }
     let epk = (random(number / 60) as u128 * 0x1_0000_0001_0000_0001).to_be_bytes().to_vec();
-    let document =
-        Document { epk, docno: number + 1, lsn: lsn + 1, hash: chance, ts: 1_700_000_000, ttl: 0 };
+    let document = Document {
+        epk,
+        docno: number + 1,
+        lsn: lsn + 1,
+        hash: chance,
+        ts: 1_700_000_000,
+        ttl: 0,
+        size: 300,
+    };
     (document, terms)
 }
 

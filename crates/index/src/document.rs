@@ -15,6 +15,8 @@ pub struct Document {
     pub ts: u32,
     /// The document's own time to live in seconds, -1 for never, 0 for none of its own.
     pub ttl: i32,
+    /// How many bytes the item's text has.
+    pub size: u32,
 }
 
 /// A version of a document, as it is read back.
@@ -32,14 +34,16 @@ pub struct DocumentRef<'a> {
     pub ts: u32,
     /// See [`Document::ttl`].
     pub ttl: i32,
+    /// See [`Document::size`].
+    pub size: u32,
 }
 
 impl Document {
     /// The same, borrowed.
     #[must_use]
     pub fn as_ref(&self) -> DocumentRef<'_> {
-        let Self { epk, docno, lsn, hash, ts, ttl } = self;
-        DocumentRef { epk, docno: *docno, lsn: *lsn, hash: *hash, ts: *ts, ttl: *ttl }
+        let Self { epk, docno, lsn, hash, ts, ttl, size } = self;
+        DocumentRef { epk, docno: *docno, lsn: *lsn, hash: *hash, ts: *ts, ttl: *ttl, size: *size }
     }
 }
 
@@ -47,8 +51,8 @@ impl DocumentRef<'_> {
     /// The same, owned.
     #[must_use]
     pub fn to_owned(self) -> Document {
-        let Self { epk, docno, lsn, hash, ts, ttl } = self;
-        Document { epk: epk.to_vec(), docno, lsn, hash, ts, ttl }
+        let Self { epk, docno, lsn, hash, ts, ttl, size } = self;
+        Document { epk: epk.to_vec(), docno, lsn, hash, ts, ttl, size }
     }
 
     /// The second from which this document counts as expired, under the container's default.

@@ -9,6 +9,7 @@
 //! lsns      u32 or u64 per document    above the lowest
 //! hashes    u64 per document
 //! ts        u32 per document
+//! sizes     u32 per document           bytes of the items' texts
 //! ttl       i32 per document           only when one of them is not 0
 //! epks      the distinct epks, one behind the other
 //! ```
@@ -62,6 +63,7 @@ struct Layout {
     lsns: usize,
     hashes: usize,
     ts: usize,
+    sizes: usize,
     ttl: Option<usize>,
     epks: usize,
 }
@@ -114,6 +116,10 @@ impl Documents {
 
     pub(crate) fn ts(&self, local: u32) -> u32 {
         self.u32s(self.layout.ts, self.len())[local as usize].get()
+    }
+
+    pub(crate) fn size(&self, local: u32) -> u32 {
+        self.u32s(self.layout.sizes, self.len())[local as usize].get()
     }
 
     pub(crate) fn ttl(&self, local: u32) -> i32 {
@@ -200,6 +206,7 @@ impl Documents {
             hash: self.hash(local),
             ts: self.ts(local),
             ttl: self.ttl(local),
+            size: self.size(local),
         }
     }
 
@@ -307,6 +314,7 @@ impl Layout {
         let lsns = cursor.skip(documents * wide(LSN_WIDE))?;
         let hashes = cursor.skip(documents * 8)?;
         let ts = cursor.skip(documents * 4)?;
+        let sizes = cursor.skip(documents * 4)?;
         let ttl = if flags & WITH_TTL != 0 { Some(cursor.skip(documents * 4)?) } else { None };
         let epks = cursor.skip(epks_length)?;
         cursor.is_at_end().then_some(Self {
@@ -327,6 +335,7 @@ impl Layout {
             lsns,
             hashes,
             ts,
+            sizes,
             ttl,
             epks,
         })
@@ -340,7 +349,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn document(epk: Vec<u8>, docno: u64, lsn: u64, ttl: i32) -> Document {
-        Document { epk, docno, lsn, hash: docno ^ lsn, ts: 7, ttl }
+        Document { epk, docno, lsn, hash: docno ^ lsn, ts: 7, ttl, size: 9 }
     }
 
     fn documents() -> impl Strategy<Value = Vec<Document>> {

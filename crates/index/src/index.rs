@@ -189,6 +189,12 @@ impl Index {
         Ok(())
     }
 
+    /// How many changes were applied that no manifest knows of yet: about what a crash would replay.
+    #[must_use]
+    pub fn unsaved_changes(&self) -> u64 {
+        self.durable.changes
+    }
+
     /// How many parts there are.
     #[must_use]
     pub fn part_count(&self) -> usize {
@@ -208,6 +214,12 @@ impl Index {
     pub fn memory_size(&self) -> usize {
         let in_memory = self.slots.iter().filter(|slot| slot.file.is_none());
         in_memory.map(|slot| slot.data.size()).sum::<usize>() + self.pending.size()
+    }
+
+    /// How many documents live; what is not yet published does not count.
+    #[must_use]
+    pub fn live_count(&self) -> u64 {
+        self.slots.iter().map(|slot| u64::from(slot.live())).sum()
     }
 
     fn make_chunk(&mut self) {

@@ -79,6 +79,7 @@
 //!         hash: 0xabc,
 //!         ts: 1_700_000_000,
 //!         ttl: 0,
+//!         size: 120,
 //!     };
 //!     index.apply(Change::Upsert { document, terms, replaces: None });
 //! }

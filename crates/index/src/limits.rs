@@ -37,7 +37,7 @@ pub const FILE_DOCUMENTS_MIN: u32 = 32 << 10;
 
 /// After this many changes without a new file every segment becomes one, however small, and the
 /// manifest is written again: the replay after a crash stays short, and `gone` can be trimmed.
-pub const MANIFEST_CHANGES_MAX: u64 = 256 << 10;
+pub const MANIFEST_CHANGES_MAX: u64 = 64 << 10;
 
 /// The limits one index works with. Tests make them small to see many seals and merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,11 @@
 //! one or none. It names the segments in the order of their age with the dead of each, and the
 //! *covered* LSN: all that was written at or below it is in these segments, so what has to be
 //! replayed after a crash is all above it. The dead may be newer than the covered LSN; replaying
-//! a death twice does no harm.
+//! a death twice does no harm. The *applied* LSN is the newest of which anything is in here: an
+//! owner whose data ends before it has lost writes that the index remembers.
 //!
 //! ```text
-//! magic 8, version u32, number of segments u32, generation u64, covered LSN u64, next id u64
+//! magic 8, version u32, number of segments u32, generation u64, covered LSN u64, applied LSN u64, next id u64
 //! per segment: id u64, documents u32, checksum of its directory u32,
 //!              dead u32, form u32 (0 list, 1 bitmap), u32 per dead or per 32 documents
 //! checksum u32 over all of the above
@@ -37,6 +38,7 @@ const DEAD_AS_BITMAP: u32 = 1;
 pub(crate) struct Manifest {
     pub(crate) generation: u64,
     pub(crate) covered: u64,
+    pub(crate) applied: u64,
     pub(crate) next_id: u64,
     pub(crate) segments: Vec<Listed>,
 }
@@ -79,6 +81,7 @@ impl Manifest {
         block.u32(narrow(self.segments.len()));
         block.u64(self.generation);
         block.u64(self.covered);
+        block.u64(self.applied);
         block.u64(self.next_id);
         for segment in &self.segments {
             segment.encode(&mut block);
@@ -97,10 +100,12 @@ impl Manifest {
         let mut cursor = Cursor::new(content);
         let head = cursor.take(MAGIC.len())? == MAGIC && cursor.u32()? == MANIFEST_FORMAT;
         let count = cursor.u32()?;
-        let (generation, covered, next_id) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+        let (generation, covered) = (cursor.u64()?, cursor.u64()?);
+        let (applied, next_id) = (cursor.u64()?, cursor.u64()?);
         let segments =
             (0..count).map(|_| Listed::decode(&mut cursor)).collect::<Option<Vec<_>>>()?;
-        (head && cursor.is_at_end()).then_some(Self { generation, covered, next_id, segments })
+        let manifest = Self { generation, covered, applied, next_id, segments };
+        (head && cursor.is_at_end()).then_some(manifest)
     }
 }
 
@@ -165,10 +170,10 @@ mod tests {
                     dead: dead.into_iter().collect(),
                 })
             });
-        (any::<[u64; 3]>(), proptest::collection::vec(listed, 0..5)).prop_map(
+        (any::<[u64; 4]>(), proptest::collection::vec(listed, 0..5)).prop_map(
             |(numbers, segments)| {
-                let [generation, covered, next_id] = numbers;
-                Manifest { generation, covered, next_id, segments }
+                let [generation, covered, applied, next_id] = numbers;
+                Manifest { generation, covered, applied, next_id, segments }
             },
         )
     }

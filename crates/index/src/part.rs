@@ -152,6 +152,13 @@ impl Part {
         narrow(locals.len()) - self.dead.count_in(locals)
     }
 
+    /// How many bytes the texts of the live documents have.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        let live = (0..self.len()).filter(|local| !self.is_dead(*local));
+        live.map(|local| u64::from(self.data.documents().size(local))).sum()
+    }
+
     /// The live version of a document.
     #[must_use]
     pub fn find(&self, epk: &[u8], docno: u64) -> Option<u32> {

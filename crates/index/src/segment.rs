@@ -48,7 +48,9 @@ pub(crate) struct Segment {
 pub(crate) enum Trust {
     /// They were written by this process just now.
     Written,
-    /// They come from a disk: checksums and all inner references are checked.
+    /// They come from a disk, and what was written there made sense: checksums are checked.
+    Checksums,
+    /// Nothing: checksums and all inner references are checked.
     Nothing,
 }
 
@@ -102,7 +104,7 @@ impl Segment {
         for (path, section) in &self.paths {
             let index = PathIndex::read(&self.bytes[section.clone()]);
             let holds = |index: PathIndex<'_>| {
-                trust == Trust::Written || index.is_consistent(self.documents.len())
+                trust != Trust::Nothing || index.is_consistent(self.documents.len())
             };
             if !index.is_some_and(holds) {
                 return Err(Error::damaged(format!("block of path {path}")));
@@ -167,7 +169,7 @@ impl Entry {
         let damaged = || Error::damaged(format!("section {} of path {}", self.kind, self.path));
         let end = self.position.checked_add(self.length).ok_or_else(damaged)?;
         let section = bytes.get(self.position..end).ok_or_else(damaged)?;
-        if trust == Trust::Nothing && crc32c::crc32c(section) != self.check {
+        if trust != Trust::Written && crc32c::crc32c(section) != self.check {
             return Err(damaged());
         }
         Ok(self.position..end)
@@ -265,7 +267,10 @@ mod tests {
         terms.push_cut(2, &[number]);
         let epk = vec![number % 7; usize::from(number % 2) + 1];
         let docno = u64::from(number) << (number % 40);
-        (Document { epk, docno, lsn: 5, hash: 6, ts: 7, ttl: i32::from(number % 2) }, terms)
+        (
+            Document { epk, docno, lsn: 5, hash: 6, ts: 7, ttl: i32::from(number % 2), size: 8 },
+            terms,
+        )
     }
 
     fn use_all(segment: &Segment) {

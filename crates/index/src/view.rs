@@ -116,6 +116,12 @@ impl View {
         self.parts.iter().map(count).sum()
     }
 
+    /// How many bytes the texts of all live documents have. Goes through all of them.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.parts.iter().map(Part::live_bytes).sum()
+    }
+
     /// How many parts a query has to visit.
     #[must_use]
     pub fn part_count(&self) -> u32 {

@@ -16,7 +16,8 @@ fn write(index: &mut Index, documents: std::ops::Range<u64>) {
     for docno in documents {
         let mut terms = Terms::new();
         terms.push(1, &docno.to_be_bytes());
-        let document = Document { epk: vec![1], docno, lsn: docno, hash: docno, ts: 0, ttl: 0 };
+        let document =
+            Document { epk: vec![1], docno, lsn: docno, hash: docno, ts: 0, ttl: 0, size: 1 };
         index.apply(Change::Upsert { document, terms, replaces: None });
         index.publish();
     }

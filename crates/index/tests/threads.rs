@@ -39,7 +39,7 @@ fn change(lsn: u64) -> Change {
     terms.push(ALWAYS, b"yes");
     terms.push(ROUND, &round.to_be_bytes());
     let version = Version { epk: epk.clone(), docno, lsn: Some(lsn.saturating_sub(DOCUMENTS)) };
-    let document = Document { epk, docno, lsn, hash: docno, ts: 0, ttl: 0 };
+    let document = Document { epk, docno, lsn, hash: docno, ts: 0, ttl: 0, size: 1 };
     Change::Upsert { document, terms, replaces: (round > 0).then_some(version) }
 }
 

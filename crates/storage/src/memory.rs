@@ -35,6 +35,13 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// A store with the same content that goes its own way: what a crash at this moment leaves.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let current = RwLock::new(Arc::clone(&self.current.read()));
+        Self { current, writer: Mutex::new(()) }
+    }
 }
 
 impl Store for MemoryStore {

@@ -4,10 +4,14 @@ use super::{Account, Change, check_etag};
 use crate::catalog::check_name;
 use crate::catalog::stored::StoredContainer;
 use crate::container::{Container, Settings};
+use crate::generation::IndexDefinition;
+use crate::index_files::{IndexName, index_failure};
+use crate::indexing::PathDictionary;
 use crate::keys::Meta;
 use crate::offers::{MANUAL_MIN, Throughput};
-use crate::partition::Partition;
-use crate::ranges;
+use crate::partition::{Partition, Sequencer};
+use crate::{ranges, reindex, store_failure};
+use armilla_index::Index;
 use armilla_model::error::{Error, Result};
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
@@ -61,8 +65,8 @@ impl Account {
                 definition: Value::object(policy.definition.clone()),
                 ranges,
             };
-            let container =
-                change.account.build(database.number, &database.name, number, &stored, policy);
+            let (numbers, name_of) = ((database.number, number), &database.name);
+            let container = change.account.build(numbers, name_of, &stored, policy)?;
             change.put(Meta::Container, &[database.number, number], stored.write());
             for partition in container.partitions().iter() {
                 // Clients may hold positions of a log that is still empty when the server restarts.
@@ -86,14 +90,25 @@ impl Account {
 
     fn build(
         &self,
-        database: u32,
+        (database, number): (u32, u32),
         database_name: &Arc<str>,
-        number: u32,
         stored: &StoredContainer,
         policy: ContainerPolicy,
-    ) -> Arc<Container> {
+    ) -> Result<Arc<Container>> {
         let head = self.first_head();
-        let partition = |range: &ranges::Range| Arc::new(Partition::new(range.clone(), head, 0, 0));
+        let definition = Arc::new(IndexDefinition { id: 0, policy: policy.clone() });
+        let partition = |range: &ranges::Range| {
+            let name = IndexName { container: number, partition: range.id, id: definition.id };
+            let index = match self.core.folders.files(name) {
+                Some(files) => Index::create(self.core.folders.limits, files)
+                    .map_err(|error| store_failure(index_failure(error)))?,
+                None => Index::in_memory(self.core.folders.limits),
+            };
+            let sequencer = Sequencer::at(head);
+            let definition = definition.clone();
+            Ok(Arc::new(Partition::new(range.clone(), sequencer, index, definition)))
+        };
+        let partitions = stored.ranges.iter().map(partition).collect::<Result<_>>()?;
         let settings = Settings {
             database: database_name.clone(),
             name: stored.name.clone(),
@@ -103,14 +118,15 @@ impl Account {
             ts: stored.ts,
             generation: stored.generation,
         };
-        Arc::new(Container::new(
+        Ok(Arc::new(Container::new(
             self.core.clone(),
             (database, number),
             stored.secret,
             settings,
-            stored.ranges.iter().map(partition).collect(),
+            PathDictionary::default(),
+            partitions,
             1,
-        ))
+        )))
     }
 
     /// Replaces the parts of a definition that may change.
@@ -132,7 +148,7 @@ impl Account {
         let policy = ContainerPolicy::parse(&definition)?;
         before.policy.check_replacement(&policy)?;
         crate::query::check_computed(&policy)?;
-        let reindex = changes_index(&before.policy, &policy);
+        let serving = container.index_definition();
         self.change(|change| {
             change.check_present(&container)?;
             let (etag, ts) = change.stamp();
@@ -146,6 +162,8 @@ impl Account {
                 ranges: container.ranges(),
             };
             change.put(Meta::Container, &[container.database, container.number], stored.write());
+            let current = serving.serves(&policy);
+            reindex::note_serving(container.number, &serving, current, &mut change.batch);
             Ok((etag, ts))
         })
         .map(|(etag, ts)| {
@@ -163,10 +181,7 @@ impl Account {
             {
                 container.begin_versions();
             }
-            if reindex {
-                container.rebuild_index();
-            }
-            container.mark_indexed();
+            reindex::request(&container);
             container.clone()
         })
     }
@@ -228,13 +243,6 @@ fn with_fixed_parts(definition: &Value, before: &ContainerPolicy) -> Value {
         }
     }
     Value::object(object)
-}
-
-fn changes_index(before: &ContainerPolicy, after: &ContainerPolicy) -> bool {
-    let member = |policy: &ContainerPolicy, name: &str| policy.definition.get(name).cloned();
-    ["indexingPolicy", "computedProperties"]
-        .iter()
-        .any(|name| member(before, name) != member(after, name))
 }
 
 fn name_of(definition: &Value) -> Result<&str> {

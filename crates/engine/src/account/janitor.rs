@@ -5,9 +5,15 @@
 
 use super::Account;
 use crate::container::Container;
+use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
+use crate::partition::Partition;
 use crate::txn::Txn;
+use armilla_model::lsn::Lsn;
 use armilla_storage::{Batch, Direction, KeyRange, Keyspace, StoreError};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -42,16 +48,75 @@ impl Account {
     /// One round of cleaning. Public so that tests need not wait.
     pub fn clean_up(&self) -> Result<(), StoreError> {
         self.remove_garbage()?;
-        let catalog = self.catalog();
-        for database in catalog.databases.values() {
-            for container in database.containers.values() {
-                if container.settings().policy.default_ttl.is_some() {
-                    self.expire_items(container)?;
-                }
-                container.trim_versions()?;
+        for container in self.containers() {
+            if container.settings().policy.default_ttl.is_some() {
+                self.expire_items(&container)?;
             }
+            container.trim_versions()?;
+            self.trim_removals(&container)?;
         }
         Ok(())
+    }
+
+    /// Forgets removals that every index which could want them has in its files.
+    fn trim_removals(&self, container: &Arc<Container>) -> Result<(), StoreError> {
+        // Whoever builds or switches an index comes first.
+        let Some(_not_switched) = container.try_replacing() else { return Ok(()) };
+        if container.removals_are_kept() || container.check_alive().is_err() {
+            return Ok(());
+        }
+        let partitions = container.partitions();
+        let covered: Vec<Lsn> = partitions.iter().map(|partition| partition.covered()).collect();
+        let mut logs: BTreeMap<u32, Lsn> = BTreeMap::new();
+        for (partition, &covered) in partitions.iter().zip(&covered) {
+            for log in lineage_of(&partition.range) {
+                let limit = logs.entry(log).or_insert(covered);
+                *limit = covered.min(*limit);
+            }
+        }
+        let known = |(partition, covered): (&Arc<Partition>, &Lsn)| {
+            partition.trimmed.load(Ordering::Relaxed) >= covered.0
+        };
+        if partitions.iter().zip(&covered).all(known) {
+            return Ok(());
+        }
+        for (log, limit) in logs {
+            self.trim_log(container.number, log, limit)?;
+        }
+        for (partition, covered) in partitions.iter().zip(covered) {
+            partition.trimmed.store(covered.0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Forgets the removals of one log up to a transaction. The head of the log is noted with them:
+    /// it may have been one of these.
+    fn trim_log(&self, container: u32, log: u32, limit: Lsn) -> Result<(), StoreError> {
+        let whole = keys::log_of(container, log);
+        let behind = keys::log_after(container, log, limit);
+        let end = match behind.start {
+            Bound::Included(key) => Bound::Excluded(key),
+            other => other,
+        };
+        let range = KeyRange { start: whole.start, end };
+        loop {
+            let snapshot = self.core.snapshot();
+            let page = snapshot.page(Keyspace::Gone, &range, Direction::Forward, BATCH_KEYS)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let mut batch = Batch::with_capacity(page.len() + 2);
+            let numbers = [container, log];
+            let (head_key, trimmed_key) =
+                (keys::meta(Meta::Head, &numbers), keys::meta(Meta::Trimmed, &numbers));
+            let noted = snapshot.get(Keyspace::Meta, &head_key)?;
+            let noted =
+                noted.and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u64::from_be_bytes);
+            batch.put(Keyspace::Meta, head_key, noted.max(limit.0).to_be_bytes().to_vec());
+            batch.put(Keyspace::Meta, trimmed_key, limit.0.to_be_bytes().to_vec());
+            page.into_iter().for_each(|(key, _)| batch.delete(Keyspace::Gone, key));
+            self.core.commit_and_wait(batch);
+        }
     }
 
     /// Removes the data of dropped containers.
@@ -72,7 +137,15 @@ impl Account {
             ] {
                 self.remove_range(keyspace, &keys::items_of(number))?;
             }
-            for kind in [Meta::DocumentNumber, Meta::Head, Meta::VersionsFloor, Meta::IndexPath] {
+            self.core.folders.remove_container(number);
+            for kind in [
+                Meta::DocumentNumber,
+                Meta::Head,
+                Meta::VersionsFloor,
+                Meta::IndexPath,
+                Meta::Index,
+                Meta::Trimmed,
+            ] {
                 self.remove_range(Keyspace::Meta, &KeyRange::prefix(&keys::meta(kind, &[number])))?;
             }
             let mut batch = Batch::new();

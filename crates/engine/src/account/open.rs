@@ -1,17 +1,23 @@
-//! Opening an account: the catalog from `meta`, log heads from the logs, the index from the items.
+//! Opening an account: the catalog from `meta`, log heads from the logs, indexes from their files.
 //!
-//! The index is derived, so it is built anew here; nothing durable depends on it.
+//! An index is derived: what its files lack is replayed from the logs, and files that are lost or
+//! damaged are built anew from the items. Nothing durable depends on them.
 
-use crate::catalog::stored::{self, Entry, StoredContainer, StoredDatabase};
+use crate::catalog::stored::{self, Entry, StoredContainer, StoredDatabase, StoredIndex};
 use crate::catalog::{Catalog, Database};
 use crate::container::{Container, Settings};
 use crate::core::Core;
 use crate::feed::lineage::lineage_of;
+use crate::generation::derive::Derivation;
+use crate::generation::{self, IndexDefinition};
+use crate::index_files::IndexName;
+use crate::indexing::PathDictionary;
 use crate::keys::{self, Meta};
-use crate::partition::Partition;
+use crate::partition::{Partition, Sequencer};
 use crate::ranges::Range;
 use armilla_model::lsn::Lsn;
 use armilla_model::policy::ContainerPolicy;
+use armilla_model::value::Value;
 use armilla_storage::keycode::KeyReader;
 use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};
 use bytes::Bytes;
@@ -38,12 +44,25 @@ pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
         };
         databases.insert(stored.name, Arc::new(database));
     }
+    let containers = databases.values().flat_map(|database| database.containers.values());
+    core.folders.retain(&containers.flat_map(|container| index_names(container)).collect());
     let mut offers = BTreeMap::new();
     for (numbers, value) in entries(&*snapshot, Meta::Offer, &[])? {
         let [number] = numbers[..] else { return Err(malformed()) };
         offers.insert(number, Arc::new(stored::read_offer(number, &Entry::read(&value)?)?));
     }
     Ok((Catalog { databases, offers }, next_number))
+}
+
+/// The indexes that serve a container.
+fn index_names(container: &Arc<Container>) -> Vec<IndexName> {
+    let (number, id) = (container.number, container.index_definition().id);
+    let name = |partition: &Arc<Partition>| IndexName {
+        container: number,
+        partition: partition.range.id,
+        id,
+    };
+    container.partitions().iter().map(name).collect()
 }
 
 fn malformed() -> StoreError {
@@ -121,14 +140,21 @@ fn container(
     number: u32,
     stored: StoredContainer,
 ) -> Result<Container, StoreError> {
-    let policy = ContainerPolicy::parse(&stored.definition).map_err(|error| {
-        StoreError::corruption("meta", format!("a container's definition is malformed: {error}"))
-    })?;
+    let policy = parse_policy(&stored.definition)?;
+    let definition = Arc::new(serving(snapshot, number, &stored, &policy)?);
+    let paths = paths(snapshot, number)?;
     let mut docno = 1;
     let mut partitions = Vec::with_capacity(stored.ranges.len());
     for range in stored.ranges {
-        let (partition, reserved) = partition(snapshot, number, range)?;
-        docno = docno.max(reserved);
+        let sequencer = sequencer(snapshot, number, &range)?;
+        docno = docno.max(sequencer.docno_reserved);
+        let derivation =
+            Derivation { container: number, policy: &definition.policy, paths: &paths };
+        let name = IndexName { container: number, partition: range.id, id: definition.id };
+        let (files, head) = (core.folders.files(name), sequencer.last);
+        let opened = generation::open::open(core, derivation, snapshot, &range, head, files)?;
+        core.opened.add(number, range.id, &opened);
+        let partition = Partition::new(range, sequencer, opened.index, definition.clone());
         partitions.push(Arc::new(partition));
     }
     let settings = Settings {
@@ -145,44 +171,72 @@ fn container(
         (database, number),
         stored.secret,
         settings,
+        paths,
         partitions,
         docno,
     );
-    restore_paths(snapshot, &container)?;
     restore_scripts(snapshot, &container)?;
-    container.fill_index(snapshot)?;
     Ok(container)
 }
 
-/// A partition whose log goes on where it ended: the highest of the last entries in `feed` and
-/// `gone`, its own and its ancestors', and the noted head.
-fn partition(
+/// What the serving index of a container was built for: its definition, or one of before while
+/// another index is to be built.
+fn serving(
+    snapshot: &dyn Snapshot,
+    number: u32,
+    container: &StoredContainer,
+    policy: &ContainerPolicy,
+) -> Result<IndexDefinition, StoreError> {
+    let noted = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Index, &[number]))?;
+    let noted = noted.map(|value| StoredIndex::read(&Entry::read(&value)?)).transpose()?;
+    let Some(StoredIndex { id, definition }) = noted else {
+        let id = container.generation;
+        return Ok(IndexDefinition { id, policy: policy.clone() });
+    };
+    let policy = match definition {
+        Some(definition) => parse_policy(&Value::object(definition))?,
+        None => policy.clone(),
+    };
+    Ok(IndexDefinition { id, policy })
+}
+
+fn parse_policy(definition: &Value) -> Result<ContainerPolicy, StoreError> {
+    ContainerPolicy::parse(definition).map_err(|error| {
+        StoreError::corruption("meta", format!("a container's definition is malformed: {error}"))
+    })
+}
+
+/// A log goes on where it ended: at the highest of the last entries in `feed` and `gone`, its own
+/// and its ancestors', and the noted head.
+fn sequencer(
     snapshot: &dyn Snapshot,
     container: u32,
-    range: Range,
-) -> Result<(Partition, u64), StoreError> {
+    range: &Range,
+) -> Result<Sequencer, StoreError> {
     let numbers = [container, range.id];
     let noted = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Head, &numbers))?;
-    let mut head = Lsn(noted.as_deref().and_then(read_u64).unwrap_or(0));
+    let mut last = Lsn(noted.as_deref().and_then(read_u64).unwrap_or(0));
     let mut second = 0;
     for (log, partition) in [Keyspace::Feed, Keyspace::Gone]
         .into_iter()
-        .flat_map(|log| lineage_of(&range).map(move |partition| (log, partition)))
+        .flat_map(|log| lineage_of(range).map(move |partition| (log, partition)))
     {
-        let last = snapshot.first(log, &keys::log_of(container, partition), Direction::Backward)?;
-        if let Some((key, value)) = last {
+        let newest =
+            snapshot.first(log, &keys::log_of(container, partition), Direction::Backward)?;
+        if let Some((key, value)) = newest {
             let position = keys::read_log(&key).map_err(|_| malformed())?;
-            head = head.max(position.lsn);
+            last = last.max(position.lsn);
             second = second.max(crate::feed_entry::FeedEntry::decode(&value)?.second);
         }
     }
     let reserved = snapshot.get(Keyspace::Meta, &keys::meta(Meta::DocumentNumber, &numbers))?;
-    let reserved = reserved.as_deref().and_then(read_u64).unwrap_or(0);
-    Ok((Partition::new(range, head, second, reserved), reserved))
+    let docno_reserved = reserved.as_deref().and_then(read_u64).unwrap_or(0);
+    Ok(Sequencer { last, second, docno_reserved, closed: false })
 }
 
-fn restore_paths(snapshot: &dyn Snapshot, container: &Container) -> Result<(), StoreError> {
-    let prefix = keys::index_path(container.number, &[]);
+fn paths(snapshot: &dyn Snapshot, container: u32) -> Result<PathDictionary, StoreError> {
+    let paths = PathDictionary::default();
+    let prefix = keys::index_path(container, &[]);
     let mut corrupt = false;
     snapshot.scan(
         Keyspace::Meta,
@@ -193,14 +247,14 @@ fn restore_paths(snapshot: &dyn Snapshot, container: &Container) -> Result<(), S
             let step = std::str::from_utf8(key.get(prefix.len() + 4..).unwrap_or_default());
             match (fields.u32(), step, read_u32(&value)) {
                 (Ok(parent), Ok(step), Some(number)) => {
-                    container.paths.restore(parent, step, number);
+                    paths.restore(parent, step, number);
                 }
                 _ => corrupt = true,
             }
             ControlFlow::Continue(())
         },
     )?;
-    if corrupt { Err(malformed()) } else { Ok(()) }
+    if corrupt { Err(malformed()) } else { Ok(paths) }
 }
 
 fn restore_scripts(snapshot: &dyn Snapshot, container: &Container) -> Result<(), StoreError> {

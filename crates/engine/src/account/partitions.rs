@@ -12,14 +12,14 @@ use super::Account;
 use crate::catalog::Database;
 use crate::catalog::stored::StoredContainer;
 use crate::container::Container;
+use crate::generation::build::{BuildError, Finished, NewIndex, Switch};
 use crate::keys::Meta;
 use crate::offers::{Offer, Throughput};
-use crate::partition::Partition;
+use crate::partition::{Partition, Sequencer};
 use crate::split::{self, Reshape};
 use crate::store_failure;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
-use armilla_storage::Batch;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -150,27 +150,66 @@ impl Account {
         self.partition_count(peak) as usize
     }
 
-    /// Puts new ranges in the place of old ones.
+    /// Puts new ranges in the place of old ones: builds their indexes while everybody goes on, and
+    /// switches. Does nothing when something else changed meanwhile; whoever wants it asks again.
     fn repartition(&self, container: &Arc<Container>, reshape: Reshape) -> Result<()> {
-        let _definition_stays = container.replacing();
         container.check_alive()?;
         let all = container.partitions();
         let first = all.iter().position(|known| Arc::ptr_eq(known, &reshape.old[0]));
         let Some(first) = first else { return Ok(()) };
-        let mut sequencers: Vec<_> = reshape.old.iter().map(|old| old.sequence()).collect();
-        // Everything queued before is applied when this returns.
-        self.core.commit_and_wait(Batch::new());
+        let definition = container.index_definition();
+        let ranges = split::children(&all, &reshape);
+        let go_on = |_| !self.core.background.is_stopping() && container.check_alive().is_ok();
+        let built = NewIndex::build(container, &definition, &reshape.old, &ranges, &go_on);
+        let new = match built {
+            Ok(new) => new,
+            Err(error) => {
+                NewIndex::discard(container, &definition, &ranges);
+                return match error {
+                    BuildError::Stopped => {
+                        Err(Error::Internal("the container or the server is going away".to_owned()))
+                    }
+                    BuildError::Store(error) => Err(store_failure(error)),
+                };
+            }
+        };
+        let _definition_stays = container.replacing();
+        let same_index = container.index_definition().id == definition.id;
+        if !same_index || !Arc::ptr_eq(&all, &container.partitions()) {
+            NewIndex::discard(container, &definition, &ranges);
+            return Ok(());
+        }
+        let old = reshape.old.clone();
+        NewIndex::switch(container, &reshape.old, new, |switch| {
+            self.switch_ranges(container, &old, &all, first, switch)?;
+            Ok(|| {})
+        })?;
+        let old: Vec<_> = reshape.old.iter().map(|old| old.range.clone()).collect();
+        NewIndex::discard(container, &definition, &old);
+        Ok(())
+    }
+
+    /// Makes partitions of finished indexes and puts them in the place of the old ones.
+    fn switch_ranges(
+        &self,
+        container: &Arc<Container>,
+        old: &[Arc<Partition>],
+        all: &[Arc<Partition>],
+        first: usize,
+        switch: &mut Switch<'_>,
+    ) -> Result<()> {
         let root = self.core.root.load_full();
-        let head = sequencers.iter().map(|held| held.last).max().unwrap_or_default();
-        let second = sequencers.iter().map(|held| held.second).max().unwrap_or_default();
-        let docno = sequencers.iter().map(|held| held.docno_reserved).max().unwrap_or_default();
-        let children: Vec<_> = split::children(&all, &reshape)
-            .into_iter()
-            .map(|range| Arc::new(Partition::new(range, head, second, docno)))
-            .collect();
-        container.fill_partitions(&children, &*root.snapshot).map_err(store_failure)?;
+        let held = &mut switch.sequencers;
+        let last = held.iter().map(|held| held.last).max().unwrap_or_default();
+        let second = held.iter().map(|held| held.second).max().unwrap_or_default();
+        let docno_reserved = held.iter().map(|held| held.docno_reserved).max().unwrap_or_default();
+        let child = |finished: Finished| {
+            let sequencer = Sequencer { last, second, docno_reserved, closed: false };
+            Arc::new(finished.into_partition(sequencer))
+        };
+        let children: Vec<_> = std::mem::take(&mut switch.indexes).into_iter().map(child).collect();
         let mut partitions = all.to_vec();
-        partitions.splice(first..first + reshape.old.len(), children.iter().cloned());
+        partitions.splice(first..first + old.len(), children.iter().cloned());
         self.change(|change| {
             change.check_present(container)?;
             let settings = container.settings();
@@ -186,16 +225,17 @@ impl Account {
             change.put(Meta::Container, &[container.database, container.number], stored.write());
             for child in &children {
                 let numbers = [container.number, child.range.id];
-                change.put(Meta::Head, &numbers, head.0.to_be_bytes().to_vec());
-                change.put(Meta::DocumentNumber, &numbers, docno.to_be_bytes().to_vec());
+                change.put(Meta::Head, &numbers, last.0.to_be_bytes().to_vec());
+                change.put(Meta::DocumentNumber, &numbers, docno_reserved.to_be_bytes().to_vec());
             }
             Ok(())
         })?;
-        container.set_partitions(partitions);
-        for (old, held) in reshape.old.iter().zip(&mut sequencers) {
+        for (old, held) in old.iter().zip(held) {
             held.closed = true;
             old.retire(root.clone());
         }
+        // Only now can a child be written to.
+        container.set_partitions(partitions);
         Ok(())
     }
 }

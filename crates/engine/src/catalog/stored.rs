@@ -117,6 +117,29 @@ impl StoredContainer {
     }
 }
 
+/// Which index of a container serves.
+pub(crate) struct StoredIndex {
+    /// Its id.
+    pub id: u64,
+    /// The definition it was built for, where that is not the container's any more.
+    pub definition: Option<Object>,
+}
+
+impl StoredIndex {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut object = Object::of([("id", (self.id as i64).into())]);
+        if let Some(definition) = &self.definition {
+            object.insert("definition", Value::object(definition.clone()));
+        }
+        finish(object)
+    }
+
+    pub(crate) fn read(entry: &Entry) -> Result<Self, StoreError> {
+        let definition = entry.0.get("definition").and_then(Value::as_object).cloned();
+        Ok(Self { id: entry.number("id")?, definition })
+    }
+}
+
 fn write_range(range: &Range) -> Value {
     let max = range.max.as_ref().map_or(Value::Null, |max| max.to_string().into());
     let parents = range.parents.iter().map(|&parent| i64::from(parent).into()).collect();

@@ -34,7 +34,7 @@ fn extremes(run: &Run<'_>) -> Option<Vec<Vec<Value>>> {
     }
     let mut found = Vec::new();
     for (steps, largest) in asked_for(run.plan())? {
-        let path = path_number(&steps, source.container, &source.settings.policy)?;
+        let path = path_number(&steps, source.container, &source.index.policy)?;
         let index = OrderIndex::of_path(path, largest);
         let mut values = Vec::new();
         for target in &source.targets {

@@ -125,7 +125,7 @@ impl Cover {
         }
         let mut cover = Self { members: Vec::new(), paths: Vec::new() };
         for (position, path) in references.iter().enumerate() {
-            let number = path_number(path, source.container, &source.settings.policy)?;
+            let number = path_number(path, source.container, &source.index.policy)?;
             cover.paths.push(number);
             insert(&mut cover.members, path, position)?;
         }

@@ -11,6 +11,7 @@ use super::token::Place;
 use super::work::Work;
 use crate::container::{Container, Settings};
 use crate::core::Root;
+use crate::generation::IndexDefinition;
 use crate::indexing::ROOT;
 use crate::listing::index_range;
 use crate::partition::{Partition, PublishedView};
@@ -46,7 +47,10 @@ pub(super) struct Source<'a> {
     stamp: Option<u32>,
     /// How items are to be found.
     pub(super) access: Access,
-    /// The index of every target is that of the settings, not of older or newer ones.
+    /// What the indexes of the targets were built for: the settings, or those of before while new
+    /// indexes are built.
+    pub(super) index: Arc<IndexDefinition>,
+    /// The index of every target is of this definition.
     indexed: bool,
     /// The second by which items have expired.
     now: u64,
@@ -125,32 +129,30 @@ impl<'a> Source<'a> {
         scope_key: Option<&Epk>,
     ) -> Self {
         let core = &container.core;
-        let mut indexed = true;
-        let mut is_indexed = |partition: &Partition| {
-            indexed &= partition.is_indexed_for(settings.generation);
-        };
         let target = |partition: &Arc<Partition>| {
             let parts = spans.iter().filter_map(|span| partition.range.overlap(span));
             let spans: Vec<_> = parts.collect();
             if spans.is_empty() {
                 return None;
             }
-            is_indexed(partition);
             let (root, published) = core.consistent_view(partition);
-            is_indexed(partition);
             Some(Target { partition: partition.clone(), spans, root, published })
         };
         let policy = &settings.policy;
         let points = points::find(&prepared.node, &policy.partition_key, scope_key);
-        let targets = container.partitions().iter().filter_map(target).collect();
+        let targets: Vec<Target> = container.partitions().iter().filter_map(target).collect();
+        let first = targets.first().map(|target| target.published.definition.clone());
+        let index = first.unwrap_or_else(|| container.index_definition());
+        let indexed = targets.iter().all(|target| target.published.definition.id == index.id);
         Self {
             targets,
             condition: if indexed && points.is_none() {
-                Condition::resolve(&prepared.node, container, policy)
+                Condition::resolve(&prepared.node, container, &index.policy)
             } else {
                 Condition::Unknown
             },
             indexed,
+            index,
             stamp: container.paths.find_name(ROOT, "_ts"),
             now: u64::from(core.now_seconds()),
             points,
@@ -381,6 +383,7 @@ impl<'a> Source<'a> {
             hash: slot.key.hash,
             ts: record.ts(),
             ttl: record.ttl(),
+            size: u32::try_from(record.size()).unwrap_or(u32::MAX),
         };
         let certainty = point.key.as_ref().map_or(Certainty::Open, Certainty::ByKey);
         Ok(Some(Found { target: number, at: None, document, record: Some(record), certainty }))

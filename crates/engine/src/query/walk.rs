@@ -44,7 +44,7 @@ impl OrderIndex {
         if source.is_any_bare() {
             return None;
         }
-        let policy = &source.settings.policy;
+        let policy = &source.index.policy;
         if let [key] = keys.as_slice() {
             let steps: Vec<_> = key.path.iter().cloned().map(PathStep::Name).collect();
             return Some(Self {

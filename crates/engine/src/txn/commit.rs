@@ -5,7 +5,6 @@
 
 use super::{Before, Committed, Draft, Now, Staged, Txn};
 use crate::container::{Container, Settings};
-use crate::core::Core;
 use crate::feed_entry::{FeedEntry, Operation};
 use crate::indexing;
 use crate::keys::{self, ItemKey, LogPosition};
@@ -63,8 +62,11 @@ impl Txn {
             partition = container.partition_of(&epk);
         };
         let current = container.settings();
-        if current.generation != settings.generation {
-            remake_terms(&mut staged, &current.policy, &container);
+        // Under the sequencer the serving index stays the same. While a new one is built for the
+        // settings of now, the old one still wants its own terms.
+        let serving = partition.view();
+        if !serving.definition.serves(&settings.policy) {
+            remake_terms(&mut staged, &serving.definition.policy, &container);
         }
         let mut writer = CommitWriter {
             container: &container,
@@ -100,12 +102,13 @@ impl Txn {
             }
         }
         writer.reserve_docno(&mut sequencer);
-        container.paths.save(container.number, &mut writer.batch);
+        let paths_mark = container.paths.save(container.number, &mut writer.batch);
         let CommitWriter { batch, lsn, second, changes, counted, .. } = writer;
         sequencer.last = lsn;
         sequencer.second = second;
         let completion = TxnCompletion {
-            core: container.core.clone(),
+            container: container.clone(),
+            paths_mark,
             partition: partition.clone(),
             changes,
             counted,
@@ -210,7 +213,11 @@ impl CommitWriter<'_> {
                 let stays = before.is_some_and(|before| before.visible)
                     && version.is_some_and(|(before, _)| before == docno);
                 let arrives = self.moved.get(&docno).map(|&lsn| (docno, lsn));
+                let place = key.clone();
                 let added = Some(self.put(key, draft, !stays && arrives.is_none()));
+                if let Some((gone, _)) = removed.filter(|(gone, _)| *gone != docno) {
+                    self.log_removal(place, gone);
+                }
                 if arrives.is_some() && removed.is_some() {
                     self.changes.push(IndexChange { removed, added: None, epk: epk.clone() });
                 }
@@ -315,6 +322,7 @@ impl CommitWriter<'_> {
             hash: key.hash,
             ts: draft.head.ts,
             ttl: draft.head.ttl,
+            size: u32::try_from(draft.bytes.len() - HEADER_LENGTH).unwrap_or(u32::MAX),
         };
         self.batch.put(Keyspace::Items, keys::item(number, definition, &key), draft.bytes);
         (document, draft.terms.terms)
@@ -332,12 +340,20 @@ impl CommitWriter<'_> {
         } else {
             self.batch.delete(Keyspace::Items, place);
         }
-        let Some(docno) = gone else { return Ok(()) };
+        if let Some(docno) = gone {
+            self.log_removal(key, docno);
+        }
+        Ok(())
+    }
+
+    /// Notes that an ordinal is gone for ever: without this an index that is brought up to date from
+    /// the logs would keep it.
+    fn log_removal(&mut self, key: ItemKey, docno: u64) {
         let sequence = self.next_sequence();
         let operation = if self.expiring { Operation::Expire } else { Operation::Delete };
         let entry = self.entry(key, operation, docno);
-        self.batch.put(Keyspace::Gone, keys::log(number, self.position(sequence)), entry.encode());
-        Ok(())
+        let position = keys::log(self.container.number, self.position(sequence));
+        self.batch.put(Keyspace::Gone, position, entry.encode());
     }
 
     fn entry(&self, item: ItemKey, operation: Operation, docno: u64) -> FeedEntry {
@@ -370,7 +386,8 @@ impl CommitWriter<'_> {
 }
 
 struct TxnCompletion {
-    core: Arc<Core>,
+    container: Arc<Container>,
+    paths_mark: u64,
     partition: Arc<Partition>,
     changes: Vec<IndexChange>,
     counted: (i64, i64),
@@ -384,7 +401,8 @@ impl Completion for TxnCompletion {
         self.partition.count(self.counted.0, self.counted.1);
         self.partition.apply(std::mem::take(&mut self.changes), self.lsn);
         self.partition.set_visible(self.lsn);
-        self.core.mark_dirty(&self.partition);
+        self.container.paths.saved(self.paths_mark);
+        self.container.core.mark_dirty(&self.partition);
     }
 
     fn notify(mut self: Box<Self>) {

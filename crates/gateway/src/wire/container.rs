@@ -51,8 +51,8 @@ pub(crate) fn statistics(container: &Container) -> Value {
     Value::array(container.partitions().iter().map(row).collect())
 }
 
-/// Adds what every answer about one container carries: quota, usage, and an index that is whole,
-/// because replacing a policy waits until it is.
+/// Adds what every answer about one container carries: quota, usage, and how far the index for a
+/// changed policy has come. Nothing is ever indexed lazily.
 pub(crate) fn with_quota(reply: Reply, container: &Container) -> Reply {
     let (size, scripts) = (kilobytes(container.size()), container.scripts());
     let quota = format!(
@@ -68,7 +68,8 @@ pub(crate) fn with_quota(reply: Reply, container: &Container) -> Reply {
     reply
         .text_header(names::RESOURCE_QUOTA, &quota)
         .text_header(names::RESOURCE_USAGE, &usage)
-        .header(names::INDEX_PROGRESS, HeaderValue::from_static("100"))
+        .text_header(names::INDEX_PROGRESS, &container.index_progress().to_string())
+        .header(names::LAZY_PROGRESS, HeaderValue::from_static("-1"))
 }
 
 fn kilobytes(bytes: u64) -> u64 {

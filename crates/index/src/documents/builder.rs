@@ -19,6 +19,7 @@ pub(crate) struct DocumentsBuilder {
     lsns: Vec<U64>,
     hashes: Vec<U64>,
     ts: Vec<U32>,
+    sizes: Vec<U32>,
     ttl: Vec<U32>,
 }
 
@@ -29,6 +30,7 @@ impl DocumentsBuilder {
             lsns: Vec::with_capacity(documents),
             hashes: Vec::with_capacity(documents),
             ts: Vec::with_capacity(documents),
+            sizes: Vec::with_capacity(documents),
             ttl: Vec::with_capacity(documents),
             ..Self::default()
         }
@@ -49,6 +51,7 @@ impl DocumentsBuilder {
         self.lsns.push(U64::new(document.lsn));
         self.hashes.push(U64::new(document.hash));
         self.ts.push(U32::new(document.ts));
+        self.sizes.push(U32::new(document.size));
         self.ttl.push(U32::new(document.ttl.cast_unsigned()));
         narrow(local)
     }
@@ -64,7 +67,7 @@ impl DocumentsBuilder {
         let wide = |low: u64, high: u64| high - low > u64::from(u32::MAX);
         let flag = |set: bool, flag: u32| if set { flag } else { 0 };
 
-        let mut block = Block::with_capacity(HEADER_LENGTH + count * 32 + self.epks.len());
+        let mut block = Block::with_capacity(HEADER_LENGTH + count * 36 + self.epks.len());
         block.u32(narrow(count));
         block.u32(narrow(epk_count));
         block.u32(epk_width);
@@ -90,6 +93,7 @@ impl DocumentsBuilder {
         relative(&mut block, &self.lsns, lsn_low, wide(lsn_low, lsn_high));
         block.array(&self.hashes);
         block.array(&self.ts);
+        block.array(&self.sizes);
         if with_ttl {
             block.array(&self.ttl);
         }

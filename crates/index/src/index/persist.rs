@@ -18,6 +18,10 @@ use crate::{
 pub(super) struct Durable {
     generation: u64,
     covered: u64,
+    /// The newest LSN that the manifest knew when the index was opened.
+    found: Option<u64>,
+    /// No manifest may claim more than this, and none is written unasked.
+    limit: Option<u64>,
     /// Changes applied since the last manifest was taken up.
     pub(super) changes: u64,
     /// The list of files is not what the manifest says.
@@ -49,6 +53,26 @@ impl Index {
         Ok(Self { files: Some(files), ..Self::in_memory(limits) })
     }
 
+    /// An empty index that is filled in any order, not in that of LSNs: with every document there is,
+    /// or from several logs. Until [`Index::limit_covered`] says otherwise it covers nothing. Given
+    /// files, whatever lies in their folder is removed.
+    pub fn begin(limits: Limits, files: Option<Arc<dyn Files>>) -> Result<Self> {
+        let mut index = match files {
+            Some(files) => Self::create(limits, files)?,
+            None => Self::in_memory(limits),
+        };
+        index.durable.limit = Some(0);
+        Ok(index)
+    }
+
+    /// Says how far manifests may claim to cover, where changes do not come in the order of LSNs:
+    /// only up to an LSN of which everything was applied. While there is a limit a manifest is
+    /// written by [`Index::checkpoint`] alone. `None` says that all changes from now on lie above
+    /// what was applied, and come in order.
+    pub fn limit_covered(&mut self, limit: Option<u64>) {
+        self.durable.limit = limit;
+    }
+
     /// Opens the index on disk; an empty one if there is none.
     ///
     /// Everything written above [`Index::covered_lsn`] has to be applied again, in the order of
@@ -62,7 +86,7 @@ impl Index {
         };
         let mut slots = vec![];
         for listed in &manifest.segments {
-            slots.push(open_segment(files.as_ref(), &names, listed)?);
+            slots.push(open_segment(files.as_ref(), &names, listed, Trust::Checksums)?);
         }
         // Only now, and only here: while the index runs, an unlisted file may be in the making.
         let listed: Vec<String> = manifest.segments.iter().map(|s| file_name(s.id)).collect();
@@ -71,7 +95,7 @@ impl Index {
                 files.remove(name).map_err(Error::io(name))?;
             }
         }
-        let Manifest { generation, covered, next_id, .. } = manifest;
+        let Manifest { generation, covered, applied, next_id, .. } = manifest;
         Ok(Self {
             limits,
             lsn: covered,
@@ -79,8 +103,27 @@ impl Index {
             next_id,
             files: Some(files),
             pending: Pending::default(),
-            durable: Durable { generation, covered, ..Durable::default() },
+            durable: Durable { generation, covered, found: Some(applied), ..Durable::default() },
         })
+    }
+
+    /// Reads all files that the manifest names and checks every byte and every reference in them,
+    /// without changing anything. Returns how many segments there are.
+    pub fn check(files: &dyn Files) -> Result<usize> {
+        let names = files.list().map_err(Error::io("folder"))?;
+        let Some(manifest) = Manifest::load(files, &names)? else { return Ok(0) };
+        for listed in &manifest.segments {
+            open_segment(files, &names, listed, Trust::Nothing)?;
+        }
+        Ok(manifest.segments.len())
+    }
+
+    /// The newest LSN that the files knew when the index was opened; nothing when there were no
+    /// files. If the owner's data ends before it, the index knows writes that were lost, and has to
+    /// be built anew.
+    #[must_use]
+    pub fn found_lsn(&self) -> Option<u64> {
+        self.durable.found
     }
 
     /// Everything at or below this LSN survives a crash inside the index. What was kept only for
@@ -113,7 +156,9 @@ impl Index {
 
     /// The job that writes the manifest, if it is time.
     pub(super) fn manifest_job(&mut self) -> Option<Job> {
-        if self.durable.changes >= self.limits.manifest_changes_max {
+        if self.durable.limit.is_some() {
+            None
+        } else if self.durable.changes >= self.limits.manifest_changes_max {
             self.persist(Reach::AllSegments)
         } else if self.durable.dirty && !self.waits_for_older() {
             self.persist(Reach::LastFile)
@@ -143,7 +188,7 @@ impl Index {
             return None;
         }
         let end = self.listed_end(reach);
-        let covered = self.lsn_before(end);
+        let covered = self.lsn_before(end).min(self.durable.limit.unwrap_or(u64::MAX));
         let (mut segments, mut inputs, mut documents) = (vec![], vec![], 0);
         for position in 0..end {
             let file = self.slots[position].file;
@@ -167,7 +212,8 @@ impl Index {
         let changes = std::mem::take(&mut self.durable.changes);
         let obsolete = std::mem::take(&mut self.durable.obsolete);
         let generation = self.durable.generation + 1;
-        let manifest = Manifest { generation, covered, next_id: self.next_id, segments };
+        let (applied, next_id) = (self.lsn, self.next_id);
+        let manifest = Manifest { generation, covered, applied, next_id, segments };
         let work = Persist { files, manifest, inputs, obsolete, changes };
         Some(Job { kind: JobKind::Manifest, documents, work: Work::Persist(work) })
     }
@@ -216,14 +262,19 @@ impl Index {
     }
 }
 
-fn open_segment(files: &dyn Files, names: &[String], listed: &Listed) -> Result<Slot> {
+fn open_segment(
+    files: &dyn Files,
+    names: &[String],
+    listed: &Listed,
+    trust: Trust,
+) -> Result<Slot> {
     let name = file_name(listed.id);
     if !names.contains(&name) {
         return Err(Error::damaged(format!("{name} is lost")));
     }
     let bytes = files.map(&name).map_err(Error::io(&name))?;
-    let segment = Segment::open(bytes, Trust::Nothing)
-        .map_err(|error| Error::damaged(format!("{name}: {error}")))?;
+    let segment =
+        Segment::open(bytes, trust).map_err(|error| Error::damaged(format!("{name}: {error}")))?;
     if segment.check() != listed.check || segment.documents().len() != listed.documents {
         return Err(Error::damaged(format!("{name} is another file")));
     }

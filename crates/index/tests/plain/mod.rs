@@ -56,8 +56,15 @@ impl Plain {
     pub(crate) fn insert(&mut self, row: Row, docno: u64, lsn: u64) -> (Document, Terms) {
         let Row { epk, terms: list, ttl } = row;
         let ts = u32::try_from(lsn / 3).unwrap();
-        let document =
-            Document { epk, docno, lsn, hash: docno.wrapping_mul(0x9e37_79b9_7f4a_7c15), ts, ttl };
+        let document = Document {
+            epk,
+            docno,
+            lsn,
+            hash: docno.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            ts,
+            ttl,
+            size: 7,
+        };
         let mut terms = Terms::new();
         for (path, value, cut) in &list {
             if *cut { terms.push_cut(*path, value) } else { terms.push(*path, value) }

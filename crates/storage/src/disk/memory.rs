@@ -27,6 +27,19 @@ struct Names {
     durable: BTreeMap<PathBuf, Contents>,
 }
 
+impl Names {
+    /// What was made durable, as new contents: writers from before reach nothing of it.
+    fn survivors(&self) -> Self {
+        let survivor = |(path, content): (&PathBuf, &Contents)| {
+            let bytes = content.lock().durable.clone();
+            let content = Content { live: bytes.clone(), durable: bytes };
+            (path.clone(), Arc::new(Mutex::new(content)))
+        };
+        let durable: BTreeMap<PathBuf, Contents> = self.durable.iter().map(survivor).collect();
+        Self { live: durable.clone(), durable }
+    }
+}
+
 type Contents = Arc<Mutex<Content>>;
 
 #[derive(Default)]
@@ -45,18 +58,19 @@ impl MemoryDisk {
     /// Loses everything that was not made durable. Files that are open for writing are lost.
     pub fn crash(&self) {
         let mut names = self.names.lock();
-        // New contents, so that writers from before the crash reach nothing.
-        let survivors: BTreeMap<PathBuf, Contents> = names
-            .durable
-            .iter()
-            .map(|(path, content)| {
-                let bytes = content.lock().durable.clone();
-                let content = Content { live: bytes.clone(), durable: bytes };
-                (path.clone(), Arc::new(Mutex::new(content)))
-            })
-            .collect();
-        names.live.clone_from(&survivors);
-        names.durable = survivors;
+        *names = names.survivors();
+    }
+
+    /// A disk with what a crash at this moment would leave; this one goes on.
+    #[must_use]
+    pub fn after_crash(&self) -> Self {
+        Self { names: Arc::new(Mutex::new(self.names.lock().survivors())) }
+    }
+
+    /// The paths of all files.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.names.lock().live.keys().cloned().collect()
     }
 
     fn find(&self, path: &Path) -> Option<Bytes> {

@@ -1,0 +1,41 @@
+//! Generations: how a new index takes the place of the serving one.
+//!
+//! A changed policy, a split and a merge all need the same act: *build indexes for some ranges of
+//! keys beside the ones that serve, catch up with the writers, switch*. Readers and writers go on
+//! all the while; only for the last few entries do the writers of the partitions concerned wait.
+//!
+//! ```text
+//! build     a snapshot's items become terms under the new definition, files, a manifest
+//! catch_up  what the logs (`feed`, `gone`) say since, round by round, until little is left
+//! switch    the sequencers are held: the queue drains, the last entries are applied, one batch and
+//!           one act on the committer's thread put the new indexes in place
+//! ```
+//!
+//! [`build::NewIndex`] is one index in the making. [`open`] takes up the index of a partition when
+//! the account opens: the files and the entries above their covered LSN, or all items when the
+//! files are lost, damaged or from another time. [`derive`] is what all of them share.
+
+pub(crate) mod build;
+pub(crate) mod derive;
+pub(crate) mod open;
+
+use armilla_model::policy::ContainerPolicy;
+
+/// What an index was built for. Every partition of a container serves the same one, except for the
+/// moment in which they switch.
+#[derive(Debug)]
+pub struct IndexDefinition {
+    /// Names the index among all that the container ever had.
+    pub id: u64,
+    /// The policy that decided what has terms.
+    pub policy: ContainerPolicy,
+}
+
+impl IndexDefinition {
+    /// True when an index under this definition serves a policy as well as a new one would.
+    pub fn serves(&self, policy: &ContainerPolicy) -> bool {
+        ["indexingPolicy", "computedProperties"]
+            .iter()
+            .all(|name| self.policy.definition.get(name) == policy.definition.get(name))
+    }
+}

@@ -1,0 +1,176 @@
+//! What a start takes up: files and the end of the log, or all items when files are of no use.
+
+use crate::bench::{Bench, small};
+use armilla_engine::query::Access;
+use armilla_index::Limits;
+use armilla_storage::disk::Disk;
+use std::path::PathBuf;
+
+const ITEMS: u64 = 200;
+
+fn filled(limits: Limits) -> Bench {
+    let bench = Bench::new(limits);
+    for id in 0..ITEMS {
+        bench.put(id, id % 7, &format!(r#","n":{},"s":"x{}""#, id % 10, id % 3));
+    }
+    bench
+}
+
+fn count(bench: &Bench) -> usize {
+    bench.rows("SELECT VALUE c.id FROM c WHERE c.n = 3", Access::Index).len()
+}
+
+fn segments(bench: &Bench) -> Vec<PathBuf> {
+    let segment = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "segment");
+    bench.disk.paths().into_iter().filter(segment).collect()
+}
+
+#[test]
+fn a_proper_stop_leaves_nothing_to_replay() {
+    let mut bench = filled(Limits::default());
+    bench.delete(3, 3);
+    bench.restart();
+    assert_eq!(bench.account.opened_indexes(), (0, 0));
+    assert_eq!(count(&bench), 19);
+    assert_eq!(bench.container.document_count(), ITEMS - 1);
+    let size = bench.container.size();
+    bench.verify();
+    // Counted from scratch the size is the same.
+    let no_files = armilla_storage::disk::MemoryDisk::new();
+    let store = bench.store().clone();
+    bench.reopen(no_files, store);
+    assert_eq!(bench.account.opened_indexes(), (0, ITEMS - 1));
+    assert_eq!((bench.container.size(), bench.container.document_count()), (size, ITEMS - 1));
+}
+
+#[test]
+fn a_crash_replays_only_what_no_manifest_covers() {
+    let mut bench = filled(Limits::default());
+    bench.restart();
+    for id in ITEMS..ITEMS + 5 {
+        bench.put(id, 1, r#","n":3"#);
+    }
+    bench.delete(13, 6);
+    bench.crash();
+    assert_eq!(bench.account.opened_indexes(), (6, 0));
+    assert_eq!(count(&bench), 24);
+    bench.verify();
+}
+
+#[test]
+fn removals_are_forgotten_once_files_know_them() {
+    let mut bench = filled(small());
+    for id in 0..50 {
+        bench.delete(id, id % 7);
+    }
+    bench.restart();
+    bench.account.clean_up().unwrap();
+    let head = bench.container.session_tokens();
+    bench.crash();
+    assert_eq!(bench.account.opened_indexes(), (0, 0));
+    assert_eq!(bench.container.session_tokens(), head);
+    bench.verify();
+}
+
+#[test]
+fn files_older_than_forgotten_removals_are_not_used() {
+    let mut bench = filled(small());
+    bench.restart();
+    let old = bench.disk.after_crash();
+    for id in 0..50 {
+        bench.delete(id, id % 7);
+    }
+    bench.restart();
+    bench.account.clean_up().unwrap();
+    let store = bench.store().clone();
+    bench.reopen(old, store);
+    assert_eq!(bench.account.opened_indexes(), (0, ITEMS - 50));
+    assert_eq!(count(&bench), 15);
+}
+
+#[test]
+fn files_that_know_lost_writes_are_not_used() {
+    let mut bench = filled(small());
+    let store = std::sync::Arc::new(bench.store().fork());
+    for id in 0..50 {
+        bench.delete(id, id % 7);
+    }
+    bench.account.close().unwrap();
+    let disk = bench.disk.after_crash();
+    bench.reopen(disk, store);
+    assert_eq!(bench.account.opened_indexes(), (0, ITEMS));
+    assert_eq!(count(&bench), 20);
+}
+
+#[test]
+fn damaged_or_missing_files_are_told_and_built_anew() {
+    for case in 0..4 {
+        let mut bench = filled(small());
+        bench.account.close().unwrap();
+        let segment = segments(&bench).remove(0);
+        let manifest = segment.with_file_name("MANIFEST");
+        match case {
+            0 => bench.damage(&segment, |bytes| {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }),
+            1 => bench.damage(&segment, |bytes| bytes.truncate(100)),
+            2 => bench.damage(&manifest, |bytes| bytes[20] ^= 1),
+            _ => {
+                bench.disk.remove(&segment).unwrap();
+                bench.disk.sync_folder(segment.parent().unwrap()).unwrap();
+            }
+        }
+        let disk = bench.disk.after_crash();
+        let store = bench.store().clone();
+        bench.reopen(disk, store);
+        assert_eq!(bench.account.opened_indexes(), (0, ITEMS), "case {case}");
+        assert_eq!(count(&bench), 20);
+        assert_eq!(bench.account.verify().unwrap().findings.len(), 1, "case {case}");
+        bench.restart();
+        assert_eq!(bench.account.opened_indexes(), (0, 0));
+        bench.verify();
+    }
+}
+
+#[test]
+fn a_new_policy_is_built_while_the_old_index_serves() {
+    let mut bench = filled(small());
+    let old = segments(&bench);
+    bench.redefine(
+        r#","indexingPolicy":{"includedPaths":[{"path":"/n/?"}],"excludedPaths":[{"path":"/*"}]}"#,
+    );
+    // Whichever of the two serves, the answer is the same.
+    assert_eq!(count(&bench), 20);
+    bench.put(1000, 1, r#","n":3,"s":"x1""#);
+    bench.container.wait_for_index();
+    assert_eq!(bench.container.index_progress(), 100);
+    assert_eq!(count(&bench), 21);
+    assert_eq!(bench.rows("SELECT VALUE c.id FROM c WHERE c.s = 'x1'", Access::Index).len(), 68);
+    bench.verify();
+    let left = segments(&bench);
+    assert!(old.iter().all(|path| !left.contains(path)), "old files are removed");
+    bench.restart();
+    assert_eq!(bench.account.opened_indexes(), (0, 0));
+    assert_eq!(count(&bench), 21);
+    bench.verify();
+}
+
+#[test]
+fn files_of_dropped_containers_go() {
+    let bench = filled(small());
+    bench.account.delete_container("d", "c", None).unwrap();
+    bench.account.clean_up().unwrap();
+    // A job that was out may have written one more file, which the next start removes.
+    let disk = bench.disk.after_crash();
+    let mut bench = bench;
+    let options = bench.store().clone();
+    let definition = armilla_model::json::parse(br#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#);
+    let new = armilla_engine::account::NewContainer {
+        definition: &definition.unwrap(),
+        throughput: None,
+    };
+    bench.account.create_container("d", &new).unwrap();
+    bench.reopen(disk, options);
+    assert_eq!(segments(&bench), [PathBuf::new(); 0]);
+}
