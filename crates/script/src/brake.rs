@@ -128,6 +128,15 @@ impl Countdown {
     }
 }
 
+/// Makes the engine look at its handler after `left` checks of a context that runs nothing now.
+/// False when this engine has no countdown to set.
+pub(crate) fn preset(ctx: &Ctx<'_>, left: u64) -> bool {
+    let Some(offset) = countdown_offset() else { return false };
+    // SAFETY: the context is alive and its runtime on this thread, as `ctx` proves.
+    unsafe { Countdown::at(ctx, offset).set(i32::try_from(left).unwrap_or(i32::MAX)) };
+    true
+}
+
 /// Where the countdown is inside a context, if this engine has one.
 fn countdown_offset() -> Option<usize> {
     static OFFSET: OnceLock<Option<usize>> = OnceLock::new();
