@@ -163,6 +163,12 @@ impl Query {
             && (source.scope() <= SMALL_ITEMS_MAX || source.estimate() <= SMALL_ITEMS_MAX)
     }
 
+    /// True when rows come as items go by, in the order of (effective key, ordinal): those of one
+    /// logical partition are neighbours.
+    pub fn follows_items(&self) -> bool {
+        matches!(shape(&self.prepared.compiled), Shape::Stream)
+    }
+
     /// The first ORDER BY key descends.
     pub fn is_descending(&self) -> bool {
         descends(&self.prepared.compiled)

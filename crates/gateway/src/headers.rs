@@ -86,6 +86,10 @@ pub struct RequestContext<'a> {
     pub indexing_directive: Option<IndexingDirective>,
     /// `x-ms-documentdb-script-enable-logging`.
     pub script_logging: bool,
+    /// `x-armilla-for-each-partition`: run a procedure in all logical partitions that a query finds.
+    pub for_each_partition: bool,
+    /// `x-armilla-explain`: tell how a query finds its items.
+    pub explain: bool,
 
     /// `x-ms-documentdb-query-enablecrosspartition`.
     pub enable_cross_partition: bool,
@@ -223,6 +227,8 @@ impl<'a> RequestContext<'a> {
             "origin" => self.origin = Some(value),
             "expect" => self.expects_continue = true,
             "user-agent" if self.client == Client::Other => self.client = Client::of(value),
+            "x-armilla-for-each-partition" => self.for_each_partition = flag(name, value)?,
+            "x-armilla-explain" => self.explain = flag(name, value)?,
             "x-forwarded-proto" => self.forwarded_proto = Some(value),
             "x-forwarded-host" => self.forwarded_host = Some(value),
             "x-forwarded-for" | "forwarded" => self.forwarded = true,

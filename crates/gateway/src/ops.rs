@@ -10,6 +10,7 @@ mod batch;
 mod change_feed;
 mod containers;
 mod databases;
+mod for_each;
 mod items;
 mod listing;
 mod offers;

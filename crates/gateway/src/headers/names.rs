@@ -51,6 +51,8 @@ names! {
     INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
     /// How ORDER BY ties run.
     QUERY_EXECUTION_INFO = "x-ms-cosmos-query-execution-info";
+    /// How a query found its items, percent-encoded.
+    EXPLAIN = "x-armilla-explain";
     /// Lines that a script logged.
     SCRIPT_LOG = "x-ms-documentdb-script-log-results";
     /// Percent of an index rebuild.

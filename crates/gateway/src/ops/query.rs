@@ -61,6 +61,7 @@ fn plan_for_merging_client(
 /// What is told beside a page.
 struct Facts {
     descending: bool,
+    explained: Option<String>,
     usage: Option<IndexUsage>,
 }
 
@@ -76,18 +77,26 @@ async fn page(
     let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
     let context = &call.context;
     let wants_usage = context.populate_index_metrics || context.populate_index_metrics_v2;
-    let facts = Facts {
+    let explain = context.explain;
+    let mut facts = Facts {
         descending: query.is_descending(),
+        explained: None,
         usage: (wants_usage && context.continuation.is_none()).then(|| query.index_usage()),
     };
     if query.is_small() {
         let options = Options { count_max, continuation: call.context.continuation };
-        return query.page(options).map(|page| (page, facts));
+        let page = query.page(options)?;
+        facts.explained = explain.then(|| query.explain(&page));
+        return Ok((page, facts));
     }
     let continuation = call.context.continuation.map(str::to_owned);
-    let work =
-        move |_: &_| query.page(Options { count_max, continuation: continuation.as_deref() });
-    service.blocking(work).await.map(|page| (page, facts))
+    let work = move |_: &_| {
+        let page = query.page(Options { count_max, continuation: continuation.as_deref() })?;
+        let explained = explain.then(|| query.explain(&page));
+        Ok((page, explained))
+    };
+    let (page, explained) = service.blocking(work).await?;
+    Ok((page, Facts { explained, ..facts }))
 }
 
 fn query_scope(call: &Call<'_>, scope: &Scope) -> query::Scope {
@@ -119,6 +128,9 @@ fn reply(
     let context = &call.context;
     if context.populate_query_metrics {
         reply = reply.text_header(names::QUERY_METRICS, &metrics(&page.metrics));
+    }
+    if let Some(explained) = &facts.explained {
+        reply = reply.text_header(names::EXPLAIN, &percent_encode(explained));
     }
     if let Some(usage) = &facts.usage {
         let text = if context.populate_index_metrics {

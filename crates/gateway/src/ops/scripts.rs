@@ -1,12 +1,14 @@
 //! Stored procedures, triggers and user functions as resources.
 
-use super::{EngineService, addressed, databases, writes};
+use super::{EngineService, addressed, databases, for_each, writes};
 use crate::headers::names;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
 use crate::wire::{self, page, script};
 use crate::{Call, Reply};
 use armilla_engine::Container;
-use armilla_engine::scripts::{self, Kind, Procedure, Script};
+use armilla_engine::partition::Partition;
+use armilla_engine::scripts::{self, Executed, Kind, Procedure, Script};
+use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::Object;
 use armilla_model::{Error, Result};
 use http::StatusCode;
@@ -53,6 +55,9 @@ pub(super) async fn execute(
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path.container)?;
     let script = container.script(Kind::Procedure, path.script)?;
+    if call.context.for_each_partition {
+        return for_each::execute(service, call, &container, script).await;
+    }
     if addressed::key(call).is_none() {
         return Err(Error::PartitionKeyMismatch(
             "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.".to_owned(),
@@ -60,18 +65,8 @@ pub(super) async fn execute(
     }
     let key = addressed::full_key(call, &container)?;
     let arguments = scripts::arguments(&call.body)?;
-    let txn = writes::begin(&container, key).await?;
-    let partition = container.partition_of(txn.epk());
-    let (sender, receiver) = oneshot::channel();
-    let here = Arc::new(());
-    let (logging, client) = (call.context.script_logging, Arc::downgrade(&here));
-    let procedure = Procedure { script, arguments, logging, client };
-    txn.execute_procedure(procedure, move |executed| {
-        let _ = sender.send(executed);
-    });
-    let executed =
-        receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
-    drop(here);
+    let logging = call.context.script_logging;
+    let (executed, partition) = run(&container, script, key, arguments, logging).await?;
     let (reply, committed) = match executed.result {
         Ok((body, committed)) => (Reply::ok(body), Some(committed)),
         Err(error) => (Reply::error(error), None),
@@ -85,6 +80,28 @@ pub(super) async fn execute(
         Some(committed) => addressed::from_commit(reply, &container, committed),
         None => addressed::from_partition(reply, &container, &partition, partition.lsn()),
     })
+}
+
+/// Runs a procedure in one logical partition, and says which physical one that is in.
+pub(super) async fn run(
+    container: &Arc<Container>,
+    script: Arc<Script>,
+    key: PartitionKey,
+    arguments: String,
+    logging: bool,
+) -> Result<(Executed, Arc<Partition>)> {
+    let txn = writes::begin(container, key).await?;
+    let partition = container.partition_of(txn.epk());
+    let (sender, receiver) = oneshot::channel();
+    let here = Arc::new(());
+    let procedure = Procedure { script, arguments, logging, client: Arc::downgrade(&here) };
+    txn.execute_procedure(procedure, move |executed| {
+        let _ = sender.send(executed);
+    });
+    let executed =
+        receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    drop(here);
+    Ok((executed, partition))
 }
 
 /// Text in the form that every client's URI decoder takes back.

@@ -137,3 +137,108 @@ async fn triggers_run_when_named() {
     armilla.send("DELETE", &one, &[KEY, pre("stamp")], "").await.expect(204);
     armilla.send("DELETE", &one, &[KEY, pre("stamp")], "").await.refused(404, 0);
 }
+
+const FOR_EACH: (&str, &str) = ("x-armilla-for-each-partition", "true");
+
+/// Ten posts with two items each; the procedure marks what it sees and fails for one post.
+async fn with_ten_posts() -> Armilla {
+    let armilla = with_procedure(
+        "function (mark, bad) { var c = getContext().getCollection(); \
+         c.readDocuments(c.getSelfLink(), function (e, items) { if (e) throw e; \
+           if (items[0].postId === bad) throw new Error(4711, 'not this one'); \
+           items.forEach(function (i) { i[mark] = (i[mark] || 0) + 1; c.replaceDocument(i._self, i); }); \
+           getContext().getResponse().setBody(items.length); }); }",
+    )
+    .await;
+    for post in 0..10 {
+        for item in ["post", "comment"] {
+            let body = format!(r#"{{"id":"{item}","postId":"p{post}","user":{}}}"#, post % 2);
+            armilla.post(&format!("{POSTS}/docs"), &body).await.expect(201);
+        }
+    }
+    armilla
+}
+
+#[tokio::test]
+async fn a_procedure_runs_once_in_each_partition_that_a_query_finds() {
+    let armilla = with_ten_posts().await;
+    let run = format!("{POSTS}/sprocs/run");
+    let body = r#"{"query":"SELECT * FROM c WHERE c.user = @u","parameters":[{"name":"@u","value":1}],
+        "arguments":["seen","p3"]}"#;
+    let size = ("x-ms-max-item-count", "3");
+    let (mut partitions, mut failures, mut token) = (0, 0, String::new());
+    let mut pages = 0;
+    loop {
+        let next = ("x-ms-continuation", token.as_str());
+        let answer = armilla.send("POST", &run, &[FOR_EACH, size, next], body).await.expect(200);
+        let report = armilla_model::json::parse(answer.body.as_bytes()).unwrap();
+        let number = |name: &str| report.get(name).and_then(armilla_model::Value::as_i64).unwrap();
+        partitions += number("partitions");
+        let failed = report.get("failures").unwrap().as_array().unwrap();
+        failures += failed.len();
+        for failure in failed {
+            assert_eq!(failure.get("partitionKey").unwrap().to_json(), "[\"p3\"]");
+            assert_eq!(failure.get("substatus").unwrap().to_json(), "4711");
+        }
+        assert_eq!(number("succeeded") as usize + failed.len(), number("partitions") as usize);
+        assert!(answer.header("x-ms-request-charge").unwrap().parse::<f64>().unwrap() > 0.0);
+        pages += 1;
+        match answer.header("x-ms-continuation") {
+            Some(next) => token = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!((partitions, failures), (5, 1));
+    assert!(pages > 1, "the pages cut through partitions");
+    // Four partitions of two items each were marked, each item once.
+    let marked = r#"{"query":"SELECT VALUE c.seen FROM c WHERE IS_DEFINED(c.seen)"}"#;
+    let cross = ("x-ms-documentdb-query-enablecrosspartition", "true");
+    let docs = format!("{POSTS}/docs");
+    let query = ("content-type", "application/query+json");
+    let answer = armilla.send("POST", &docs, &[query, cross], marked).await.expect(200);
+    assert!(answer.body.contains("[1,1,1,1,1,1,1,1]"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_for_each_partition_is_refused() {
+    let armilla = with_ten_posts().await;
+    let run = format!("{POSTS}/sprocs/run");
+    for body in [
+        "",
+        "[]",
+        "{}",
+        r#"{"query":"SELECT"}"#,
+        r#"{"query":"SELECT * FROM c ORDER BY c.user"}"#,
+        r#"{"query":"SELECT VALUE COUNT(1) FROM c"}"#,
+        r#"{"query":"SELECT DISTINCT c.postId FROM c"}"#,
+        r#"{"query":"SELECT c.user FROM c"}"#,
+        r#"{"query":"SELECT * FROM c","arguments":{}}"#,
+    ] {
+        armilla.send("POST", &run, &[FOR_EACH], body).await.refused(400, 0);
+    }
+    let good = r#"{"query":"SELECT c.postId FROM c","arguments":["x"]}"#;
+    armilla.send("POST", &run, &[FOR_EACH, KEY], good).await.refused(400, 0);
+    let foreign = ("x-ms-continuation", "E1:nonsense:x");
+    armilla.send("POST", &run, &[FOR_EACH, foreign], good).await.refused(400, 0);
+    let answer = armilla.send("POST", &run, &[FOR_EACH], good).await.expect(200);
+    assert!(
+        answer.body.contains(r#""partitions":10,"succeeded":10,"failures":[]"#),
+        "{}",
+        answer.body
+    );
+    assert!(answer.body.ends_with(r#""progress":1}"#), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_query_is_explained_when_asked() {
+    let armilla = with_ten_posts().await;
+    let (docs, query) = (format!("{POSTS}/docs"), ("content-type", "application/query+json"));
+    let explain = ("x-armilla-explain", "true");
+    let body = r#"{"query":"SELECT * FROM c WHERE c.user = 1"}"#;
+    let key = ("x-ms-documentdb-partitionkey", "[\"p1\"]");
+    let answer = armilla.send("POST", &docs, &[query, key, explain], body).await.expect(200);
+    let text = answer.header("x-armilla-explain").unwrap();
+    assert!(text.contains("rows%20as%20items%20go%20by") && text.contains("RU"), "{text}");
+    let answer = armilla.send("POST", &docs, &[query, key], body).await.expect(200);
+    assert_eq!(answer.header("x-armilla-explain"), None);
+}
