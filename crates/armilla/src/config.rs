@@ -3,7 +3,9 @@
 //! Beside our own names the environment names of the official containers are read, so that
 //! Armilla drops in where one of those runs.
 
+use crate::ask::QueryOptions;
 use crate::lab::LabOptions;
+use crate::script::ScriptArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +28,10 @@ pub(crate) enum Command {
     Backup(BackupOptions),
     /// Fill a new data folder from a backup
     Restore(RestoreOptions),
+    /// Run stored procedures, also in every logical partition that a query finds
+    Script(ScriptArguments),
+    /// Ask a query, and how it was answered
+    Query(QueryOptions),
     /// Read everything in a data folder and check that it agrees
     Verify(VerifyOptions),
     /// Ask several designs of one data model the same questions and compare what they cost

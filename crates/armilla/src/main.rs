@@ -1,8 +1,10 @@
 //! The server: flags, configuration, start and stop.
 //!
 //! `armilla` alone serves. The other commands work on a data folder: `backup` also while a server
-//! has it open, `restore` and `verify` while none does, `merge` only through a running server.
+//! has it open, `restore` and `verify` while none does, `merge` only through a running server. Others
+//! are clients of a server: `script` and `query`.
 
+mod ask;
 mod bulk;
 #[allow(dead_code, reason = "the commands that use the rest are on their way")]
 mod client;
@@ -14,6 +16,7 @@ mod lab;
 mod local;
 mod offline;
 mod progress;
+mod script;
 mod serve;
 mod tls;
 
@@ -31,6 +34,8 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Backup(options) => offline::backup(&options),
         Command::Restore(options) => offline::restore(&options),
+        Command::Script(arguments) => script::run(&arguments),
+        Command::Query(options) => ask::run(&options),
         Command::Verify(options) => offline::verify(&options),
         Command::Lab(options) => lab::run(&options),
         Command::Merge(options) => offline::merge(&options),

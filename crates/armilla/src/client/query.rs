@@ -1,7 +1,7 @@
 //! Queries, plans, ranges and the change feed: what an SDK asks for to fan out.
 
 use super::items::{ContainerName, Key, PARTITION_KEY, RANGE_ID};
-use super::{Answer, Client, ClientError, Outcome};
+use super::{Answer, Call, Client, ClientError, Outcome};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -69,19 +69,20 @@ impl Client {
         count_max: Option<u32>,
         continuation: Option<&str>,
     ) -> Outcome<Answer> {
-        let call = container.call(Method::POST, &["docs"]);
-        let call = call
-            .header("content-type", "application/query+json")
-            .header("x-ms-documentdb-isquery", "True")
-            .header_if("x-ms-max-item-count", count_max.map(|count| count.to_string()))
-            .header_if("x-ms-continuation", continuation)
-            .body(query.body.clone());
-        let call = match scope {
-            Scope::Key(key) => call.header(PARTITION_KEY, key.header()),
-            Scope::Range(range) => call.header(CROSS_PARTITION, "True").header(RANGE_ID, range),
-            Scope::Everywhere => call.header(CROSS_PARTITION, "True"),
-        };
-        self.send(call).await
+        self.send(page_call(container, scope, query, count_max, continuation)).await
+    }
+
+    /// One page of a query, with the server's words on how it was found.
+    pub(crate) async fn explained_page(
+        &self,
+        container: ContainerName<'_>,
+        scope: Scope<'_>,
+        query: &QueryText,
+        count_max: Option<u32>,
+        continuation: Option<&str>,
+    ) -> Outcome<Answer> {
+        let call = page_call(container, scope, query, count_max, continuation);
+        self.send(call.header("x-armilla-explain", "True")).await
     }
 
     /// Every page of a query; the first refusal ends it.
@@ -159,3 +160,25 @@ impl Client {
 }
 
 const CROSS_PARTITION: &str = "x-ms-documentdb-query-enablecrosspartition";
+
+/// The request for one page of a query.
+fn page_call(
+    container: ContainerName<'_>,
+    scope: Scope<'_>,
+    query: &QueryText,
+    count_max: Option<u32>,
+    continuation: Option<&str>,
+) -> Call {
+    let call = container.call(Method::POST, &["docs"]);
+    let call = call
+        .header("content-type", "application/query+json")
+        .header("x-ms-documentdb-isquery", "True")
+        .header_if("x-ms-max-item-count", count_max.map(|count| count.to_string()))
+        .header_if("x-ms-continuation", continuation)
+        .body(query.body.clone());
+    match scope {
+        Scope::Key(key) => call.header(PARTITION_KEY, key.header()),
+        Scope::Range(range) => call.header(CROSS_PARTITION, "True").header(RANGE_ID, range),
+        Scope::Everywhere => call.header(CROSS_PARTITION, "True"),
+    }
+}

@@ -74,4 +74,23 @@ impl Client {
             .body(Value::from(arguments.to_vec()).to_string());
         self.send(call).await
     }
+
+    /// Runs a stored procedure in the logical partitions that one page of a query finds.
+    pub(crate) async fn execute_for_each(
+        &self,
+        container: ContainerName<'_>,
+        procedure: &str,
+        query: &str,
+        arguments: &[Value],
+        rows: u32,
+        continuation: Option<&str>,
+    ) -> Outcome<Answer> {
+        let call = container.call(Method::POST, &["sprocs", procedure]);
+        let call = call
+            .header("x-armilla-for-each-partition", "True")
+            .header("x-ms-max-item-count", rows.to_string())
+            .header_if("x-ms-continuation", continuation)
+            .body(json!({ "query": query, "arguments": arguments }).to_string());
+        self.send(call).await
+    }
 }
