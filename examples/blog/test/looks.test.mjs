@@ -54,6 +54,37 @@ async function accessibilityProblems(page) {
   });
 }
 
+test("words without end do not push a phone’s page aside", async () => {
+  const page = await browser.newPage({ viewport: LOOKS[0].viewport });
+  const narrow = async (where) => {
+    const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(beyond <= 0, `${where} is ${beyond} px too wide`);
+  };
+  await page.goto(`${blog.address}/v1/people?back=write`);
+  await page.getByLabel("Your name").fill("N".repeat(60));
+  await page.getByRole("button", { name: "Join" }).click();
+  await page.getByLabel("Title").fill("T".repeat(120));
+  await page.getByLabel("Text").fill("x".repeat(500));
+  await narrow("writing");
+  await page.getByRole("button", { name: "Publish" }).click();
+  await page.getByText("Published").waitFor();
+  await page.getByLabel("Comment as").fill("y".repeat(300));
+  await page.getByRole("button", { name: "Add the comment" }).click();
+  await page.getByText("Your comment was added").waitFor();
+  await narrow("the post");
+  await page.getByRole("button", { name: "Like" }).click();
+  await page.getByText("You like this post").waitFor();
+  await narrow("the likes");
+  await page.locator("[data-author]").click();
+  await page.getByText("1 post", { exact: true }).waitFor();
+  await narrow("the user");
+  await page.goto(`${blog.address}/v1/`);
+  await narrow("the feed");
+  await page.goto(`${blog.address}/v1/people`);
+  await narrow("people");
+  await page.close();
+});
+
 test("the theme switch is remembered, and the first stop of the keyboard skips to the content", async () => {
   const page = await browser.newPage({ colorScheme: "light" });
   await page.goto(`${blog.address}/v3/people`);

@@ -1,4 +1,5 @@
-// Takes the pictures in docs/images: `npm run screenshots`. Every page at the width of a phone and of a desktop.
+// Takes the pictures in docs/images: `npm run screenshots`, or only some: `npm run screenshots -- feed post`. Every page
+// at the width of a phone and of a desktop.
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { launchBrowser, startBlog } from "./stage.mjs";
@@ -16,11 +17,13 @@ const PICTURES = [
   { name: "receipt", path: "v1/posts/p0140", act: (page) => page.locator(".receipt summary").click() },
 ];
 
+const names = process.argv.slice(2);
+const wanted = PICTURES.filter(({ name }) => names.length === 0 || names.includes(name));
 mkdirSync(FOLDER, { recursive: true });
 const blog = await startBlog(40);
 const browser = await launchBrowser();
 try {
-  for (const viewport of SIZES) for (const picture of PICTURES) await take(picture, viewport);
+  for (const viewport of SIZES) for (const picture of wanted) await take(picture, viewport);
 } finally {
   await browser.close();
   await blog.close();
