@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a chore talks to the person at the terminal")]
 
 mod arguments;
+mod counters;
 mod crash;
 mod official;
 mod processes;
@@ -31,11 +32,12 @@ Chores:
                fresh server over http and https, the example blog in a browser, then a short crash test
   ci           What the continuous integration runs: formatting, lints, then `test`
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
+  counters     Kill the server while scripts count what they write; check counts equal items
   conformance  Run the SDKs' own official test suites from a prepared folder
   help         Print this text
 
 `cargo xtask <CHORE> --help` explains the options of a chore.
-CARGO_TARGET_DIR is honoured. The last line of `test`, `ci` and `crash` reads `N passed, N failed`.";
+CARGO_TARGET_DIR is honoured. The last line of `test`, `ci`, `crash` and `counters` reads `N passed, N failed`.";
 
 fn main() -> ExitCode {
     match run() {
@@ -57,6 +59,7 @@ fn run() -> Outcome<bool> {
         Some("test") => test::test(&rest),
         Some("ci") => test::ci(&rest),
         Some("crash") => crash::crash(&rest),
+        Some("counters") => counters::counters(&rest),
         Some("conformance") => official::conformance(&rest),
         None | Some("help" | "--help" | "-h") => {
             println!("{HELP}");

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::arguments::{Arguments, Choice};
+use crate::counters;
 use crate::crash::{self, CrashPlan};
 use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
@@ -98,8 +99,10 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
     if groups.has(CRASH) {
         let rounds = arguments.number("crash-rounds", CRASH_ROUNDS_DEFAULT)?;
         summary.add(crash::run(&CrashPlan::new(&binary, rounds)));
+        summary.add(counters::run(&binary));
     } else {
         summary.add(left_out("crash rounds"));
+        summary.add(left_out("script counters"));
     }
     Ok(())
 }
