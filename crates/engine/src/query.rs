@@ -19,6 +19,7 @@ mod functions;
 mod grouped;
 mod heap;
 mod histogram;
+mod neighbours;
 mod ordered;
 mod page;
 mod plan;

@@ -4,6 +4,7 @@ mod merge;
 
 use super::Access;
 use super::access::{Condition, Runs, Selector};
+use super::neighbours::Neighbours;
 use super::points;
 use super::prepare::Prepared;
 use super::reader::Reader;
@@ -21,7 +22,9 @@ use armilla_index::{Direction, DocumentRef, Part};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, PartitionKey};
+use armilla_storage::Snapshot;
 use merge::{Merge, by_number, runs};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,6 +58,7 @@ pub(super) struct Source<'a> {
     /// The second by which items have expired.
     now: u64,
     points: Option<Vec<points::Point>>,
+    neighbours: RefCell<Neighbours>,
 }
 
 /// Items that are different from what the index and the store say, by ordinal: their version, or
@@ -67,6 +71,13 @@ pub(super) struct Target {
     pub(super) spans: Vec<EpkSpan>,
     root: Arc<Root>,
     pub(super) published: Arc<PublishedView>,
+}
+
+impl Target {
+    /// The store as of that moment.
+    pub(super) fn snapshot(&self) -> &dyn Snapshot {
+        &*self.root.snapshot
+    }
 }
 
 /// A document of a target.
@@ -156,6 +167,7 @@ impl<'a> Source<'a> {
             stamp: container.paths.find_name(ROOT, "_ts"),
             now: u64::from(core.now_seconds()),
             points,
+            neighbours: RefCell::default(),
             overlay: None,
             access: Access::ByCost,
             container,
@@ -374,7 +386,7 @@ impl<'a> Source<'a> {
         if !target.spans.iter().any(inside) {
             return Ok(None);
         }
-        let slot = self.container.locate(&*target.root.snapshot, &point.epk, &point.id)?;
+        let slot = self.container.locate(target.snapshot(), &point.epk, &point.id)?;
         let Some(record) = slot.record else { return Ok(None) };
         let document = DocumentRef {
             epk: point.epk.as_bytes(),
@@ -432,18 +444,22 @@ impl<'a> Source<'a> {
         let record = match (&found.record, self.laid_over(found)) {
             (_, Some(Some(record))) | (Some(record), _) => record.clone(),
             (None, _) => {
-                let snapshot = &*self.targets[found.target].root.snapshot;
                 let document = &found.document;
-                let epk = Epk::from_bytes(document.epk);
-                let read =
-                    self.container.find_by_docno(snapshot, &epk, document.hash, document.docno)?;
-                read.ok_or_else(|| {
-                    Error::Internal("the index names an item that is not there".to_owned())
-                })?
+                match self.neighbours.borrow_mut().take(self, document.docno)? {
+                    Some(record) => record,
+                    None => self.search(found.target, document)?,
+                }
             }
         };
         work.loaded(record.size());
         Ok(record)
+    }
+
+    /// Searches the store for a document's item.
+    fn search(&self, target: usize, document: &DocumentRef<'_>) -> Result<Record> {
+        let (snapshot, epk) = (self.targets[target].snapshot(), Epk::from_bytes(document.epk));
+        let read = self.container.find_by_docno(snapshot, &epk, document.hash, document.docno)?;
+        read.ok_or_else(|| Error::Internal("the index names an item that is not there".to_owned()))
     }
 
     /// What reads the items, or what the query needs of them.
