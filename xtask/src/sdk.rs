@@ -3,6 +3,8 @@
 //! key from `ARMILLA_KEY`, so they run by hand against any server as well.
 
 mod blog;
+mod go;
+mod java;
 mod javascript;
 mod python;
 mod rust;
@@ -26,12 +28,15 @@ pub(crate) enum Sdk {
     Python,
     JavaScript,
     Rust,
+    Go,
+    Java,
     /// `examples/blog` in a browser.
     Blog,
 }
 
 impl Sdk {
-    pub(crate) const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::Rust, Self::Blog];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Python, Self::JavaScript, Self::Rust, Self::Go, Self::Java, Self::Blog];
 
     /// The name used on the command line and in the summary.
     pub(crate) fn name(self) -> &'static str {
@@ -39,6 +44,8 @@ impl Sdk {
             Self::Python => "python",
             Self::JavaScript => "js",
             Self::Rust => "rust",
+            Self::Go => "go",
+            Self::Java => "java",
             Self::Blog => "blog",
         }
     }
@@ -55,8 +62,22 @@ impl Sdk {
     pub(crate) fn schemes(self) -> &'static [&'static str] {
         match self {
             Self::Blog => &["http"],
+            // Its users have https: over http it must be allowed by name.
+            Self::Java => &["https"],
             _ => &["http", "https"],
         }
+    }
+
+    /// A tool that is not on this machine and need not be: the tests are then named in the summary
+    /// and not run.
+    pub(crate) fn missing_tool(self) -> Option<&'static str> {
+        let (tool, version) = match self {
+            Self::Go => ("go", "version"),
+            Self::Java => ("mvn", "--version"),
+            _ => return None,
+        };
+        let found = Command::new(tool).arg(version).output();
+        (!found.is_ok_and(|found| found.status.success())).then_some(tool)
     }
 
     /// Installs or builds what the tests need; quick when nothing changed since the last time.
@@ -66,6 +87,8 @@ impl Sdk {
             Self::Python => python::prepare(),
             Self::JavaScript => javascript::prepare(),
             Self::Rust => rust::prepare(),
+            Self::Go => go::prepare(),
+            Self::Java => java::prepare(),
             Self::Blog => blog::prepare(),
         }
     }
@@ -79,6 +102,8 @@ impl Sdk {
             Self::Python => python::run(&name, endpoint),
             Self::JavaScript => javascript::run(&name, endpoint),
             Self::Rust => rust::run(&name, endpoint),
+            Self::Go => go::run(&name, endpoint),
+            Self::Java => java::run(&name, endpoint),
             Self::Blog => blog::run(&name, endpoint),
         };
         match counts {

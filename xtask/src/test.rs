@@ -3,7 +3,7 @@
 //! Order: first what needs no server, then the server is built once and every SDK's tests run
 //! against it over http and again over https (the same port takes both), last a short crash test.
 //! Nothing stops at the first failure, and nothing is left out unless it was named: a missing
-//! toolchain is a failure that says how to get it.
+//! toolchain is a failure that says how to get it; those of Go and Java are named when they are missing.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,9 +27,9 @@ const CARGO_WITHIN: Duration = Duration::from_secs(40 * 60);
 const CRASH_ROUNDS_DEFAULT: u64 = 50;
 
 const ABOUT: &str = "\
-Runs every test: the Rust workspace, the Python, JavaScript and Rust SDKs against a fresh server over
-http and https, the example blog in a browser, and a short crash test.
-Groups: cargo, python, js, rust, blog, crash.";
+Runs every test: the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
+over http and https, the example blog in a browser, and a short crash test.
+Groups: cargo, python, js, rust, go, java, blog, crash.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -166,6 +166,11 @@ fn prepare_sdks(groups: &Groups, summary: &mut Summary) -> Vec<Sdk> {
     for sdk in Sdk::ALL {
         if !groups.has(sdk.name()) {
             summary.add(left_out(&sdk.title()));
+            continue;
+        }
+        if let Some(tool) = sdk.missing_tool() {
+            let note = format!("not run: there is no `{tool}` on this machine");
+            summary.add(Row { note, ..left_out(&sdk.title()) });
             continue;
         }
         let started = Instant::now();

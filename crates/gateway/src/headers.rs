@@ -380,6 +380,8 @@ mod tests {
         outcome.unwrap();
         assert!(context.prefer_minimal);
         assert_eq!(context.if_modified_since, Some(1_794_770_659));
+        let go = headers(&[("if-modified-since", "Sun, 15 Nov 2026 19:24:19 UTC")]);
+        assert_eq!(RequestContext::read(&go).0.if_modified_since, Some(1_794_770_659));
         assert_eq!(context.feed_mode, Some(FeedMode::LatestVersion));
         let names: Vec<_> = RequestContext::trigger_names(context.pre_triggers).collect();
         assert_eq!(names, ["a", "b"]);

@@ -157,9 +157,14 @@ pub(super) fn hex_bytes(name: &str, value: &HeaderValue) -> Result<Vec<u8>> {
     }
 }
 
-/// A moment in seconds since 1970: RFC 1123, or the ISO form that .NET may send.
+/// A moment in seconds since 1970: RFC 1123, also with the `UTC` that Go writes, or the ISO form that
+/// .NET may send.
 pub(super) fn moment(name: &str, text: &str) -> Result<u64> {
-    let seconds = crate::auth::parse_http_date(text).or_else(|| iso_seconds(text));
+    let http = match text.trim().strip_suffix(" UTC") {
+        Some(date) => crate::auth::parse_http_date(&format!("{date} GMT")),
+        None => crate::auth::parse_http_date(text),
+    };
+    let seconds = http.or_else(|| iso_seconds(text));
     seconds.ok_or_else(|| bad_header(name, "a date as in 'Sun, 15 Nov 2026 19:24:19 GMT'"))
 }
 

@@ -1,0 +1,56 @@
+//! The Java SDK: a Maven project; its change feed processor runs nowhere else.
+
+use std::process::Command;
+
+use super::{Counts, RUN_WITHIN, set_endpoint};
+use crate::Outcome;
+use crate::{processes, workspace};
+
+/// Compiles the tests, which brings the SDK.
+pub(super) fn prepare() -> Outcome<()> {
+    let mut command = maven();
+    command.args(["-q", "test-compile"]);
+    processes::run("java: build the SDK tests", &mut command)
+}
+
+/// Runs the tests and reads the counts from Maven's last word on them.
+pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
+    let mut command = maven();
+    command.arg("test");
+    set_endpoint(&mut command, endpoint);
+    let (success, output) = processes::run_and_keep(name, &mut command, RUN_WITHIN)?;
+    let (passed, failed) = count_results(&output);
+    Ok(Counts { passed, failed, success })
+}
+
+fn maven() -> Command {
+    let mut command = Command::new("mvn");
+    let project = workspace::root().join("conformance/java/pom.xml");
+    command.args(["--batch-mode", "--no-transfer-progress", "--file"]).arg(project);
+    command
+}
+
+/// `Tests run: 5, Failures: 0, Errors: 1, Skipped: 0`, the last of these lines being the sum.
+fn count_results(output: &str) -> (u64, u64) {
+    let line = output.lines().rfind(|line| line.contains("Tests run:")).unwrap_or_default();
+    let number = |name: &str| -> u64 {
+        let behind = line.split(name).nth(1).unwrap_or_default().trim_start();
+        let digits = behind.split(|letter: char| !letter.is_ascii_digit()).next();
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    };
+    let failed = number("Failures:") + number("Errors:");
+    (number("Tests run:").saturating_sub(failed + number("Skipped:")), failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_sum() {
+        let output = "[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 3 s\n\
+            [ERROR] Tests run: 6, Failures: 1, Errors: 2, Skipped: 1\n[INFO] BUILD FAILURE\n";
+        assert_eq!(count_results(output), (2, 3));
+        assert_eq!(count_results("nothing"), (0, 0));
+    }
+}
