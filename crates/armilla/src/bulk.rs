@@ -76,9 +76,6 @@ pub(crate) struct Loader {
     waiting: usize,
     waiting_size: usize,
     in_flight: JoinSet<Outcome<Finished>>,
-    /// The lowest line of every request under way, by its number.
-    lowest: BTreeMap<u64, u64>,
-    requests: u64,
     progress: Progress,
 }
 
@@ -97,7 +94,6 @@ struct Waiting {
 }
 
 struct Finished {
-    number: u64,
     stored: u64,
     bytes: u64,
     charge: f64,
@@ -125,8 +121,6 @@ impl Loader {
             waiting: 0,
             waiting_size: 0,
             in_flight: JoinSet::new(),
-            lowest: BTreeMap::new(),
-            requests: 0,
             progress: Progress::default(),
         };
         loader.ask_for_ranges().await?;
@@ -170,13 +164,6 @@ impl Loader {
     /// What came of it so far.
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
-    }
-
-    /// Every line below this one is stored or refused; nothing when all are.
-    pub(crate) fn unfinished_from(&self) -> Option<u64> {
-        let waiting = self.piles.values().flat_map(|pile| &pile.items).map(|item| item.line).min();
-        let under_way = self.lowest.values().copied().min();
-        waiting.into_iter().chain(under_way).min()
     }
 
     fn put(&mut self, item: Waiting) -> usize {
@@ -223,15 +210,12 @@ impl Loader {
         let Some((_, range)) = self.ranges.get(position) else {
             return Err(ClientError::Unreadable("the container has no ranges".to_owned()));
         };
-        let number = self.requests;
-        self.requests += 1;
-        self.lowest.insert(number, sent.iter().map(|item| item.line).min().unwrap_or(0));
         let (client, range) = (self.client.clone(), range.id.clone());
         let (database, container) = (self.database.clone(), self.container.clone());
         let on_conflict = self.on_conflict;
         self.in_flight.spawn(async move {
             let name = ContainerName::new(&database, &container);
-            send(&client, name, &range, on_conflict, number, sent).await
+            send(&client, name, &range, on_conflict, sent).await
         });
         Ok(())
     }
@@ -240,7 +224,6 @@ impl Loader {
         let Some(finished) = self.in_flight.join_next().await else { return Ok(()) };
         let finished = finished
             .map_err(|error| ClientError::Unusable(format!("a request was lost: {error}")))??;
-        self.lowest.remove(&finished.number);
         self.progress.stored += finished.stored;
         self.progress.bytes += finished.bytes;
         self.progress.charge += finished.charge;
@@ -285,7 +268,6 @@ async fn send(
     container: ContainerName<'_>,
     range: &str,
     on_conflict: OnConflict,
-    number: u64,
     items: Vec<Waiting>,
 ) -> Outcome<Finished> {
     let size: usize = items.iter().map(|item| item.body.len() + 160).sum();
@@ -295,7 +277,6 @@ async fn send(
     }
     body.push(b']');
     let mut finished = Finished {
-        number,
         stored: 0,
         bytes: 0,
         charge: 0.0,

@@ -6,6 +6,7 @@
 use crate::ask::QueryOptions;
 use crate::lab::LabOptions;
 use crate::script::ScriptArguments;
+use crate::transfer::{ExportOptions, ImportOptions};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +37,10 @@ pub(crate) enum Command {
     Verify(VerifyOptions),
     /// Ask several designs of one data model the same questions and compare what they cost
     Lab(LabOptions),
+    /// Fill a container from a file, a pipe or another server
+    Import(ImportOptions),
+    /// Write a container's items to a file or a pipe
+    Export(ExportOptions),
     /// Merge the physical partitions of a container that are more than its throughput and size need
     Merge(MergeOptions),
 }

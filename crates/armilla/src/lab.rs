@@ -119,7 +119,10 @@ fn scale(model: &Model, options: &LabOptions) -> Result<BTreeMap<String, u64>, S
         match scale.get_mut(name) {
             Some(place) => *place = number,
             None => {
-                return Err(format!("the model '{}' has no number '{name}' in [scale]", model.name));
+                return Err(format!(
+                    "the model '{}' has no number '{name}' in [scale]",
+                    model.name
+                ));
             }
         }
     }

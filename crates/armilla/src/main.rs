@@ -19,6 +19,7 @@ mod progress;
 mod script;
 mod serve;
 mod tls;
+mod transfer;
 
 use clap::Parser;
 use config::{Arguments, Command};
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         Command::Query(options) => ask::run(&options),
         Command::Verify(options) => offline::verify(&options),
         Command::Lab(options) => lab::run(&options),
+        Command::Import(options) => transfer::import(&options),
+        Command::Export(options) => transfer::export(&options),
         Command::Merge(options) => offline::merge(&options),
     };
     match outcome {
