@@ -5,7 +5,7 @@
 //! `IS_DEFINED` and type tests need no item. Paths are numbered per container by
 //! [`PathDictionary`]; numbers are given out once and kept in `meta`.
 
-use crate::keys;
+use crate::{cells, keys};
 use armilla_index::Terms;
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::INDEXED_STRING_MAX;
@@ -61,6 +61,11 @@ impl PathDictionary {
     /// The number of a composite index, by its place in the policy.
     pub fn find_composite(&self, number: usize) -> Option<u32> {
         self.find(ROOT, &composite_step(number))
+    }
+
+    /// The number of a spatial index, by its place in the policy.
+    pub fn find_spatial(&self, number: usize) -> Option<u32> {
+        self.find(ROOT, &spatial_step(number))
     }
 
     fn find(&self, parent: u32, step: &str) -> Option<u32> {
@@ -297,8 +302,14 @@ impl Walk<'_> {
             }
             self.found.weights.push((weight_hash(path, &joined), 1));
         }
-        for spatial in &policy.spatial {
+        for (number, spatial) in policy.spatial.iter().enumerate() {
             if let Some(shape) = spatial.path.find(item) {
+                // The grid is one of the globe.
+                let cell = if self.policy.geometry { None } else { cells::cell_of(shape) };
+                if let Some(cell) = cell {
+                    let path = self.paths.number(ROOT, &spatial_step(number));
+                    self.found.terms.push_cut(path, &cell);
+                }
                 self.found.weights.push((weight_hash(ROOT, shape.to_json().as_bytes()), 2));
             }
         }
@@ -308,6 +319,11 @@ impl Walk<'_> {
 /// Tells charged terms apart. A clash, which clients gain nothing by, costs them a term less.
 fn weight_hash(path: u32, value: &[u8]) -> u64 {
     xxh3_64_with_seed(value, u64::from(path))
+}
+
+/// The dictionary's name for a spatial index, by its place in the policy.
+fn spatial_step(number: usize) -> String {
+    format!("spatial {number}")
 }
 
 /// The dictionary's name for a composite index, by its place in the policy.

@@ -13,6 +13,7 @@
 
 pub mod account;
 pub mod catalog;
+mod cells;
 pub mod container;
 pub mod core;
 pub mod feed;

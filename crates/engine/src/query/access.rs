@@ -52,7 +52,12 @@ impl Condition {
             Node::Atom(atom) => {
                 Leaf::resolve(atom, container, policy).map_or(Self::Unknown, Self::Leaf)
             }
-            Node::And(parts) => Self::And(all(parts)),
+            Node::And(parts) => {
+                let mut conditions = all(parts);
+                let composite = Leaf::composite(parts, container, policy);
+                conditions.extend(composite.map(Self::Leaf));
+                Self::And(conditions)
+            }
             Node::Or(parts) => {
                 let parts = all(parts);
                 let unknown = parts.iter().any(|part| matches!(part, Self::Unknown));

@@ -5,6 +5,7 @@
 
 mod charges;
 mod generate;
+mod narrowed;
 mod order;
 mod pages;
 mod random;

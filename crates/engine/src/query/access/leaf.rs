@@ -1,12 +1,14 @@
 //! One test as spans of encoded values at one numbered path.
 
+use crate::cells;
 use crate::container::Container;
-use crate::indexing::ROOT;
+use crate::indexing::{ROOT, write_joined};
 use armilla_index::ValueRange;
 use armilla_model::ordered::{is_cut, tag, term};
-use armilla_model::policy::ContainerPolicy;
+use armilla_model::path::Path;
+use armilla_model::policy::{CompositePath, ContainerPolicy, SpatialIndex};
 use armilla_model::value::{Type, Value};
-use armilla_sql::access::{Atom, PathStep, Predicate, Test};
+use armilla_sql::access::{Atom, Node, PathStep, Predicate, Spatial, Test};
 use std::ops::Bound;
 
 /// A test on a path.
@@ -72,6 +74,9 @@ impl Leaf {
         if atom.computed {
             return None;
         }
+        if let Test::Spatial(test) = &atom.test {
+            return Self::spatial(&atom.path, test, container, policy);
+        }
         let path = path_number(&atom.path, container, policy)?;
         let spans = spans(&atom.test)?;
         Some(Self {
@@ -82,6 +87,63 @@ impl Leaf {
             exact: spans.exact && atom.exact,
         })
     }
+
+    /// The cells of the grid that a shape can reach; each item is looked at again.
+    fn spatial(
+        path: &[PathStep],
+        test: &Spatial,
+        container: &Container,
+        policy: &ContainerPolicy,
+    ) -> Option<Self> {
+        let of_path = |index: &SpatialIndex| is_same(&index.path, path);
+        let number = policy.indexing.spatial.iter().position(of_path)?;
+        if policy.geometry {
+            return None;
+        }
+        let path = container.paths.find_spatial(number);
+        let ranges = cells::reach(test)?;
+        Some(Self { path, ranges, predicate: None, complement: false, exact: false })
+    }
+
+    /// A composite index whose first members are all compared for equality by some of these tests:
+    /// one lookup for all of them. It says nothing that the tests do not say.
+    pub(super) fn composite(
+        tests: &[Node],
+        container: &Container,
+        policy: &ContainerPolicy,
+    ) -> Option<Self> {
+        let equal =
+            |member: &CompositePath| -> Option<Vec<u8>> {
+                tests.iter().find_map(|test| match test {
+                    Node::Atom(Atom {
+                        path, test: Test::Equal(value), computed: false, ..
+                    }) if is_same(&member.path, path) => Some(term(value)),
+                    _ => None,
+                })
+            };
+        let composites = policy.indexing.composites.iter().enumerate();
+        let known = composites
+            .map(|(number, members)| (number, members.iter().map_while(equal).collect::<Vec<_>>()));
+        let (number, terms) = known.max_by_key(|(_, terms)| terms.len())?;
+        if terms.len() < 2 {
+            return None;
+        }
+        let mut joined = Vec::new();
+        for (member, term) in policy.indexing.composites[number].iter().zip(terms) {
+            write_joined(&term, member.descending, &mut joined);
+        }
+        let (path, ranges) =
+            (container.paths.find_composite(number), vec![ValueRange::prefix(&joined)]);
+        Some(Self { path, ranges, predicate: None, complement: false, exact: true })
+    }
+}
+
+fn is_same(path: &Path, steps: &[PathStep]) -> bool {
+    path.0.len() == steps.len()
+        && path.0.iter().zip(steps).all(|(name, step)| match step {
+            PathStep::Name(step) => **step == **name,
+            PathStep::Element => false,
+        })
 }
 
 #[derive(Default)]

@@ -1,0 +1,100 @@
+//! Indexes that narrow a condition down and leave the rest to the items: spatial and composite ones.
+
+use crate::generate::Random;
+use crate::support::{Bench, everything};
+use armilla_engine::query::{Access, Request};
+use armilla_model::json;
+
+fn rows(bench: &Bench, text: &str, access: Access) -> Vec<String> {
+    let request = Request::of_text(text);
+    let pages = bench.pages_in(&request, &everything(), 100, access).unwrap();
+    pages.concat().iter().map(|row| row.to_json()).collect()
+}
+
+/// A number between bounds, in thousandths.
+fn between(random: &mut Random, low: i64, high: i64) -> f64 {
+    let steps = u64::try_from(high - low).unwrap() * 1000;
+    low as f64 + random.below(steps + 1) as f64 / 1000.0
+}
+
+#[test]
+fn shapes_are_found_by_the_grid_as_by_a_scan() {
+    let definition = br#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{"spatialIndexes":[
+        {"path":"/at/?","types":["Point","LineString","Polygon","MultiPolygon"]}]}}"#;
+    let bench = Bench::new(&json::parse(definition).unwrap(), 2);
+    let mut random = Random(7);
+    for id in 0..400 {
+        let (x, y) = match random.below(4) {
+            0 => (between(&mut random, -180, 180), between(&mut random, -90, 90)),
+            _ => (between(&mut random, 8, 12), between(&mut random, 48, 52)),
+        };
+        let shape = match random.below(12) {
+            0 => format!(r#"{{"type":"LineString","coordinates":[[{x},{y}],[9,50]]}}"#),
+            1 => r#""nowhere""#.to_owned(),
+            2 => r#"{"type":"Point","coordinates":[180,10]}"#.to_owned(),
+            3 => r#"{"type":"Point","coordinates":["a"]}"#.to_owned(),
+            _ => format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#),
+        };
+        bench.put_text(&format!(r#"{{"id":"{id}","pk":{},"at":{shape}}}"#, id % 9));
+    }
+    let mut found = 0;
+    for _ in 0..12 {
+        let (x, y) = (between(&mut random, 7, 12), between(&mut random, 47, 52));
+        let size = between(&mut random, 0, 3) + 0.001;
+        let (east, north, metres) = (x + size, y + size, random.below(400_000));
+        let square = format!("[{x},{y}],[{east},{y}],[{east},{north}],[{x},{north}],[{x},{y}]");
+        let turned = format!("[{x},{y}],[{x},{north}],[{east},{north}],[{east},{y}],[{x},{y}]");
+        for condition in [
+            format!("ST_WITHIN(c.at, {{'type':'Polygon','coordinates':[[{square}]]}})"),
+            format!("ST_WITHIN(c.at, {{'type':'Polygon','coordinates':[[{turned}]]}})"),
+            format!("ST_INTERSECTS({{'type':'Polygon','coordinates':[[{square}]]}}, c.at)"),
+            format!("ST_DISTANCE(c.at, {{'type':'Point','coordinates':[{x},{y}]}}) < {metres}"),
+            "ST_DISTANCE(c.at, {'type':'Point','coordinates':[-180,10]}) <= 1000".to_owned(),
+            format!("NOT ST_WITHIN(c.at, {{'type':'Polygon','coordinates':[[{square}]]}})"),
+        ] {
+            let text = format!("SELECT VALUE c.id FROM c WHERE {condition}");
+            let by_index = rows(&bench, &text, Access::Index);
+            assert_eq!(by_index, rows(&bench, &text, Access::Items), "{condition}");
+            found += by_index.len();
+        }
+    }
+    assert!(found > 200, "the test finds something");
+}
+
+#[test]
+fn equalities_are_found_by_a_composite_index_as_by_a_scan() {
+    let definition = br#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{
+        "includedPaths":[{"path":"/a/?"}],"excludedPaths":[{"path":"/*"}],
+        "compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"},{"path":"/c"}]]}}"#;
+    let bench = Bench::new(&json::parse(definition).unwrap(), 2);
+    let mut random = Random(11);
+    let long = "x".repeat(80);
+    let values = ["1", "-0", "0", "\"s\"", "null", "true", "[1]", &format!("\"{long}1\"")];
+    for id in 0..300 {
+        let mut members = String::new();
+        for name in ["a", "b", "c"] {
+            if !random.one_in(5) {
+                members.push_str(&format!(r#","{name}":{}"#, random.one_of(&values)));
+            }
+        }
+        bench.put_text(&format!(r#"{{"id":"{id}","pk":{}{members}}}"#, id % 5));
+    }
+    let other = format!("\"{long}2\"");
+    for _ in 0..40 {
+        let mut value = || if random.one_in(12) { &other } else { random.one_of(&values) };
+        let (a, b, c) = (value(), value(), value());
+        for condition in [
+            format!("c.a = {a} AND c.b = {b}"),
+            format!("c.c = {c} AND c.b = {b} AND c.a = {a}"),
+            format!("(c.a = {a} AND c.b = {b}) OR (c.a = {c} AND c.b = {a})"),
+            format!("NOT (c.a = {a} AND c.b = {b})"),
+        ] {
+            let text = format!("SELECT VALUE c.id FROM c WHERE {condition}");
+            assert_eq!(
+                rows(&bench, &text, Access::Index),
+                rows(&bench, &text, Access::Items),
+                "{condition}"
+            );
+        }
+    }
+}
