@@ -4,6 +4,7 @@
 //! Armilla drops in where one of those runs.
 
 use crate::ask::QueryOptions;
+use crate::dials::DialOptions;
 use crate::lab::LabOptions;
 use crate::script::ScriptArguments;
 use crate::transfer::{ExportOptions, ImportOptions};
@@ -91,6 +92,8 @@ pub(crate) struct ServeOptions {
     /// Seconds that a split waits after throughput or data have grown, so that it can be watched
     #[arg(long, env = "ARMILLA_SPLIT_DELAY", default_value_t = 0)]
     pub(crate) split_delay: u64,
+    #[command(flatten)]
+    pub(crate) dials: DialOptions,
     /// Memory for the store's cache, in MB
     #[arg(long, env = "ARMILLA_CACHE_MB", default_value_t = 128)]
     pub(crate) cache_mb: u64,

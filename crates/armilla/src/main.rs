@@ -10,6 +10,7 @@ mod bulk;
 mod client;
 mod config;
 mod control;
+mod dials;
 mod keys;
 mod lab;
 #[allow(dead_code, reason = "TLS is used by tests alone")]

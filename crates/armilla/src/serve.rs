@@ -66,6 +66,8 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
             partition_size: options.partition_size,
             logical_partition_size: options.logical_partition_size,
             split_delay: Duration::from_secs(options.split_delay),
+            dials: options.dials.dials()?,
+            serverless: options.dials.serverless,
             background: true,
             disk: disk(folder.as_deref())?,
             ..Options::default()
@@ -78,13 +80,16 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let authenticator =
         Arc::new(if loopback { authenticator.accepting_aad() } else { authenticator });
     let gateway = Gateway {
-        service: EngineService::new(account.clone(), authenticator.clone()),
+        service: EngineService::new(account.clone(), authenticator.clone())
+            .with_consistency(options.dials.consistency()),
         settings: Settings {
             account: AccountSettings {
                 public_endpoint: options.public_endpoint(),
+                consistency: options.dials.consistency(),
                 ..AccountSettings::default()
             },
             certificate_pem: Some(certificates.authority_pem),
+            public_metrics: options.dials.public_metrics,
             ..Settings::default()
         },
         authenticator,

@@ -1,5 +1,6 @@
 //! The account: everything one server holds, opened from a store and changed through here.
 
+mod budgets;
 mod containers;
 mod databases;
 mod janitor;
@@ -14,9 +15,11 @@ pub use scripts::NewScript;
 pub use throughput::OfferChange;
 pub use users::NewPermission;
 
+use crate::account::budgets::Budgets;
 use crate::catalog::{Catalog, Database};
 use crate::container::Container;
 use crate::core::Core;
+use crate::dials::Dials;
 use crate::index_files::IndexFolders;
 use crate::keys::{self, Meta};
 use arc_swap::ArcSwap;
@@ -30,9 +33,6 @@ use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Request units per second that one physical partition serves.
-const PARTITION_RUS: u32 = 10_000;
 
 /// Bytes of item texts beyond which a physical partition is split.
 const PARTITION_SIZE: u64 = 50 << 30;
@@ -56,6 +56,11 @@ pub struct Options {
     pub logical_partition_size: u64,
     /// How long a split waits, so that people can watch one.
     pub split_delay: Duration,
+    /// How throughput and charges are treated; `partitions` and `partition_rus` win over those in
+    /// here.
+    pub dials: Dials,
+    /// Nothing is provisioned: no offers, and a fixed most for every container.
+    pub serverless: bool,
     /// Sweep expired items and dropped containers in the background.
     pub background: bool,
     /// Where index files lie; without it every index lives in memory and is built at each start.
@@ -70,10 +75,12 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             durability: Durability::Synced,
             partitions: None,
-            partition_rus: PARTITION_RUS,
+            partition_rus: crate::dials::PARTITION_RUS,
             partition_size: PARTITION_SIZE,
             logical_partition_size: LOGICAL_PARTITION_SIZE,
             split_delay: Duration::ZERO,
+            dials: Dials::default(),
+            serverless: false,
             background: true,
             disk: None,
             index_limits: armilla_index::Limits::default(),
@@ -89,6 +96,7 @@ pub struct Account {
     changing: Mutex<u32>,
     // The furthest log of all dropped containers.
     retired: Mutex<Lsn>,
+    budgets: Budgets,
     options: Options,
 }
 
@@ -96,7 +104,12 @@ impl Account {
     /// Opens the account in a store.
     pub fn open(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, StoreError> {
         let folders = IndexFolders::new(options.disk.clone(), options.index_limits);
-        let core = Core::start(store, folders, options.durability, options.clock.clone());
+        let dials = Dials {
+            partitions: options.partitions,
+            partition_rus: options.partition_rus,
+            ..options.dials.clone()
+        };
+        let core = Core::start(store, folders, options.durability, options.clock.clone(), dials);
         core.set_logical_partition_size(options.logical_partition_size);
         let (catalog, next_number) = open::load(&core)?;
         let account = Arc::new(Self {
@@ -104,11 +117,13 @@ impl Account {
             catalog: ArcSwap::from_pointee(catalog),
             changing: Mutex::new(next_number),
             retired: Mutex::default(),
+            budgets: Budgets::default(),
             options,
         });
         for container in account.containers() {
             crate::reindex::request(&container);
         }
+        account.assign_budgets();
         if account.options.background {
             janitor::start(&account);
             partitions::start(&account);
@@ -144,6 +159,11 @@ impl Account {
     /// because there were no files to use.
     pub fn opened_indexes(&self) -> (u64, u64) {
         (self.core.opened.replayed(), self.core.opened.scanned())
+    }
+
+    /// Sets who hears how long commits and index work take.
+    pub fn observe(&self, observer: Box<dyn crate::observe::Observer>) {
+        self.core.observed.set(observer);
     }
 
     /// The time.
@@ -219,6 +239,7 @@ impl Account {
         }
         *next_number = number;
         self.catalog.store(Arc::new(catalog));
+        self.assign_budgets();
         shown.into_iter().for_each(|show| show());
         Ok(outcome)
     }

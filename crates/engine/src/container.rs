@@ -2,17 +2,21 @@
 //! item.
 
 use crate::core::Core;
+use crate::dials::{Dials, Turned};
 use crate::generation::IndexDefinition;
 use crate::indexing::PathDictionary;
 use crate::keys::{self, ItemKey};
 use crate::locks::PartitionLock;
+use crate::offers::MANUAL_MIN;
 use crate::partition::Partition;
 use crate::ranges::{EpkSpan, Range};
 use crate::record::Record;
 use crate::scripts::{Kind, Script, Scripts};
 use crate::sizes::LogicalSizes;
 use crate::store_failure;
+use crate::throttle::{Budget, Recent};
 use arc_swap::ArcSwap;
+use armilla_model::charge::Rates;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::Epk;
@@ -50,6 +54,10 @@ pub struct Container {
     pub(crate) sizes: LogicalSizes,
     settings: ArcSwap<Settings>,
     partitions: ArcSwap<Vec<Arc<Partition>>>,
+    dials: ArcSwap<Dials>,
+    budget: ArcSwap<Budget>,
+    pub(crate) recent_scripts: Recent,
+    turned: Mutex<Turned>,
     secret: (u64, u64),
     // Held while the definition or the ranges are replaced, and while indexes are switched.
     replacing: Mutex<()>,
@@ -114,6 +122,10 @@ impl Container {
         let rid_text: Arc<str> = rid::encode(&rid).into();
         let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
         Self {
+            dials: ArcSwap::new(core.dials.load_full()),
+            turned: Mutex::default(),
+            budget: ArcSwap::from_pointee(Budget::new(MANUAL_MIN, false)),
+            recent_scripts: Recent::default(),
             core,
             number,
             database,
@@ -145,6 +157,42 @@ impl Container {
     /// The settings of now.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()
+    }
+
+    /// The dials of now.
+    pub fn dials(&self) -> Arc<Dials> {
+        self.dials.load_full()
+    }
+
+    /// The throughput that the container draws on.
+    pub fn budget(&self) -> Arc<Budget> {
+        self.budget.load_full()
+    }
+
+    pub(crate) fn set_budget(&self, budget: Arc<Budget>) {
+        self.budget.store(budget);
+    }
+
+    /// What things cost in this container.
+    pub fn rates(&self) -> Arc<Rates> {
+        self.dials.load().profile.rates.clone()
+    }
+
+    /// The dials that were turned for this container.
+    pub fn turned(&self) -> Turned {
+        self.turned.lock().clone()
+    }
+
+    /// Takes up dials of this container, over those of the account.
+    pub(crate) fn set_turned(&self, turned: Turned) {
+        *self.turned.lock() = turned;
+        self.adjust();
+    }
+
+    /// Takes up changed dials of the account.
+    pub(crate) fn adjust(&self) {
+        let turned = self.turned.lock();
+        self.dials.store(Arc::new(self.core.dials.load().with(&turned)));
     }
 
     /// Keeps others from replacing the definition.

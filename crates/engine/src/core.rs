@@ -6,9 +6,11 @@
 
 mod jobs;
 
+use crate::dials::Dials;
 use crate::generation::open::OpenedIndexes;
 use crate::index_files::IndexFolders;
 use crate::locks::LockTable;
+use crate::observe::Observed;
 use crate::partition::{Partition, PublishedView};
 use crate::scripts::Runtime;
 use arc_swap::ArcSwap;
@@ -53,6 +55,10 @@ pub struct Core {
     /// The threads that work on indexes.
     pub(crate) background: Arc<Background>,
     builder: mpsc::Sender<Task>,
+    /// Who hears how long things took.
+    pub observed: Observed,
+    /// How throughput and charges are treated where a container says nothing else.
+    pub dials: ArcSwap<Dials>,
     scripts: OnceLock<Runtime>,
     logical_partition_size: AtomicU64,
     dirty: Arc<Mutex<Vec<Arc<Partition>>>>,
@@ -65,6 +71,7 @@ impl Core {
         folders: IndexFolders,
         durability: Durability,
         clock: Arc<dyn Clock>,
+        dials: Dials,
     ) -> Arc<Self> {
         let root = Arc::new(ArcSwap::from_pointee(Root { group: 0, snapshot: store.snapshot() }));
         let dirty = Arc::new(Mutex::new(Vec::<Arc<Partition>>::new()));
@@ -84,6 +91,8 @@ impl Core {
                 locks: Arc::new(LockTable::new()),
                 ids: IdSource::started_at(clock.now_millis()),
                 clock,
+                dials: ArcSwap::from_pointee(dials),
+                observed: Observed::default(),
                 store,
                 folders,
                 opened: OpenedIndexes::default(),

@@ -91,7 +91,8 @@ impl Container {
             let alive = record.expires_at(default_ttl).is_none_or(|deadline| now < deadline);
             Ok(alive.then(|| (record.size(), Item::of(&record))))
         })?;
-        let sizes = changes.items.iter().map(|item| RequestCharge::feed_item(item.text.len()));
+        let rates = self.rates();
+        let sizes = changes.items.iter().map(|item| rates.feed_item(item.text.len()));
         changes.charge = sizes.sum::<RequestCharge>().max(RequestCharge::ONE);
         Ok(changes)
     }

@@ -7,7 +7,6 @@
 
 use crate::{cells, keys};
 use armilla_index::Terms;
-use armilla_model::charge::RequestCharge;
 use armilla_model::limits::INDEXED_STRING_MAX;
 use armilla_model::ordered;
 use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
@@ -165,15 +164,15 @@ fn fixed_terms(policy: &ContainerPolicy) -> u32 {
 }
 
 impl ItemTerms {
-    /// The charge for writing all of them.
-    pub fn charge(&self) -> RequestCharge {
+    /// How many terms are charged for writing all of them.
+    pub fn charged(&self) -> u64 {
         let weights: u32 = self.weights.iter().map(|(_, weight)| weight).sum();
-        RequestCharge::TERM * u64::from(weights + self.fixed)
+        u64::from(weights + self.fixed)
     }
 
-    /// The charge for going from one version to another: terms removed plus terms added. The
+    /// How many terms are charged from one version to another: those removed plus those added. The
     /// timestamp always counts on both sides.
-    pub fn difference_charge(&self, next: &Self) -> RequestCharge {
+    pub fn charged_difference(&self, next: &Self) -> u64 {
         let (mut left, mut right, mut changed) = (&self.weights[..], &next.weights[..], 2);
         while let (Some(a), Some(b)) = (left.first(), right.first()) {
             match a.0.cmp(&b.0) {
@@ -189,7 +188,7 @@ impl ItemTerms {
             }
         }
         changed += left.iter().chain(right).map(|(_, weight)| weight).sum::<u32>();
-        RequestCharge::TERM * u64::from(changed)
+        u64::from(changed)
     }
 }
 
@@ -357,7 +356,8 @@ mod tests {
     fn charged(item: &str, policy: &ContainerPolicy) -> String {
         let terms =
             terms_of(&parse(item.as_bytes()).unwrap(), 1, true, policy, &PathDictionary::default());
-        (terms.charge() + RequestCharge::write(item.len())).to_string()
+        let rates = armilla_model::charge::Rates::article();
+        (rates.terms(terms.charged()) + rates.write(item.len())).to_string()
     }
 
     #[test]
@@ -375,8 +375,8 @@ mod tests {
         let of = |text: &str| terms_of(&parse(text.as_bytes()).unwrap(), 1, true, &policy, &paths);
         let (before, after) =
             (of(r#"{"id":"x","pk":"a","s":"b"}"#), of(r#"{"id":"x","pk":"a","s":"c"}"#));
-        assert_eq!(before.difference_charge(&after), RequestCharge::TERM * 6);
-        assert_eq!(before.difference_charge(&before), RequestCharge::TERM * 2);
+        assert_eq!(before.charged_difference(&after), 6);
+        assert_eq!(before.charged_difference(&before), 2);
     }
 
     #[test]

@@ -208,6 +208,8 @@ pub enum Meta {
     VersionsFloor = b'V',
     /// A dropped container whose data is still to be removed.
     Garbage = b'G',
+    /// Dials of a container.
+    Dials = b'L',
     /// An indexed path: container, path; its value is the path's number.
     IndexPath = b'I',
     /// Which index of a container serves: container.

@@ -81,7 +81,8 @@ impl Container {
                 break;
             }
         }
-        let sizes = page.items.iter().map(|item| RequestCharge::feed_item(item.text.len()));
+        let rates = self.rates();
+        let sizes = page.items.iter().map(|item| rates.feed_item(item.text.len()));
         page.charge = sizes.sum::<RequestCharge>().max(RequestCharge::ONE);
         Ok(page)
     }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub const MANUAL_MIN: u32 = 400;
 /// Least autoscale maximum.
 pub const AUTOSCALE_MIN: u32 = 1000;
+/// Containers that share a database's throughput before its minimum rises.
+const SHARED_CONTAINERS: u32 = 25;
 /// Most throughput one can ask for.
 const THROUGHPUT_MAX: u32 = 1_000_000;
 
@@ -39,6 +41,8 @@ pub struct Offer {
     pub throughput: Throughput,
     /// The most it ever was.
     pub highest: u32,
+    /// What each throughput bucket may use of it.
+    pub shares: Vec<Share>,
     /// Version.
     pub etag: ETag,
     /// Second of the last change.
@@ -130,13 +134,75 @@ impl Throughput {
     }
 }
 
+/// A throughput bucket: requests that name it use at most a part of the throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// 1 to 5.
+    pub number: u8,
+    /// Of the throughput.
+    pub percent: u8,
+}
+
+impl Share {
+    /// Reads `throughputBuckets` of an offer's content; nothing when there is none.
+    pub fn from_content(content: &Value) -> Result<Option<Vec<Self>>> {
+        let Some(list) = content.get("throughputBuckets").and_then(Value::as_array) else {
+            return Ok(None);
+        };
+        list.iter().map(Self::read).collect::<Result<_>>().map(Some)
+    }
+
+    fn read(value: &Value) -> Result<Self> {
+        let number = |name: &str, max: u8| {
+            let number = value.get(name).and_then(Value::as_i64);
+            let number = number.and_then(|number| u8::try_from(number).ok());
+            number.filter(|number| (1..=max).contains(number)).ok_or_else(|| {
+                Error::bad_request(format!("'{name}' of a throughput bucket must be 1 to {max}."))
+            })
+        };
+        let number_of = number("id", crate::throttle::SHARES_MAX)?;
+        Ok(Self { number: number_of, percent: number("maxThroughputPercentage", 100)? })
+    }
+
+    /// The member `throughputBuckets`.
+    pub fn list(shares: &[Self]) -> Value {
+        let one = |share: &Self| {
+            Value::object(Object::of([
+                ("id", i64::from(share.number).into()),
+                ("maxThroughputPercentage", i64::from(share.percent).into()),
+            ]))
+        };
+        Value::array(shares.iter().map(one).collect())
+    }
+}
+
+/// What a container or a database holds, as far as it decides how low its throughput can go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holdings {
+    /// Whole GB of data.
+    pub gigabytes: u32,
+    /// Containers that share the throughput; 0 for a container's own.
+    pub containers: u32,
+}
+
 impl Offer {
-    /// The least this offer can be lowered to.
+    /// The least this offer can be lowered to while it serves no data to speak of.
     pub fn minimum(&self) -> u32 {
+        self.minimum_for(Holdings::default())
+    }
+
+    /// The least this offer can be lowered to.
+    pub fn minimum_for(&self, holdings: Holdings) -> u32 {
+        let Holdings { gigabytes, containers } = holdings;
+        let further = containers.saturating_sub(SHARED_CONTAINERS);
         match self.throughput {
-            Throughput::Manual(_) => MANUAL_MIN.max((self.highest / 100).next_multiple_of(100)),
+            Throughput::Manual(_) => {
+                let least = gigabytes.max(self.highest / 100).max(MANUAL_MIN + 100 * further);
+                least.next_multiple_of(100)
+            }
             Throughput::Autoscale { .. } => {
-                AUTOSCALE_MIN.max((self.highest / 10).next_multiple_of(1000))
+                let by_data = gigabytes.saturating_mul(10).max(self.highest / 10);
+                by_data.max(AUTOSCALE_MIN + 1000 * further).next_multiple_of(1000)
             }
         }
     }
@@ -168,6 +234,45 @@ mod tests {
             assert!(Throughput::manual(units).is_err(), "{units} was accepted");
         }
         assert!(Throughput::autoscale(1500, 0).is_err());
+    }
+
+    #[test]
+    fn minimums_follow_data_history_and_containers() {
+        let offer = |throughput: Throughput, highest| Offer {
+            number: 1,
+            resource: "".into(),
+            resource_rid: "".into(),
+            throughput,
+            highest,
+            shares: Vec::new(),
+            etag: ETag([0; 16]),
+            ts: 0,
+        };
+        let manual = |highest| offer(Throughput::Manual(400), highest);
+        let autoscale =
+            |highest| offer(Throughput::Autoscale { max: 1000, increment_percent: 0 }, highest);
+        let holds = |gigabytes, containers| Holdings { gigabytes, containers };
+        assert_eq!(manual(50_000).minimum_for(holds(20, 0)), 500);
+        assert_eq!(manual(400).minimum_for(holds(0, 30)), 900);
+        assert_eq!(manual(400).minimum_for(holds(4321, 0)), 4400);
+        assert_eq!(autoscale(1000).minimum_for(holds(0, 30)), 6000);
+        assert_eq!(autoscale(50_000).minimum_for(holds(20, 0)), 5000);
+        assert_eq!(autoscale(1000).minimum_for(holds(250, 0)), 3000);
+    }
+
+    #[test]
+    fn throughput_buckets_read_back() {
+        let text = br#"{"throughputBuckets":[{"id":1,"maxThroughputPercentage":20}]}"#;
+        let content = armilla_model::json::parse(text).unwrap();
+        let shares = Share::from_content(&content).unwrap().unwrap();
+        assert_eq!(shares, [Share { number: 1, percent: 20 }]);
+        for bad in
+            [r#"{"id":6,"maxThroughputPercentage":20}"#, r#"{"id":1,"maxThroughputPercentage":0}"#]
+        {
+            let text = format!(r#"{{"throughputBuckets":[{bad}]}}"#);
+            let content = armilla_model::json::parse(text.as_bytes()).unwrap();
+            assert!(Share::from_content(&content).is_err(), "{bad}");
+        }
     }
 
     #[test]

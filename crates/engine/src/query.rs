@@ -13,6 +13,7 @@
 //! names a position in the data ([`token`]), so it survives restarts, merges and splits.
 
 mod access;
+mod bill;
 mod bounded;
 mod extreme;
 mod functions;
@@ -191,7 +192,8 @@ impl Query {
         let plan = &*self.prepared.compiled;
         let read = |text| token::read(text, self.hash);
         let position = options.continuation.map(read).transpose()?;
-        let mut work = Work::new(Instant::now(), self.compiled_in).of_script(asker);
+        let rates = self.container.rates();
+        let mut work = Work::new(Instant::now(), self.compiled_in, rates).of_script(asker);
         let run = Run {
             request: &self.request,
             source: self.source().over(overlay),
@@ -206,7 +208,7 @@ impl Query {
             Shape::Whole => whole::run(run, &mut work),
         };
         let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
-        page.finish(&work);
+        page.finish(&work, token::is_rewritten(&self.request.text));
         Ok(page)
     }
 

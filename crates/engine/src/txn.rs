@@ -301,15 +301,17 @@ impl Txn {
     pub(crate) fn stage_removal(&mut self, id: &str) -> Result<RequestCharge> {
         let at = self.touch(id)?;
         self.claim(at, &[])?;
+        let rates = self.container.rates();
         let staged = &mut self.staged[at];
         let charge = match (&staged.now, &staged.before) {
             (Now::Draft(draft), _) => {
-                RequestCharge::write(draft.bytes.len() - HEADER_LENGTH) + draft.terms.charge()
+                let size = draft.bytes.len() - HEADER_LENGTH;
+                rates.write(size) + rates.terms(draft.terms.charged())
             }
             (Now::AsBefore, Some(before)) => {
-                RequestCharge::write(before.record.size()) + before.terms.charge()
+                rates.write(before.record.size()) + rates.terms(before.terms.charged())
             }
-            (Now::AsBefore, None) | (Now::Removed, _) => RequestCharge::ONE,
+            (Now::AsBefore, None) | (Now::Removed, _) => rates.failure,
         };
         staged.now = Now::Removed;
         Ok(charge)
@@ -360,6 +362,7 @@ impl Txn {
 
     /// The size of what the write replaces, if anything, and its charge.
     fn price(&self, at: usize, size: usize, terms: &ItemTerms) -> (Option<usize>, RequestCharge) {
+        let rates = self.container.rates();
         let staged = &self.staged[at];
         let previous = match &staged.now {
             Now::Draft(draft) => Some((draft.bytes.len() - HEADER_LENGTH, &draft.terms)),
@@ -367,10 +370,10 @@ impl Txn {
             Now::Removed => None,
         };
         match previous {
-            None => (None, RequestCharge::write(size) + terms.charge()),
+            None => (None, rates.write(size) + rates.terms(terms.charged())),
             Some((before_size, before)) => {
-                let sizes = RequestCharge::write(before_size) + RequestCharge::write(size);
-                (Some(before_size), sizes + before.difference_charge(terms))
+                let changed = rates.terms(before.charged_difference(terms));
+                (Some(before_size), rates.replace(before_size, size) + changed)
             }
         }
     }

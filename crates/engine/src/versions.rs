@@ -163,9 +163,11 @@ impl Container {
             let (epk, version) = decode(position.lsn, value).map_err(store_failure)?;
             Ok(span.contains(&epk).then(|| (value.len(), version)))
         })?;
+        // The state before a change counts as an item of its own.
+        let rates = self.rates();
         let size = |version: &Version| {
-            let text = |text: &Option<Bytes>| text.as_ref().map_or(0, Bytes::len);
-            RequestCharge::feed_item(text(&version.current) + text(&version.previous))
+            let texts = version.current.iter().chain(&version.previous);
+            texts.map(|text| rates.feed_item(text.len())).sum::<RequestCharge>()
         };
         let sizes = changes.items.iter().map(size);
         changes.charge = sizes.sum::<RequestCharge>().max(RequestCharge::ONE);

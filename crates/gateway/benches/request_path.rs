@@ -41,7 +41,7 @@ fn main() {
     });
     measure("reply with its facts", || {
         let reply = Reply::ok(black_box("{}"))
-            .charge(1.0)
+            .charge(armilla_model::charge::RequestCharge::ONE)
             .session_token("0:-1#12345")
             .range_id("0")
             .etag("\"00004400-0000-0700-0000-655000000000\"")

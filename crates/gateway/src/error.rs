@@ -48,6 +48,7 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::FailedDependency => (424, 0),
         Error::TooManyRequests { .. } | Error::Overloaded { .. } => (429, 3200),
         Error::WriteConflict => (449, 0),
+        Error::MetadataThrottled { .. } => (429, 3210),
         Error::Internal(_) => (500, 0),
     };
     let status = StatusCode::from_u16(status).expect("the table holds valid statuses only");
@@ -79,9 +80,9 @@ pub fn code_of(status: StatusCode) -> &'static str {
 /// When the client may try again, for the errors that say so.
 pub fn retry_after(error: &Error) -> Option<Duration> {
     match error {
-        Error::TooManyRequests { retry_after } | Error::Overloaded { retry_after } => {
-            Some(*retry_after)
-        }
+        Error::TooManyRequests { retry_after }
+        | Error::MetadataThrottled { retry_after }
+        | Error::Overloaded { retry_after } => Some(*retry_after),
         _ => None,
     }
 }

@@ -12,6 +12,8 @@ pub use partition_key::{PartitionKeyHeader, parse_components};
 pub use values::{Consistency, FeedMode, IndexingDirective, RangeId, encode_non_ascii};
 
 use crate::routes::Intent;
+use armilla_engine::dials::NAMES as DIALS;
+use armilla_engine::throttle::SHARES_MAX;
 use armilla_model::{Error, Result};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use values::{flag, hex_bytes, integer, page_size, text};
@@ -127,6 +129,10 @@ pub struct RequestContext<'a> {
     pub token_expiry_seconds: Option<u32>,
     /// `x-ms-cosmos-priority-level: Low`.
     pub low_priority: bool,
+    /// `x-ms-cosmos-throughput-bucket`.
+    pub throughput_bucket: Option<u8>,
+    /// Dials for a new container: names behind `x-armilla-`, and their texts.
+    pub dials: Vec<(&'a str, &'a str)>,
     /// Which SDK asks, where that matters.
     pub client: Client,
 }
@@ -177,8 +183,14 @@ impl<'a> RequestContext<'a> {
     }
 
     // The names are grouped by prefix only to compare each with few others.
-    fn read_header(&mut self, name: &HeaderName, value: &'a HeaderValue) -> Result<()> {
+    fn read_header(&mut self, name: &'a HeaderName, value: &'a HeaderValue) -> Result<()> {
         let name = name.as_str();
+        if let Some(dial) = name.strip_prefix("x-armilla-")
+            && DIALS.contains(&dial)
+        {
+            self.dials.push((dial, text(name, value)?));
+            return Ok(());
+        }
         let Some(rest) = name.strip_prefix("x-ms-") else {
             return self.read_standard(name, value);
         };
@@ -278,6 +290,13 @@ impl<'a> RequestContext<'a> {
             "migrate-offer-to-autopilot" => self.migrate_to_autopilot = flag(name, value)?,
             "migrate-offer-to-manual-throughput" => self.migrate_to_manual = flag(name, value)?,
             "priority-level" => self.low_priority = value.as_bytes().eq_ignore_ascii_case(b"low"),
+            "throughput-bucket" => {
+                let number = integer(name, value)?;
+                let number = u8::try_from(number).ok();
+                let number = number.filter(|number| (1..=SHARES_MAX).contains(number));
+                let expected = "a throughput bucket from 1 to 5 is expected";
+                self.throughput_bucket = Some(number.ok_or_else(|| bad_header(name, expected))?);
+            }
             _ => {}
         }
         Ok(())

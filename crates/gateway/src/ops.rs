@@ -10,9 +10,11 @@ mod batch;
 mod change_feed;
 mod containers;
 mod databases;
+mod dials;
 mod for_each;
 mod items;
 mod listing;
+mod metered;
 mod offers;
 mod permissions;
 mod query;
@@ -22,10 +24,13 @@ mod users;
 mod writes;
 
 use crate::auth::Authenticator;
+use crate::headers::Consistency;
+use crate::metrics::Metrics;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::Operation;
 use crate::{Call, Reply, Service};
 use armilla_engine::Account;
+use armilla_model::charge::RequestCharge;
 use armilla_model::{Error, Result, binary_json};
 use std::sync::Arc;
 
@@ -34,12 +39,23 @@ pub struct EngineService {
     pub(crate) account: Arc<Account>,
     /// Issues the tokens of permissions, which it verifies when they come back.
     pub(crate) authenticator: Arc<Authenticator>,
+    /// The account's own level.
+    pub(crate) consistency: Consistency,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl EngineService {
     /// A service over an open account.
     pub fn new(account: Arc<Account>, authenticator: Arc<Authenticator>) -> Self {
-        Self { account, authenticator }
+        let metrics = Arc::new(Metrics::default());
+        account.observe(metrics.observer());
+        Self { account, authenticator, consistency: Consistency::Session, metrics }
+    }
+
+    /// The same with another consistency level of the account.
+    #[must_use]
+    pub fn with_consistency(self, consistency: Consistency) -> Self {
+        Self { consistency, ..self }
     }
 
     /// Runs work that waits on its thread, on the pool that is there for it.
@@ -56,11 +72,22 @@ impl EngineService {
 }
 
 impl Service for EngineService {
-    async fn call(&self, mut call: Call<'_>) -> Reply {
+    async fn call(&self, call: Call<'_>) -> Reply {
+        metered::call(self, call).await
+    }
+
+    fn metrics(&self) -> Option<String> {
+        Some(self.metrics.text(&self.account))
+    }
+}
+
+impl EngineService {
+    /// Does the work of a request.
+    async fn perform(&self, mut call: Call<'_>) -> Reply {
         if binary_json::is_binary(&call.body) {
             match binary_json::to_text(&call.body) {
                 Ok(text) => call.body = text.into(),
-                Err(error) => return Reply::error(error).charge(1.0),
+                Err(error) => return Reply::error(error).charge(RequestCharge::ONE),
             }
         }
         let outcome = match call.operation {
@@ -126,6 +153,9 @@ impl Service for EngineService {
             | Operation::ReadOffer { .. }
             | Operation::ReplaceOffer { .. } => offers::answer(self, &call).await,
 
+            Operation::ReadDials(container) => dials::read(self, container),
+            Operation::TurnDials(container) => dials::turn(self, &call, container).await,
+
             Operation::ListEncryptionKeys { .. } | Operation::QueryEncryptionKeys { .. } => {
                 Ok(Reply::feed(FeedBody::new(FeedKind::EncryptionKeys, "")))
             }
@@ -136,6 +166,6 @@ impl Service for EngineService {
                 "Client encryption keys are not kept by this server.".to_owned(),
             )),
         };
-        outcome.unwrap_or_else(|error| Reply::error(error).charge(1.0))
+        outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE))
     }
 }

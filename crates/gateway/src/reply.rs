@@ -12,6 +12,7 @@ pub use feed::{FeedBody, FeedKind};
 use crate::error::{self, status_of};
 use crate::headers::{encode_non_ascii, names};
 use armilla_model::Error;
+use armilla_model::charge::RequestCharge;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -30,7 +31,7 @@ const HEADERS_EXPECTED: usize = 20;
 pub struct Reply {
     status: StatusCode,
     headers: HeaderMap,
-    charge: f64,
+    charge: RequestCharge,
     payload: Payload,
 }
 
@@ -46,7 +47,7 @@ impl Reply {
     /// An answer without a body.
     pub fn new(status: StatusCode) -> Self {
         let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
-        Self { status, headers, charge: 0.0, payload: Payload::Empty }
+        Self { status, headers, charge: RequestCharge::ZERO, payload: Payload::Empty }
     }
 
     /// An answer with a JSON body, passed on as it is.
@@ -115,9 +116,19 @@ impl Reply {
     }
 
     /// Request units.
-    pub fn charge(mut self, units: f64) -> Self {
-        self.charge = units;
+    pub fn charge(mut self, charge: RequestCharge) -> Self {
+        self.charge = charge;
         self
+    }
+
+    /// What it costs so far.
+    pub(crate) fn charged(&self) -> RequestCharge {
+        self.charge
+    }
+
+    /// The range that answered, if it was one.
+    pub(crate) fn answered_by(&self) -> Option<u32> {
+        self.headers.get(names::RANGE_ID)?.to_str().ok()?.parse().ok()
     }
 
     /// `{range}:-1#{lsn}`, several joined by commas.
@@ -253,7 +264,7 @@ mod tests {
     #[test]
     fn every_answer_has_the_common_headers() {
         for reply in [Reply::ok("{}"), Reply::no_content(), Reply::error(Error::not_found())] {
-            let response = finish(reply.charge(5.714));
+            let response = finish(reply.charge(RequestCharge::from_21sts(120)));
             assert_eq!(header(&response, "x-ms-request-charge"), "5.71");
             assert_eq!(header(&response, "x-ms-activity-id"), "an-id");
             assert_eq!(header(&response, "x-ms-version"), API_VERSION);

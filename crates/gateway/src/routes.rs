@@ -66,6 +66,10 @@ pub enum Route<'a> {
     Addresses,
     /// `/_explorer/emulator.pem`: the certificate to trust.
     Certificate,
+    /// `/metrics`.
+    Metrics,
+    /// `/_armilla/dials`, and below it a container's.
+    Dials(Option<ContainerPath<'a>>),
     /// `/alive`.
     Alive,
     /// `/ready`.
@@ -144,6 +148,9 @@ impl<'a> Route<'a> {
             ["clientconfigs"] => Self::ClientConfigs,
             ["addresses", ..] => Self::Addresses,
             ["_explorer", "emulator.pem"] => Self::Certificate,
+            ["metrics"] => Self::Metrics,
+            ["_armilla", "dials"] => Self::Dials(None),
+            ["_armilla", "dials", "dbs", database, "colls", container] => Self::Dials(Some(ContainerPath { database, container })),
             ["alive"] => Self::Alive,
             ["ready"] => Self::Ready,
             _ => return None,

@@ -28,4 +28,9 @@ pub struct Call<'a> {
 pub trait Service: Send + Sync + 'static {
     /// Answers one request.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Reply> + Send;
+
+    /// The text of `/metrics`; nothing when nobody counts.
+    fn metrics(&self) -> Option<String> {
+        None
+    }
 }

@@ -78,13 +78,13 @@ pub(crate) fn text(object: &Object) -> Vec<u8> {
 pub(crate) fn read_reply(call: &Call<'_>, etag: ETag, document: &Object) -> Reply {
     let known = call.context.if_none_match.is_some_and(|known| etag.matches(known));
     let reply = if known { Reply::not_modified() } else { Reply::ok(text(document)) };
-    reply.etag(&etag.to_string()).charge(RequestCharge::ONE.units())
+    reply.etag(&etag.to_string()).charge(RequestCharge::ONE)
 }
 
 /// The answer to a write of one resource.
 pub(crate) fn write_reply(status: StatusCode, etag: ETag, document: &Object) -> Reply {
     let reply = Reply::json(status, text(document)).etag(&etag.to_string());
-    reply.charge(RequestCharge::METADATA_WRITE.units())
+    reply.charge(RequestCharge::from_micros(4_950_000))
 }
 
 /// The status of a write that may have made something new.
@@ -94,7 +94,7 @@ pub(crate) fn status_of_upsert(created: bool) -> StatusCode {
 
 /// The answer to a deletion.
 pub(crate) fn delete_reply() -> Reply {
-    Reply::no_content().charge(RequestCharge::METADATA_WRITE.units())
+    Reply::no_content().charge(RequestCharge::from_micros(4_950_000))
 }
 
 /// An operation that came to the wrong family: a defect of this server.

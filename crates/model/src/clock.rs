@@ -35,6 +35,12 @@ impl ManualClock {
         Self(AtomicU64::new(seconds * 1000))
     }
 
+    /// Moves the clock on by less than a second, or more.
+    pub fn advance(&self, time: std::time::Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+
     /// Moves the clock on.
     pub fn advance_seconds(&self, seconds: u64) {
         self.0.fetch_add(seconds * 1000, Ordering::SeqCst);

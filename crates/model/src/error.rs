@@ -71,6 +71,11 @@ pub enum Error {
         /// When to try again.
         retry_after: Duration,
     },
+    /// No request units left for databases, containers and other resources that are no items.
+    MetadataThrottled {
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// Work is queued up to its bound; try again after this time.
     Overloaded {
         /// When to try again.
@@ -146,7 +151,7 @@ impl Error {
             }
             Self::PatchConditionFailed => "The condition of the patch is not met.",
             Self::FailedDependency => "Rolled back because another operation of the batch failed.",
-            Self::TooManyRequests { .. } => {
+            Self::TooManyRequests { .. } | Self::MetadataThrottled { .. } => {
                 "Request rate is large. More Request Units may be needed."
             }
             Self::WriteConflict => "Another write came between; try again.",

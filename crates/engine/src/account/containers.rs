@@ -4,6 +4,7 @@ use super::{Account, Change, check_etag};
 use crate::catalog::check_name;
 use crate::catalog::stored::StoredContainer;
 use crate::container::{Container, Settings};
+use crate::dials::Turned;
 use crate::generation::IndexDefinition;
 use crate::index_files::{IndexName, index_failure};
 use crate::indexing::PathDictionary;
@@ -17,9 +18,6 @@ use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-
-/// Most physical partitions of a new container.
-const PARTITIONS_MAX: u32 = 1000;
 
 /// What a client asks for.
 pub struct NewContainer<'a> {
@@ -36,6 +34,16 @@ impl Account {
         database: &str,
         new: &NewContainer<'_>,
     ) -> Result<Arc<Container>> {
+        self.create_container_with(database, new, Turned::default())
+    }
+
+    /// Creates a container with dials of its own.
+    pub fn create_container_with(
+        &self,
+        database: &str,
+        new: &NewContainer<'_>,
+        turned: Turned,
+    ) -> Result<Arc<Container>> {
         let name = name_of(new.definition)?;
         let policy = ContainerPolicy::parse(new.definition)?;
         crate::query::check_computed(&policy)?;
@@ -48,13 +56,16 @@ impl Account {
             let shared =
                 change.catalog.offer_of(&database.self_link()).map(|offer| offer.throughput);
             let throughput = match (new.throughput, shared) {
+                (given, _) if change.account.options.serverless => {
+                    given.map_or(Ok(None), |_| Err(not_provisioned()))?
+                }
                 (Some(own), _) => Some(own),
                 (None, Some(_)) => None,
                 (None, None) => Some(Throughput::Manual(MANUAL_MIN)),
             };
             let peak = throughput.or(shared).map_or(MANUAL_MIN, Throughput::peak);
             let (number, (etag, ts)) = (change.number(), change.stamp());
-            let count = change.account.partition_count(peak);
+            let count = change.account.core.dials.load().with(&turned).partition_count(peak);
             let ranges = ranges::initial(&policy.partition_key, count);
             let stored = StoredContainer {
                 name: name.into(),
@@ -73,6 +84,10 @@ impl Account {
                 let head = partition.lsn().0.to_be_bytes().to_vec();
                 change.put(Meta::Head, &[number, partition.range.id], head);
             }
+            if !turned.is_empty() {
+                change.put(Meta::Dials, &[number], turned.write());
+                container.set_turned(turned);
+            }
             if let Some(throughput) = throughput {
                 change.create_offer(&container.self_link, &container.rid_text, throughput);
             }
@@ -81,11 +96,6 @@ impl Account {
             change.set_database(database);
             Ok(container)
         })
-    }
-
-    pub(super) fn partition_count(&self, peak: u32) -> u32 {
-        let wanted = peak.div_ceil(self.options.partition_rus.max(1));
-        self.options.partitions.unwrap_or(wanted).clamp(1, PARTITIONS_MAX)
     }
 
     fn build(
@@ -222,6 +232,7 @@ impl Change<'_> {
     /// Removes a container's entries and leaves a note for the janitor to remove its data.
     pub(super) fn drop_container(&mut self, container: &Container) {
         self.delete(Meta::Container, &[container.database, container.number]);
+        self.delete(Meta::Dials, &[container.number]);
         let scripts = container.scripts.load();
         for kind in [&scripts.procedures, &scripts.triggers, &scripts.functions] {
             for script in kind.values() {
@@ -256,6 +267,13 @@ fn name_of(definition: &Value) -> Result<&str> {
     };
     check_name(name)?;
     Ok(name)
+}
+
+/// The answer to a client that wants throughput where none is provisioned.
+pub(super) fn not_provisioned() -> Error {
+    Error::bad_request(
+        "Setting throughput is not supported for serverless accounts. Leave out the throughput and autoscale settings.",
+    )
 }
 
 /// Hash keys nobody can guess: the standard library seeds its hasher from the system.

@@ -17,6 +17,9 @@ impl Account {
         throughput: Option<Throughput>,
     ) -> Result<Arc<Database>> {
         check_name(name)?;
+        if throughput.is_some() && self.options.serverless {
+            return Err(super::containers::not_provisioned());
+        }
         self.change(|change| {
             if change.catalog.databases.contains_key(name) {
                 return Err(Error::conflict());

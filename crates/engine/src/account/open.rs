@@ -7,6 +7,7 @@ use crate::catalog::stored::{self, Entry, StoredContainer, StoredDatabase, Store
 use crate::catalog::{Catalog, Database};
 use crate::container::{Container, Settings};
 use crate::core::Core;
+use crate::dials::Turned;
 use crate::feed::lineage::lineage_of;
 use crate::generation::derive::Derivation;
 use crate::generation::{self, IndexDefinition};
@@ -128,6 +129,9 @@ fn containers(
         let stored = StoredContainer::read(&Entry::read(&value)?)?;
         let name = stored.name.clone();
         let container = container(core, snapshot, (database, database_name), number, stored)?;
+        if let Some(turned) = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Dials, &[number]))? {
+            container.set_turned(Turned::read(&turned));
+        }
         containers.insert(name, Arc::new(container));
     }
     Ok(containers)

@@ -138,7 +138,8 @@ impl Account {
 
     /// How many partitions the throughput of a container asks for.
     fn wanted_partitions(&self, database: &Database, container: &Container) -> usize {
-        if self.options.partitions.is_some() {
+        let dials = container.dials();
+        if dials.partitions.is_some() {
             return 1;
         }
         let catalog = self.catalog();
@@ -147,7 +148,7 @@ impl Account {
             .or_else(|| catalog.offer_of(&database.self_link()));
         let peak =
             offer.map_or(crate::offers::MANUAL_MIN, |offer| Throughput::peak(offer.throughput));
-        self.partition_count(peak) as usize
+        dials.partition_count(peak) as usize
     }
 
     /// Puts new ranges in the place of old ones: builds their indexes while everybody goes on, and

@@ -3,7 +3,7 @@
 use super::{Account, Change, check_etag};
 use crate::catalog::stored::write_offer;
 use crate::keys::Meta;
-use crate::offers::{AUTOSCALE_MIN, Offer, Throughput};
+use crate::offers::{AUTOSCALE_MIN, Offer, Share, Throughput};
 use armilla_model::error::{Error, Result};
 use std::sync::Arc;
 
@@ -26,15 +26,28 @@ impl Account {
         wanted: OfferChange,
         if_match: Option<&str>,
     ) -> Result<Arc<Offer>> {
+        self.replace_offer_with(number, wanted, None, if_match)
+    }
+
+    /// Replaces an offer, and what its throughput buckets may use.
+    pub fn replace_offer_with(
+        &self,
+        number: u32,
+        wanted: OfferChange,
+        shares: Option<Vec<Share>>,
+        if_match: Option<&str>,
+    ) -> Result<Arc<Offer>> {
         self.change(|change| {
             let before =
                 change.catalog.offers.get(&number).cloned().ok_or_else(Error::not_found)?;
             check_etag(before.etag, if_match)?;
-            let throughput = next_throughput(&before, wanted)?;
+            let minimum = change.minimum_of(&before);
+            let throughput = next_throughput(&before, wanted, minimum)?;
             let (etag, ts) = change.stamp();
             let offer = Offer {
                 throughput,
                 highest: before.highest.max(throughput.peak()),
+                shares: shares.unwrap_or_else(|| before.shares.clone()),
                 etag,
                 ts,
                 ..Offer::clone(&before)
@@ -47,7 +60,7 @@ impl Account {
     }
 }
 
-fn next_throughput(before: &Offer, wanted: OfferChange) -> Result<Throughput> {
+fn next_throughput(before: &Offer, wanted: OfferChange, minimum: u32) -> Result<Throughput> {
     match (before.throughput, wanted) {
         (Throughput::Manual(units), OfferChange::ToAutoscale) => {
             let max = units.next_multiple_of(1000).max(AUTOSCALE_MIN);
@@ -61,10 +74,9 @@ fn next_throughput(before: &Offer, wanted: OfferChange) -> Result<Throughput> {
                 "Switching between manual and autoscale throughput needs the migration header.",
             ))
         }
-        (_, OfferChange::Set(throughput)) if throughput.peak() < before.minimum() => {
+        (_, OfferChange::Set(throughput)) if throughput.peak() < minimum => {
             Err(Error::bad_request(format!(
-                "The offer cannot be lowered below {} request units per second.",
-                before.minimum()
+                "The offer cannot be lowered below {minimum} request units per second."
             )))
         }
         (_, OfferChange::Set(throughput)) => Ok(throughput),
@@ -80,6 +92,7 @@ impl Change<'_> {
             resource_rid: rid.into(),
             throughput,
             highest: throughput.peak(),
+            shares: Vec::new(),
             etag,
             ts,
         };

@@ -2,7 +2,7 @@
 //! people.
 
 use super::Casing;
-use crate::offers::{Offer, Throughput};
+use crate::offers::{Offer, Share, Throughput};
 use crate::ranges::Range;
 use crate::scripts::{Kind, Script, Trigger, TriggerOperation};
 use crate::users::{Mode, Permission, User};
@@ -255,7 +255,11 @@ pub(crate) fn write_offer(offer: &Offer) -> Vec<u8> {
     object.insert("resource", Value::String(offer.resource.clone()));
     object.insert("resourceRid", Value::String(offer.resource_rid.clone()));
     object.insert("highest", i64::from(offer.highest).into());
-    object.insert("content", Value::object(offer.throughput.content(offer.highest)));
+    let mut content = offer.throughput.content(offer.highest);
+    if !offer.shares.is_empty() {
+        content.insert("throughputBuckets", Share::list(&offer.shares));
+    }
+    object.insert("content", Value::object(content));
     finish(object)
 }
 
@@ -267,6 +271,7 @@ pub(crate) fn read_offer(number: u32, entry: &Entry) -> Result<Offer, StoreError
         resource_rid: entry.text("resourceRid")?,
         throughput: Throughput::from_content(content).map_err(|_| corrupt())?,
         highest: u32::try_from(entry.number("highest")?).map_err(|_| corrupt())?,
+        shares: Share::from_content(content).map_err(|_| corrupt())?.unwrap_or_default(),
         etag: entry.etag()?,
         ts: entry.number("ts")?,
     })

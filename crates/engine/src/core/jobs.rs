@@ -91,8 +91,12 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
 
 fn run_jobs(core: &Weak<Core>, jobs: &mpsc::Receiver<Assignment>) {
     for assignment in jobs {
+        let started = Instant::now();
         let done = assignment.run();
         let Some(core) = core.upgrade() else { return };
+        if let Some(observer) = core.observed.get() {
+            observer.compacted(started.elapsed());
+        }
         let completion = Box::new(Install { core: core.clone(), done: Some(done) });
         core.committer.submit(Submission { batch: Batch::new(), completion });
     }

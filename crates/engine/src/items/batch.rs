@@ -5,7 +5,7 @@ use super::patch::Patch;
 use super::read::Item;
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
-use armilla_model::charge::RequestCharge;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::json::{self, JsonError, RawMembers};
 use armilla_model::limits::BATCH_OPERATIONS_MAX;
@@ -189,7 +189,8 @@ impl Txn {
             match self.run_operation(operation) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
-                    let charge = RequestCharge::ONE * (position as u64 + 1);
+                    let failure = self.container().rates().failure;
+                    let charge = failure * (position as u64 + 1);
                     return Err(Failure { position, error, charge });
                 }
             }
@@ -200,12 +201,12 @@ impl Txn {
 
 impl Outcome {
     /// What the operation costs.
-    pub fn charge(&self) -> RequestCharge {
+    pub fn charge(&self, rates: &Rates) -> RequestCharge {
         match self {
             Self::Written(written) => written.charge,
             Self::Deleted(charge) => *charge,
-            Self::Read(item) => item.read_charge(),
-            Self::NotModified(_) => RequestCharge::ONE,
+            Self::Read(item) => item.read_charge(rates),
+            Self::NotModified(_) => rates.failure,
         }
     }
 }

@@ -6,7 +6,6 @@
 use super::body::Body;
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::PATCH_OPERATIONS_MAX;
 use armilla_model::number::Number;
@@ -141,7 +140,7 @@ impl Txn {
         let body = Body::from_value(&item)?;
         super::body::check_size(body.bytes.len())?;
         let mut written = self.replace_with(id, body, &WriteOptions::default())?;
-        written.charge += RequestCharge::PATCH_OPERATION * patch.len() as u64;
+        written.charge += self.container().rates().patch_operation * patch.len() as u64;
         Ok(written)
     }
 

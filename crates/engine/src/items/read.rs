@@ -3,7 +3,7 @@
 use crate::container::Container;
 use crate::record::Record;
 use crate::txn::Txn;
-use armilla_model::charge::RequestCharge;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::Result;
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::PartitionKey;
@@ -28,8 +28,8 @@ impl Item {
     }
 
     /// What reading it costs.
-    pub fn read_charge(&self) -> RequestCharge {
-        RequestCharge::read(self.text.len())
+    pub fn read_charge(&self, rates: &Rates) -> RequestCharge {
+        rates.read(self.text.len())
     }
 }
 

@@ -76,12 +76,26 @@ impl Condition {
         }
     }
 
-    /// How many searches in dictionaries it takes.
-    pub(super) fn seeks(&self) -> u64 {
+    /// True when every document that the index finds meets the condition.
+    pub(super) fn is_exact(&self) -> bool {
+        match self {
+            Self::All | Self::Nothing => true,
+            Self::Unknown => false,
+            Self::Leaf(leaf) => leaf.exact && leaf.predicate.is_none(),
+            Self::And(parts) | Self::Or(parts) => parts.iter().all(Self::is_exact),
+        }
+    }
+
+    /// How many searches in dictionaries it takes, not counting those for paths that choose the
+    /// logical partition.
+    pub(super) fn seeks(&self, key_paths: &[u32]) -> u64 {
         match self {
             Self::All | Self::Unknown | Self::Nothing => 0,
+            Self::Leaf(leaf) if leaf.path.is_some_and(|path| key_paths.contains(&path)) => 0,
             Self::Leaf(leaf) => leaf.ranges.len() as u64,
-            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::seeks).sum(),
+            Self::And(parts) | Self::Or(parts) => {
+                parts.iter().map(|part| part.seeks(key_paths)).sum()
+            }
         }
     }
 }

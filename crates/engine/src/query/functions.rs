@@ -3,39 +3,46 @@
 use crate::container::Container;
 use crate::core::Core;
 use crate::scripts::{Scripts, out_of_script};
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::Error;
 use armilla_model::value::Value;
 use armilla_script::{CallOptions, ScriptError, ScriptErrorKind, UdfSession};
 use armilla_sql::udf::Functions;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// How often user functions were called, and the ticks that took.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    calls: Cell<u64>,
+    ticks: Cell<u64>,
+}
+
+impl Calls {
+    /// Calls and ticks.
+    pub(super) fn so_far(&self) -> (u64, u64) {
+        (self.calls.get(), self.ticks.get())
+    }
+}
 
 /// The user functions of a container during one page.
 pub(super) struct Users<'c> {
     core: &'c Core,
     scripts: Arc<Scripts>,
     started: Instant,
+    calls: Rc<Calls>,
     sessions: RefCell<HashMap<Box<str>, UdfSession<'c>>>,
     /// The first stop of a function: out of time, or blocked for its past.
     stop: RefCell<Option<Error>>,
 }
 
 impl<'c> Users<'c> {
-    pub(super) fn new(container: &'c Container, started: Instant) -> Self {
+    pub(super) fn new(container: &'c Container, started: Instant, calls: Rc<Calls>) -> Self {
         let (core, scripts) = (&*container.core, container.scripts());
-        Self { core, scripts, started, sessions: RefCell::default(), stop: RefCell::default() }
-    }
-
-    /// What the calls so far cost.
-    pub(super) fn charge(&self) -> RequestCharge {
-        let of = |session: &UdfSession<'_>| {
-            RequestCharge::FUNCTION_CALL * session.calls()
-                + RequestCharge::SCRIPT_TICK * session.ticks()
-        };
-        self.sessions.borrow().values().map(of).sum()
+        let (sessions, stop) = (RefCell::default(), RefCell::default());
+        Self { core, scripts, started, calls, sessions, stop }
     }
 
     /// What stopped a function, when that is more than an error of the query.
@@ -75,7 +82,11 @@ impl Functions for Users<'_> {
         let session = sessions.get(name).ok_or("the session was just opened")?;
         let texts: Vec<String> = arguments.iter().map(Value::to_json).collect();
         let texts: Vec<Option<&str>> = texts.iter().map(|text| Some(text.as_str())).collect();
-        match session.call(name, &texts) {
+        let ticks = session.ticks();
+        let outcome = session.call(name, &texts);
+        self.calls.calls.set(self.calls.calls.get() + 1);
+        self.calls.ticks.set(self.calls.ticks.get() + session.ticks().saturating_sub(ticks));
+        match outcome {
             Ok(None) => Ok(Value::Undefined),
             Ok(Some(json)) => armilla_model::json::parse(json.as_bytes())
                 .map_err(|error| format!("The function '{name}' returned no JSON: {error}")),

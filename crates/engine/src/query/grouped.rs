@@ -7,7 +7,7 @@
 use super::page::Page;
 use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
 use super::work::{Work, with_runtime};
-use super::{Run, bounded, extreme, failure, histogram};
+use super::{Run, bill, bounded, extreme, failure, histogram};
 use crate::indexing::write_joined;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -25,8 +25,6 @@ use std::ops::ControlFlow;
 
 /// What a group holds besides its values, roughly.
 const GROUP_SIZE: usize = 256;
-/// Each aggregate beyond the first, per matched item.
-const FURTHER_AGGREGATE: RequestCharge = RequestCharge::from_micros(10_000);
 
 /// Answers a page.
 pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
@@ -38,9 +36,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    if after.is_none() {
-        work.charge += run.source.base_charge(None);
-    }
+    let is_first = after.is_none();
     let mut page = Page::new(run.options.count_max);
     let wanted = window.skip.saturating_add(window.take.min(run.options.count_max.max(1) as u64));
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
@@ -48,12 +44,19 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
         Kept { after, wanted, secret: run.source.container.secret(), map: BTreeMap::new() };
     let last = with_runtime(&run.source, work, |runtime, work| {
         if extreme::gather(&run, &mut groups, work)? {
-            charge(&run, run.source.estimate(), work);
+            for (number, target) in run.source.targets.iter().enumerate() {
+                let matched = bill::may_match(&run.source, target);
+                count_unseen(&run, number, matched, work);
+            }
             page.free_of_output();
             return hand_out(plan, groups.map, &mut window, runtime, &mut page);
         }
         match histogram::gather(&run, &mut groups, runtime, work)? {
-            histogram::Outcome::Done(matched) => charge(&run, matched, work),
+            histogram::Outcome::Done(matched) => {
+                for (number, matched) in matched.into_iter().enumerate() {
+                    count_unseen(&run, number, matched, work);
+                }
+            }
             histogram::Outcome::Inexact | histogram::Outcome::NotCovered => {
                 groups.map.clear();
                 gather(&run, &mut groups, runtime, work)?;
@@ -67,6 +70,14 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
         }
         hand_out(plan, groups.map, &mut window, runtime, &mut page)
     })?;
+    // Later pages go through everything again, which is paid for.
+    if is_first {
+        let aggregates = plan.aggregation.as_ref().map_or(0, |all| all.aggregates.len());
+        work.charge += work.rates.aggregated_item(aggregates) * work.bill.matched();
+        work.settle_whole(&run.source);
+    } else {
+        work.charge = RequestCharge::ZERO;
+    }
     page.continuation = last.map(|key| run.token(&Position::Key(key, window)));
     Ok(page)
 }
@@ -177,19 +188,10 @@ fn write_prefix(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Charges items that the index has counted as if they had been read.
-fn charge(run: &Run<'_>, matched: u64, work: &mut Work) {
-    let (mut documents, mut size) = (0, 0);
-    for target in &run.source.targets {
-        documents += target.partition.document_count();
-        size += target.partition.size();
-    }
-    let mean = usize::try_from(size / documents.max(1)).unwrap_or(usize::MAX);
-    work.charge += RequestCharge::load(mean) * matched;
-    if let Some(aggregation) = &run.plan().aggregation {
-        let further = aggregation.aggregates.len().saturating_sub(1) as u64;
-        work.charge += (RequestCharge::AGGREGATE_ITEM + FURTHER_AGGREGATE * further) * matched;
-    }
+/// Counts items of a target that the index has answered for as if they had been read.
+fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
+    let (size, rates) = (run.source.mean_size(target), work.rates.clone());
+    work.bill.matched_unseen(target, matched, size, &rates);
 }
 
 fn gather(
@@ -204,7 +206,7 @@ fn gather(
         let found = found?;
         let loaded = reader.load(&found, work)?;
         work.items_visited += 1;
-        work.charge += RequestCharge::load(loaded.size);
+        let begun = work.moment(runtime);
         runtime.document_id = found.document.docno;
         let mut failed = None;
         let mut matched = false;
@@ -227,12 +229,7 @@ fn gather(
         })
         .map_err(failure)?;
         failed.map_or(Ok(()), Err)?;
-        if let Some(aggregation) = &plan.aggregation
-            && matched
-        {
-            let further = aggregation.aggregates.len().saturating_sub(1) as u64;
-            work.charge += RequestCharge::AGGREGATE_ITEM + FURTHER_AGGREGATE * further;
-        }
+        work.item_done(found.target, matched.then_some(loaded.size), begun, runtime);
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ use std::ops::ControlFlow;
 
 /// What became of the attempt.
 pub(super) enum Outcome {
-    /// All groups are there; so many items matched.
-    Done(u64),
+    /// All groups are there; so many items of each target matched.
+    Done(Vec<u64>),
     /// Sums of fractions depend on their order: the items must be gone through one by one.
     Inexact,
     /// The index does not have what is needed.
@@ -55,14 +55,17 @@ pub(super) fn gather(
     let ways = Ways { filtered: (&cover, plan), unfiltered: (&bare_cover, &unfiltered) };
     let mut counter = Counter { run, groups, runtime, work, matched: 0, total: 0.0 };
     let mut reader = source.reader();
+    let mut matched = Vec::with_capacity(source.targets.len());
     for (number, target) in source.targets.iter().enumerate() {
+        let before = counter.matched;
         for part in source.parts(target, None) {
             if !counter.part(&ways, number, target, &part, &mut reader)? {
                 return Ok(Outcome::Inexact);
             }
         }
+        matched.push(counter.matched - before);
     }
-    Ok(Outcome::Done(counter.matched))
+    Ok(Outcome::Done(matched))
 }
 
 /// True when equal values give equal rows, in whatever order they come.

@@ -3,20 +3,25 @@
 //! Rows sort by their keys; ties go range by range, and inside a range by ordinal, against it when
 //! the first key descends. What is kept of a row is its keys and its place: the row itself is made
 //! when it is handed out.
+//!
+//! Where the order is indexed a query pays for the rows it hands out, however many it went through;
+//! otherwise, and for DISTINCT, the first page pays for all candidates.
 
 mod cursor;
 mod walked;
 
+use super::access::path_number;
 use super::heap::Smallest;
 use super::page::Page;
 use super::reader::{Loaded, Reader};
-use super::source::{Source, Target};
+use super::source::Source;
 use super::token::{KeyValue, OrderedPosition, Place, Position, Window};
-use super::work::{Work, with_runtime};
-use super::{Run, bounded, failure, stream};
-use armilla_model::charge::RequestCharge;
+use super::work::{Moment, Work, with_runtime};
+use super::{Run, bill, bounded, failure, stream};
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
+use armilla_sql::access::{PathStep, order_paths};
 use armilla_sql::compiled::{Compiled, Projection};
 use armilla_sql::eval::{Runtime, order_keys, project, visit_rows};
 use bytes::Bytes;
@@ -25,6 +30,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use walked::{walk_index, walked};
 
 /// What an entry holds besides its keys, roughly.
@@ -51,9 +57,6 @@ impl Entry {
 pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let plan = run.plan();
     let mut cursor = Cursor::begin(&run)?;
-    if run.position.is_none() {
-        work.charge += run.source.base_charge(None);
-    }
     let mut page = Page::new(run.options.count_max);
     let last = with_runtime(&run.source, work, |runtime, work| {
         cursor.sharpen(&run, runtime, work)?;
@@ -68,7 +71,15 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
         hand_out(&run, entries, &mut cursor.window, runtime, work, &mut page)
     })?;
     if run.position.is_none() {
-        work.charge += other_ranges(&run, &page);
+        work.charge += if pays_by_row(&run) {
+            let base = |target| run.source.base_charge(target, &work.rates);
+            run.source.targets.iter().map(base).sum::<RequestCharge>()
+                + other_ranges(&run, &page, &work.rates)
+        } else {
+            let grouped = if plan.distinct { work.bill.matched() } else { 0 };
+            work.bill.settle(&run.source, None, None, &work.rates)
+                + work.rates.aggregate_item * grouped
+        };
     }
     page.continuation = last.map(|entry| {
         run.token(&Position::Ordered(position_of(&run.source, &entry), cursor.window))
@@ -76,27 +87,38 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     Ok(page)
 }
 
-/// What the ranges would have handed out besides the merged page: each is charged for as many rows
-/// as TOP (or OFFSET and LIMIT) lets it find, whoever merges them.
-fn other_ranges(run: &Run<'_>, page: &Page) -> RequestCharge {
+/// True when the query pays for the rows it hands out: all paths of its order are indexed.
+fn pays_by_row(run: &Run<'_>) -> bool {
+    let policy = &run.source.index.policy;
+    let indexed = |names: &[Arc<str>]| {
+        let steps: Vec<_> = names.iter().cloned().map(PathStep::Name).collect();
+        path_number(&steps, run.source.container, policy).is_some()
+    };
+    !run.plan().distinct
+        && order_paths(run.plan())
+            .is_some_and(|keys| keys.iter().all(|key| key.computed || indexed(&key.path)))
+}
+
+/// What the ranges would have handed out besides the rows that are merged: each is charged for as
+/// many rows as TOP (or OFFSET and LIMIT) lets it find, whoever merges them.
+fn other_ranges(run: &Run<'_>, page: &Page, rates: &Rates) -> RequestCharge {
     let Window { skip, take } = Window::of(run.plan());
-    if take == u64::MAX || run.source.targets.len() < 2 || page.rows.is_empty() {
+    let source = &run.source;
+    if take == u64::MAX || source.targets.len() < 2 || page.rows.is_empty() {
         return RequestCharge::ZERO;
     }
     let most = skip.saturating_add(take);
-    let reader = run.source.reader();
-    let bytes: usize = page.rows.iter().map(Bytes::len).sum();
-    let row = RequestCharge::output(bytes / page.rows.len());
-    let handed_out = page.rows.len() as u64;
-    let mut left = handed_out;
-    let of = |(number, target): (usize, &Target)| {
-        let rows = run.source.candidates_of(target).min(most);
-        // The rows of the page are paid for already.
-        let paid = left.min(rows);
-        left -= paid;
-        (RequestCharge::load(reader.mean_size(number)) + row) * (rows - paid)
+    let row = rates.output(page.size() / page.rows.len());
+    let rows = |target| bill::may_match(source, target).min(most);
+    let rows: Vec<u64> = source.targets.iter().map(rows).collect();
+    // The rows that are merged are paid for as they are handed out.
+    let mut merged = most.min(rows.iter().sum());
+    let of = |(number, rows): (usize, &u64)| {
+        let paid = merged.min(*rows);
+        merged -= paid;
+        (rates.load(source.mean_size(number)) + row) * (rows - paid)
     };
-    run.source.targets.iter().enumerate().map(of).sum()
+    rows.iter().enumerate().map(of).sum()
 }
 
 /// Takes a row: its place in the order and, where it is asked for, the row itself.
@@ -110,6 +132,7 @@ fn each_row(
     visit: &mut Visit<'_>,
 ) -> Result<()> {
     let plan = run.plan();
+    let counted = run.position.is_none() && !pays_by_row(run);
     // A VALUE that is undefined is no row, so it must be known before rows are counted.
     let projects = plan.distinct || matches!(plan.projection, Projection::Value(_));
     let mut reader = if projects {
@@ -119,11 +142,12 @@ fn each_row(
     };
     for found in run.source.documents(None) {
         let found = found?;
-        let Loaded { value, .. } = reader.load(&found, work)?;
+        let Loaded { value, size, .. } = reader.load(&found, work)?;
         work.items_visited += 1;
         runtime.document_id = found.document.docno;
         let mut row = 0;
         let mut failed = None;
+        let begun = work.moment(runtime);
         let _stopped = visit_rows(plan, &value, runtime, &mut |frame, runtime| {
             let number = row;
             row += 1;
@@ -150,6 +174,9 @@ fn each_row(
         })
         .map_err(failure)?;
         failed.map_or(Ok(()), Err)?;
+        if counted {
+            work.item_done(found.target, (row > 0).then_some(size), begun, runtime);
+        }
     }
     Ok(())
 }
@@ -222,12 +249,16 @@ fn hand_out(
     let mut loaded: Option<(Place, Loaded)> = None;
     let whole = stream::is_whole_item(run.plan());
     let mut reader = run.source.reader();
+    let by_row = pays_by_row(run);
     for entry in entries {
         if window.take == 0 {
             return Ok(None);
         }
         let before = *window;
         if !window.admit() {
+            if by_row {
+                work.charge += work.rates.load(run.source.mean_size(entry.target));
+            }
             continue;
         }
         if page.is_full() {
@@ -244,11 +275,10 @@ fn hand_out(
             } else {
                 reader.load(&found, work)?
             };
-            work.charge += RequestCharge::load(item.size);
             loaded = Some((entry.place.clone(), item));
         }
         let Some((_, item)) = &loaded else { continue };
-        let Some(row) = make_row(run.plan(), &entry, item, runtime)? else {
+        let Some((row, evaluated)) = make_row(run.plan(), &entry, item, runtime, work)? else {
             // A condition that throws dice has changed its mind.
             *window = before;
             continue;
@@ -257,23 +287,29 @@ fn hand_out(
             *window = before;
             return Ok(last);
         }
+        if by_row {
+            work.charge += work.rates.load(item.size) + evaluated;
+        }
         last = Some(entry);
     }
     Ok(None)
 }
 
+/// The row of an entry, and what was evaluated for it.
 fn make_row(
     plan: &Compiled,
     entry: &Entry,
     item: &Loaded,
     runtime: &mut Runtime<'_>,
-) -> Result<Option<Bytes>> {
+    work: &Work,
+) -> Result<Option<(Bytes, RequestCharge)>> {
     if let Some(record) = &item.record
         && stream::is_whole_item(plan)
     {
-        return Ok(Some(record.text()));
+        return Ok(Some((record.text(), RequestCharge::ZERO)));
     }
     let (mut number, mut made) = (0, None);
+    let mut begun = work.moment(runtime);
     runtime.document_id = entry.place.docno;
     let _stopped = visit_rows(plan, &item.value, runtime, &mut |frame, runtime| {
         if number == entry.row {
@@ -281,10 +317,19 @@ fn make_row(
             return Ok(ControlFlow::Break(()));
         }
         number += 1;
+        begun = work.moment(runtime);
         Ok(ControlFlow::Continue(()))
     })
     .map_err(failure)?;
-    made.as_ref().map(bounded::row).transpose()
+    let evaluated = row_charge(entry.row, begun, runtime, work);
+    made.as_ref().map(|row| Ok((bounded::row(row)?, evaluated))).transpose()
+}
+
+/// What was evaluated for a row since the one before it: a row that is not an item's first is one
+/// more of a JOIN.
+fn row_charge(row: u32, begun: Moment, runtime: &Runtime<'_>, work: &Work) -> RequestCharge {
+    let further = if row > 0 { work.rates.inner_row } else { RequestCharge::ZERO };
+    work.evaluated_since(begun, runtime) + further
 }
 
 fn position_of(source: &Source<'_>, entry: &Entry) -> OrderedPosition {

@@ -61,14 +61,19 @@ impl Page {
         true
     }
 
+    /// Bytes of all rows so far.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Rows of this page cost nothing beyond what made them.
     pub(super) fn free_of_output(&mut self) {
         self.output_is_free = true;
     }
 
     /// Closes the books.
-    pub(super) fn finish(&mut self, work: &Work) {
-        let output = self.rows.iter().map(|row| RequestCharge::output(row.len()));
+    pub(super) fn finish(&mut self, work: &Work, wrapped: bool) {
+        let output = self.rows.iter().map(|row| work.rates.output(charged_size(row, wrapped)));
         let output = if self.output_is_free { RequestCharge::ZERO } else { output.sum() };
         self.charge = (work.charge + output).max(RequestCharge::ONE);
         self.metrics = Metrics {
@@ -79,5 +84,30 @@ impl Page {
             output_count: self.rows.len() as u64,
             output_size: self.size as u64,
         };
+    }
+}
+
+/// Where the row that a client's user sees begins, in a row that a client merges by itself.
+const PAYLOAD_MARK: &[u8] = b",\"payload\":";
+
+/// The bytes of a row that are charged. What a client adds to a query to merge its ranges (sort
+/// keys and `_rid` around the payload) costs its user nothing.
+fn charged_size(row: &[u8], wrapped: bool) -> usize {
+    if !wrapped {
+        return row.len();
+    }
+    let mark = row.windows(PAYLOAD_MARK.len()).position(|window| window == PAYLOAD_MARK);
+    mark.map_or(row.len(), |at| row.len() - at - PAYLOAD_MARK.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_payload_of_a_wrapped_row_is_charged() {
+        let row = br#"{"_rid":"x","orderByItems":[{"item":1}],"payload":{"id":"a"}}"#;
+        assert_eq!(charged_size(row, true), r#"{"id":"a"}"#.len());
+        assert_eq!(charged_size(row, false), row.len());
     }
 }

@@ -4,6 +4,7 @@ mod merge;
 
 use super::Access;
 use super::access::{Condition, Runs, Selector};
+use super::bill::key_paths;
 use super::neighbours::Neighbours;
 use super::points;
 use super::prepare::Prepared;
@@ -19,9 +20,9 @@ use crate::partition::{Partition, PublishedView};
 use crate::ranges::EpkSpan;
 use crate::record::Record;
 use armilla_index::{Direction, DocumentRef, Part};
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, PartitionKey};
+use armilla_sql::access::KeyConstraint;
 use armilla_storage::Snapshot;
 use merge::{Merge, by_number, runs};
 use std::cell::RefCell;
@@ -43,6 +44,10 @@ pub(super) struct Source<'a> {
     pub(super) targets: Vec<Target>,
     /// What the index can say about the condition.
     pub(super) condition: Condition,
+    /// The same, whichever way items are found: what candidates are counted by.
+    pub(super) charged: Condition,
+    /// Searches of the index in each range.
+    pub(super) seeks: u64,
     /// What an open transaction has made of items, by ordinal: the index knows these items as they
     /// were. Nothing when the transaction has changed nothing.
     overlay: Option<&'a Overlay>,
@@ -57,7 +62,7 @@ pub(super) struct Source<'a> {
     indexed: bool,
     /// The second by which items have expired.
     now: u64,
-    points: Option<Vec<points::Point>>,
+    pub(super) points: Option<Vec<points::Point>>,
     neighbours: RefCell<Neighbours>,
 }
 
@@ -155,13 +160,18 @@ impl<'a> Source<'a> {
         let first = targets.first().map(|target| target.published.definition.clone());
         let index = first.unwrap_or_else(|| container.index_definition());
         let indexed = targets.iter().all(|target| target.published.definition.id == index.id);
+        let condition = if indexed && points.is_none() {
+            Condition::resolve(&prepared.node, container, &index.policy)
+        } else {
+            Condition::Unknown
+        };
+        let pinned = scope_key.is_some() || matches!(*prepared.constraint, KeyConstraint::Keys(_));
+        let key_paths = if pinned { key_paths(container, policy) } else { Vec::new() };
         Self {
             targets,
-            condition: if indexed && points.is_none() {
-                Condition::resolve(&prepared.node, container, &index.policy)
-            } else {
-                Condition::Unknown
-            },
+            seeks: condition.seeks(&key_paths),
+            charged: condition.clone(),
+            condition,
             indexed,
             index,
             stamp: container.paths.find_name(ROOT, "_ts"),
@@ -179,7 +189,7 @@ impl<'a> Source<'a> {
     /// The same, as an open transaction sees it.
     pub(super) fn over(self, overlay: Option<&'a Overlay>) -> Self {
         match overlay.filter(|overlay| !overlay.is_empty()) {
-            Some(overlay) => Self { overlay: Some(overlay), points: None, ..self },
+            Some(overlay) => Self { overlay: Some(overlay), ..self }.without_points(),
             None => self,
         }
     }
@@ -188,8 +198,21 @@ impl<'a> Source<'a> {
     pub(super) fn by(self, access: Access) -> Self {
         match access {
             Access::ByCost | Access::Index => Self { access, ..self },
-            Access::Items => Self { access, condition: Condition::Unknown, points: None, ..self },
+            Access::Items => {
+                Self { access, condition: Condition::Unknown, ..self.without_points() }
+            }
         }
+    }
+
+    /// The same, finding items by condition that were named by their ids.
+    fn without_points(self) -> Self {
+        if self.points.is_none() || !self.indexed {
+            return Self { points: None, ..self };
+        }
+        let policy = &self.settings.policy;
+        let charged = Condition::resolve(&self.prepared.node, self.container, &self.index.policy);
+        let seeks = charged.seeks(&key_paths(self.container, policy));
+        Self { points: None, charged, seeks, ..self }
     }
 
     /// True when the index may answer for items: it knows them as they are.
@@ -488,13 +511,15 @@ impl<'a> Source<'a> {
         self.targets.iter().map(describe).collect()
     }
 
-    /// What visiting the ranges behind a place costs before any work.
-    pub(super) fn base_charge(&self, after: Option<&Place>) -> RequestCharge {
-        let begun =
-            |target: &&Target| after.is_some_and(|place| target.partition.range.min <= place.epk);
-        let count = self.targets.iter().filter(|target| !begun(target)).count() as u64;
-        let seeks = if self.points.is_some() { 1 } else { self.condition.seeks() };
-        (RequestCharge::QUERY_BASE + RequestCharge::QUERY_SEEK * seeks.saturating_sub(1)) * count
+    /// The documents of a target behind a place, as runs of local numbers of its parts.
+    pub(super) fn runs_of<'s>(
+        &self,
+        target: &'s Target,
+        after: Option<&Place>,
+    ) -> Vec<(&'s Part, Runs)> {
+        let parts = target.published.view.parts().iter();
+        let with_runs = parts.map(|part| (part, runs(part, &target.spans, after)));
+        with_runs.filter(|(_, runs)| !runs.is_empty()).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use super::source::{Certainty, Found, Source};
 use super::token::{Place, Position, Window};
 use super::work::{Work, with_runtime};
 use super::{Run, bounded, failure};
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::Epk;
 use armilla_model::value::Value;
 use armilla_sql::compiled::{Compiled, Expr, Input, Projection};
 use armilla_sql::eval::{Runtime, Visited, project, visit_rows};
@@ -22,13 +22,32 @@ const LOOK_AHEAD_ITEMS: u32 = 64;
 pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let levels = levels(run.plan());
     let mut state = State::begin(&run, &levels)?;
-    work.charge += run.source.base_charge(state.last.as_ref());
+    let start = state.last.clone();
     let mut page = Page::new(run.options.count_max);
     let position = with_runtime(&run.source, work, |runtime, work| {
         state.fill(&run.source, &levels, runtime, work, &mut page)
     })?;
+    let end = match &position {
+        Some(position) => state.end_of(position),
+        None if state.is_satisfied() => {
+            Some(state.last.unwrap_or_else(|| first_place(&run.source)))
+        }
+        None => None,
+    };
+    work.charge += work.bill.settle(&run.source, start.as_ref(), end.as_ref(), &work.rates);
     page.continuation = position.map(|position| run.token(&position));
     Ok(page)
+}
+
+/// Before everything.
+fn first_place(source: &Source<'_>) -> Place {
+    let first = source.targets.first().map(|target| target.partition.range.min.clone());
+    Place { epk: first.unwrap_or_else(|| Epk::from_bytes(&[])), docno: 0 }
+}
+
+/// The place before an item that is not done.
+fn before(place: &Place) -> Place {
+    Place { epk: place.epk.clone(), docno: place.docno.saturating_sub(1) }
 }
 
 /// The query and those inside it, innermost first.
@@ -70,9 +89,8 @@ impl State {
             {
                 let begun = rows.map(|rows| (place.clone(), rows));
                 // The begun item itself comes once more: what lies strictly before it is done.
-                let docno = place.docno.saturating_sub(u64::from(begun.is_some()));
-                let last = Some(Place { epk: place.epk.clone(), docno });
-                Ok(Self { last, begun, windows: saved.clone() })
+                let last = if begun.is_some() { before(place) } else { place.clone() };
+                Ok(Self { last: Some(last), begun, windows: saved.clone() })
             }
             Some(_) => Err(Error::bad_request("The continuation token is of another query.")),
         }
@@ -92,7 +110,7 @@ impl State {
         let mut reader = source.reader();
         for (count, found) in source.documents(after.as_ref()).enumerate() {
             let found = found?;
-            if self.windows.iter().any(|window| window.take == 0) {
+            if self.is_satisfied() {
                 return Ok(None);
             }
             let give_up = page.is_full() && tried >= LOOK_AHEAD_ITEMS;
@@ -116,6 +134,19 @@ impl State {
         Ok(None)
     }
 
+    /// True when no further row is wanted.
+    fn is_satisfied(&self) -> bool {
+        self.windows.iter().any(|window| window.take == 0)
+    }
+
+    /// How far the page went: the last item that is done.
+    fn end_of(&self, position: &Position) -> Option<Place> {
+        match position {
+            Position::Item { place, rows: Some(_), .. } => Some(before(place)),
+            _ => self.last.clone(),
+        }
+    }
+
     fn position(&self) -> Option<Position> {
         let place = self.last.clone()?;
         Some(Position::Item { place, rows: None, windows: self.windows.clone() })
@@ -135,46 +166,52 @@ impl State {
             _ => 0,
         };
         let whole = levels.len() == 1 && is_whole_item(levels[0]);
-        let was_full = page.is_full();
+        let begun = work.moment(runtime);
         work.items_visited += 1;
         runtime.document_id = found.document.docno;
         let mut emit = Emit { page, skip, rows: 0, full: false, failure: None };
         let certain = levels[0].filter.is_none() || found.certainty == Certainty::Matches;
-        let size = if whole && certain {
+        let matched = if whole && certain {
             let record = reader.record(found, work)?;
-            runtime.rows_visited += 1;
-            if self.windows[0].admit() {
-                let _flow = emit.row(record.text());
-            }
-            record.size()
+            self.whole_row(record.text(), &mut emit, runtime);
+            Some(record.size())
         } else {
             let Loaded { record, value, size } = reader.load(found, work)?;
             let text = record.filter(|_| whole).map(|record| record.text());
-            if let (Some(text), true) = (&text, reader.has_key(found, &value)) {
-                runtime.rows_visited += 1;
-                if self.windows[0].admit() {
-                    let _flow = emit.row(text.clone());
+            match text {
+                Some(text) if reader.has_key(found, &value) => {
+                    self.whole_row(text, &mut emit, runtime);
+                    Some(size)
                 }
-                let (rows, full) = (emit.rows, emit.full);
-                if !was_full {
-                    work.charge += RequestCharge::load(size);
+                text => {
+                    let mut sink = |row: &Value| match &text {
+                        Some(text) => emit.row(text.clone()),
+                        None => emit.value(row),
+                    };
+                    let (mut matched, windows) = (false, &mut self.windows);
+                    let met = &mut || matched = true;
+                    let _stopped =
+                        feed(levels, windows, &value, runtime, met, &mut sink).map_err(failure)?;
+                    matched.then_some(size)
                 }
-                return Ok(if full { Outcome::Full(rows) } else { Outcome::Done });
             }
-            let mut sink = |row: &Value| match &text {
-                Some(text) => emit.row(text.clone()),
-                None => emit.value(row),
-            };
-            let fed = feed(levels, &mut self.windows, &value, runtime, &mut sink);
-            let _stopped = fed.map_err(failure)?;
-            size
         };
         let (rows, full, failed) = (emit.rows, emit.full, emit.failure);
         failed.map_or(Ok(()), Err)?;
-        if !was_full {
-            work.charge += RequestCharge::load(size);
+        if full {
+            // The item comes again with the next page, which pays for it.
+            return Ok(Outcome::Full(rows));
         }
-        Ok(if full { Outcome::Full(rows) } else { Outcome::Done })
+        work.item_done(found.target, matched, begun, runtime);
+        Ok(Outcome::Done)
+    }
+
+    /// Hands out an item as it is, if the window lets it through.
+    fn whole_row(&mut self, text: Bytes, emit: &mut Emit<'_>, runtime: &mut Runtime<'_>) {
+        runtime.rows_visited += 1;
+        if self.windows[0].admit() {
+            let _flow = emit.row(text);
+        }
     }
 }
 
@@ -229,6 +266,7 @@ fn feed(
     windows: &mut [Window],
     value: &Value,
     runtime: &mut Runtime<'_>,
+    met: &mut dyn FnMut(),
     emit: &mut dyn FnMut(&Value) -> ControlFlow<()>,
 ) -> Visited {
     let (Some((query, outer)), Some((window, outer_windows))) =
@@ -237,6 +275,7 @@ fn feed(
         return Ok(emit(value));
     };
     visit_rows(query, value, runtime, &mut |frame, runtime| {
+        met();
         if window.take == 0 {
             return Ok(ControlFlow::Break(()));
         }
@@ -246,6 +285,6 @@ fn feed(
         if !window.admit() {
             return Ok(ControlFlow::Continue(()));
         }
-        feed(outer, outer_windows, &row, runtime, emit)
+        feed(outer, outer_windows, &row, runtime, &mut || {}, emit)
     })
 }

@@ -147,11 +147,15 @@ pub(super) struct GroupKey {
     pub(super) hash: u128,
 }
 
+/// True for the text that a client sends to ranges whose rows it merges in order.
+pub(super) fn is_rewritten(text: &str) -> bool {
+    text.contains("AS orderByItems") && text.contains("AS payload")
+}
+
 /// The part of a text that a token is bound to. A client that resumes a query by its plan puts a
 /// condition of its own into the rewritten text; what must stay is the order.
 fn bound_text(text: &str) -> &str {
-    let rewritten = text.contains("AS orderByItems");
-    match text.rfind(" ORDER BY ").filter(|_| rewritten) {
+    match text.rfind(" ORDER BY ").filter(|_| is_rewritten(text)) {
         Some(order) => &text[order..],
         None => text,
     }

@@ -22,12 +22,15 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    if begun == 0 {
-        work.charge += run.source.base_charge(None);
-    }
     let rows = with_runtime(&run.source, work, |runtime, work| {
         rows_of(run.plan(), &run.source, runtime, work)
     })?;
+    // Later pages make everything again, which is paid for.
+    if begun == 0 {
+        work.settle_whole(&run.source);
+    } else {
+        work.charge = RequestCharge::ZERO;
+    }
     let mut page = Page::new(run.options.count_max);
     for row in rows.iter().skip(usize::try_from(begun).unwrap_or(usize::MAX)) {
         if page.is_full() || !page.offer(bounded::row(row)?) {
@@ -66,10 +69,12 @@ fn rows_of(
                 let found = found?;
                 let loaded = reader.load(&found, work)?;
                 work.items_visited += 1;
-                work.charge += RequestCharge::load(loaded.size);
                 work.hold(loaded.size)?;
                 runtime.document_id = found.document.docno;
-                if push(query, &loaded.value, &mut sink, runtime)? {
+                let then = work.moment(runtime);
+                let stop = push(query, &loaded.value, &mut sink, runtime)?;
+                work.item_done(found.target, Some(loaded.size), then, runtime);
+                if stop {
                     break;
                 }
             }

@@ -1,19 +1,20 @@
 //! What a page has done so far: time, counts and charge, and the runtime that evaluates.
 
-use super::functions::Users;
+use super::bill::Bill;
+use super::functions::{Calls, Users};
 use super::source::Source;
 use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
-use armilla_model::charge::RequestCharge;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_sql::SqlError;
 use armilla_sql::eval::Runtime;
 use armilla_sql::functions::Context;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Ticks of the language's clock in a millisecond.
 const TICKS_PER_MILLISECOND: i64 = 10_000;
-/// A JOIN's tuple beyond an item's first, or a row of a sub-query.
-const INNER_ROW: RequestCharge = RequestCharge::from_micros(5_000);
 
 /// The work of one page.
 pub(super) struct Work {
@@ -35,6 +36,20 @@ pub(super) struct Work {
     held: usize,
     /// The charge so far, without rows handed out.
     pub(super) charge: RequestCharge,
+    /// The items that are charged.
+    pub(super) bill: Bill,
+    /// What things cost.
+    pub(super) rates: Arc<Rates>,
+    /// Calls of user functions.
+    calls: Rc<Calls>,
+}
+
+/// A moment of a page: how many rows and calls there had been.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    rows: u64,
+    calls: u64,
+    ticks: u64,
 }
 
 /// The time of a script that asks for a page.
@@ -47,7 +62,7 @@ pub(crate) struct Clock {
 }
 
 impl Work {
-    pub(super) fn new(started: Instant, compiled_in: Duration) -> Self {
+    pub(super) fn new(started: Instant, compiled_in: Duration, rates: Arc<Rates>) -> Self {
         Self {
             started,
             compiled_in,
@@ -59,12 +74,56 @@ impl Work {
             asker: None,
             held: 0,
             charge: RequestCharge::ZERO,
+            bill: Bill::default(),
+            rates,
+            calls: Rc::default(),
         }
     }
 
     /// The same work for a script, which has less time.
     pub(super) fn of_script(self, asker: Option<Clock>) -> Self {
         Self { asker, ..self }
+    }
+
+    /// Where the page is now.
+    pub(super) fn moment(&self, runtime: &Runtime<'_>) -> Moment {
+        let (calls, ticks) = self.calls.so_far();
+        Moment { rows: runtime.rows_visited, calls, ticks }
+    }
+
+    /// What was evaluated since a moment: rows of JOINs and sub-queries but for the first, and
+    /// calls of user functions.
+    pub(super) fn evaluated_since(&self, then: Moment, runtime: &Runtime<'_>) -> RequestCharge {
+        let inner = (runtime.rows_visited - then.rows).saturating_sub(1);
+        self.rates.inner_row * inner + self.called_since(then)
+    }
+
+    /// Calls of user functions since a moment.
+    pub(super) fn called_since(&self, then: Moment) -> RequestCharge {
+        let (calls, ticks) = self.calls.so_far();
+        self.rates.function_call * (calls - then.calls)
+            + self.rates.script_tick * (ticks - then.ticks)
+    }
+
+    /// Counts an item whose rows were all made: its size if any of them met the condition, and when
+    /// it was begun.
+    pub(super) fn item_done(
+        &mut self,
+        target: usize,
+        matched: Option<usize>,
+        begun: Moment,
+        runtime: &Runtime<'_>,
+    ) {
+        self.charge += match matched {
+            Some(_) => self.evaluated_since(begun, runtime),
+            None => self.called_since(begun),
+        };
+        self.bill.visited(target, matched, &self.rates);
+    }
+
+    /// Charges everything that the whole query went through.
+    pub(super) fn settle_whole(&mut self, source: &Source<'_>) {
+        self.charge += self.bill.settle(source, None, None, &self.rates);
     }
 
     /// Counts an item that was read.
@@ -119,8 +178,8 @@ pub(super) fn with_runtime<T>(
         geometry: source.prepared.schema.geometry(),
         vectors: source.prepared.schema.vectors(),
     });
-    let users =
-        Users::new(source.container, work.asker.map_or(work.started, |asker| asker.started));
+    let started = work.asker.map_or(work.started, |asker| asker.started);
+    let users = Users::new(source.container, started, work.calls.clone());
     runtime.users = &users;
     let deadline = work.started + QUERY_TIME_MAX;
     let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
@@ -128,8 +187,6 @@ pub(super) fn with_runtime<T>(
     runtime.interrupted = &interrupted;
     let outcome = run(&mut runtime, work);
     work.rows_visited = runtime.rows_visited;
-    work.charge += INNER_ROW * work.rows_visited.saturating_sub(work.items_visited);
-    work.charge += users.charge();
     work.stopped = users.into_stop();
     outcome
 }

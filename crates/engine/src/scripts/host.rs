@@ -15,7 +15,7 @@ use crate::ranges::EpkSpan;
 use crate::record::Record;
 use crate::txn::Txn;
 use armilla_index::Direction;
-use armilla_model::charge::RequestCharge;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::PAGE_SIZE_MAX;
 use armilla_model::rid::{self, ChildKind};
@@ -46,6 +46,7 @@ pub(super) struct TxnHost {
     seen: HashSet<u64>,
     written: usize,
     charge: RequestCharge,
+    rates: Arc<Rates>,
     broken: Option<Error>,
 }
 
@@ -54,6 +55,7 @@ impl TxnHost {
     pub(super) fn new(txn: Txn, clock: Clock) -> Self {
         Self {
             partition: txn.container().partition_of(txn.epk()),
+            rates: txn.container().rates(),
             txn,
             clock,
             known: HashMap::new(),
@@ -69,6 +71,11 @@ impl TxnHost {
         (self.txn, self.charge, self.broken)
     }
 
+    /// What things cost.
+    pub(super) fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
     /// The transaction, for the write that triggers belong to.
     pub(super) fn txn(&mut self) -> &mut Txn {
         &mut self.txn
@@ -80,12 +87,12 @@ impl TxnHost {
     }
 
     fn pay(&mut self, charge: RequestCharge) {
-        self.charge += charge.in_script();
+        self.charge += self.rates.in_script(charge);
     }
 
     /// Hands a failure to the script. Refusals cost what they cost a client.
     fn refuse(&mut self, error: Error) -> HostError {
-        self.pay(RequestCharge::ONE);
+        self.pay(self.rates.failure);
         let told = into_script(&error);
         if matches!(error, Error::Internal(_)) {
             self.broken.get_or_insert(error);
@@ -140,17 +147,17 @@ impl TxnHost {
         self.known.insert(docno, id);
         self.seen.insert(docno);
         if if_none_match.is_some_and(|etag| item.etag.matches(etag)) {
-            self.pay(RequestCharge::ONE);
+            self.pay(self.rates.failure);
             return Ok(ReadOutcome::NotModified);
         }
-        self.pay(item.read_charge());
+        self.pay(item.read_charge(&self.rates));
         text_of(&item.text).map(ReadOutcome::Found)
     }
 
     /// A page of the logical partition: what was there as it is now, then what the script created.
     fn list(&mut self, page_size: usize, continuation: Option<&str>) -> Result<Page> {
         let after = continuation.map(read_token).transpose()?;
-        let mut page = Listing::new(page_size);
+        let mut page = Listing::new(page_size, self.rates.clone());
         let overlay = self.txn.overlay()?;
         let container = self.txn.container().clone();
         let (root, published) = container.core.consistent_view(&self.partition);
@@ -237,7 +244,11 @@ impl TxnHost {
         let replaces = !written.created && written.etag.is_some();
         let known_size = match replaces && self.seen.contains(&written.docno) {
             // What was read already is there to be overwritten: the larger size counts alone.
-            true => RequestCharge::write(written.size_before.min(written.text.len())),
+            true => {
+                let (before, after) = (written.size_before, written.text.len());
+                let larger = self.rates.write(before.max(after));
+                self.rates.replace(before, after).less(larger)
+            }
             false => RequestCharge::ZERO,
         };
         self.pay(written.charge.less(known_size));
@@ -354,12 +365,14 @@ struct Listing {
     docnos: Vec<u64>,
     size: usize,
     charge: RequestCharge,
+    rates: Arc<Rates>,
     full: bool,
 }
 
 impl Listing {
-    fn new(page_size: usize) -> Self {
+    fn new(page_size: usize, rates: Arc<Rates>) -> Self {
         Self {
+            rates,
             count_max: page_size.max(1),
             rows: Vec::new(),
             docnos: Vec::new(),
@@ -376,7 +389,7 @@ impl Listing {
             return Ok(false);
         }
         self.size += text.len();
-        self.charge += RequestCharge::feed_item(text.len());
+        self.charge += self.rates.feed_item(text.len());
         self.rows.push(text_of(text)?);
         self.docnos.push(docno);
         Ok(true)

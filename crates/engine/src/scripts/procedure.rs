@@ -87,6 +87,7 @@ fn run(
             return done(Executed { result: Err(error), log: None, charge: RequestCharge::ONE });
         }
     };
+    let rates = txn.container().rates();
     let clock = scripts.clock();
     let mut host = TxnHost::new(txn, clock);
     let options = CallOptions {
@@ -98,8 +99,7 @@ fn run(
         scripts.engine().run_procedure(&compiled, &procedure.arguments, &mut host, options);
     report_rejection(script, outcome.swallowed_rejection.as_deref());
     let (txn, operations, broken) = host.into_parts();
-    let charge =
-        RequestCharge::SCRIPT_BASE + operations + RequestCharge::SCRIPT_TICK * outcome.ticks;
+    let charge = rates.script(outcome.ticks) + operations;
     let log = outcome.log;
     let body = match (outcome.result, broken) {
         (_, Some(error)) => Err(error),

@@ -231,7 +231,7 @@ impl Work<'_> {
             }
         };
         report_rejection(script, outcome.swallowed_rejection.as_deref());
-        self.charge += RequestCharge::SCRIPT_BASE + RequestCharge::SCRIPT_TICK * outcome.ticks;
+        self.charge += self.host.rates().script(outcome.ticks);
         outcome.result.map_err(|error| out_of_script(&error))
     }
 }

@@ -19,6 +19,7 @@ use armilla_model::policy::ContainerPolicy;
 use armilla_storage::{Batch, Completion, Keyspace, Snapshot, Submission};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Txn {
     /// Commits the change set as one transaction. The callback runs when it is durable and visible;
@@ -115,6 +116,7 @@ impl Txn {
             lsn,
             lock: Some(lock),
             done: Some(Box::new(done)),
+            queued: Instant::now(),
         };
         // Queued under the sequencer: the queue has each partition's batches in LSN order.
         container.core.committer.submit(Submission { batch, completion: Box::new(completion) });
@@ -394,6 +396,7 @@ struct TxnCompletion {
     lsn: Lsn,
     lock: Option<PartitionLock>,
     done: Option<Box<dyn FnOnce(Result<Committed>) + Send>>,
+    queued: Instant,
 }
 
 impl Completion for TxnCompletion {
@@ -408,6 +411,9 @@ impl Completion for TxnCompletion {
     fn notify(mut self: Box<Self>) {
         // The lock goes first: whoever hears of this commit may write again at once.
         drop(self.lock.take());
+        if let Some(observer) = self.container.core.observed.get() {
+            observer.committed(self.queued.elapsed());
+        }
         if let Some(done) = self.done.take() {
             done(Ok(Committed { lsn: self.lsn, partition: self.partition.range.id }));
         }

@@ -50,6 +50,11 @@ impl MasterKeys {
         Self { keys: Vec::new(), well_known }
     }
 
+    /// True when the published key is accepted from this machine.
+    pub(super) fn accepts_well_known(&self) -> bool {
+        self.well_known.is_some()
+    }
+
     /// Adds a key in base64.
     pub fn add(&mut self, base64: &str, access: Access) -> Result<()> {
         let key = hmac_key(base64).ok_or_else(|| Error::bad_request("The key is not base64."))?;

@@ -61,6 +61,8 @@ names! {
     LAZY_PROGRESS = "x-ms-documentdb-collection-lazy-indexing-progress";
     /// Least throughput an offer can be set to.
     MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
+    /// How long a request would have had to wait, were the throttle on.
+    WOULD_THROTTLE = "x-armilla-would-throttle";
     /// Whether a throughput change is under way.
     OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
 }

@@ -7,6 +7,7 @@ use armilla_engine::Container;
 use armilla_engine::partition::Partition;
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::txn::Committed;
+use armilla_model::charge::RequestCharge;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Component, Epk, PartitionKey};
 use armilla_model::session_token::SessionToken;
@@ -161,5 +162,10 @@ pub(super) fn owned_by(reply: Reply, container: &Container) -> Reply {
 
 /// The answer to a refusal after routing: it carries the partition's position too.
 pub(super) fn refusal(error: Error, container: &Container, partition: &Partition) -> Reply {
-    from_partition(Reply::error(error).charge(1.0), container, partition, partition.lsn())
+    from_partition(
+        Reply::error(error).charge(RequestCharge::ONE),
+        container,
+        partition,
+        partition.lsn(),
+    )
 }

@@ -11,7 +11,7 @@ use armilla_engine::Container;
 use armilla_engine::items::batch::{self, Failure, Operation, Outcome};
 use armilla_engine::partition::Partition;
 use armilla_engine::txn::Committed;
-use armilla_model::charge::RequestCharge;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::{Error, Result, json};
 use http::StatusCode;
 use std::io::Write as _;
@@ -52,20 +52,25 @@ async fn transaction(
     match txn.run_batch(operations) {
         Ok(outcomes) => {
             let committed = commit(txn).await?;
-            let mut rows = Rows::new(call, size_of(&outcomes));
+            let mut rows = Rows::new(call, &container, size_of(&outcomes));
             outcomes.iter().for_each(|outcome| rows.success(outcome));
             Ok(addressed::from_commit(rows.reply(), &container, committed))
         }
         Err(failure) => {
             drop(txn);
-            let reply = failed_transaction(call, &failure, count).reply();
+            let reply = failed_transaction(call, &container, &failure, count).reply();
             Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
         }
     }
 }
 
-fn failed_transaction<'c>(call: &'c Call<'c>, failure: &Failure, count: usize) -> Rows<'c> {
-    let mut rows = Rows::new(call, 0);
+fn failed_transaction<'c>(
+    call: &'c Call<'c>,
+    container: &Container,
+    failure: &Failure,
+    count: usize,
+) -> Rows<'c> {
+    let mut rows = Rows::new(call, container, 0);
     for position in 0..count {
         rows.failure(if position == failure.position {
             &failure.error
@@ -97,7 +102,7 @@ async fn bulk(
         stopped = stops_at_error && started.is_err();
         pending.push(started);
     }
-    let mut rows = Rows::new(call, call.body.len());
+    let mut rows = Rows::new(call, &container, call.body.len());
     for started in pending {
         match finish_bulk(started).await {
             Ok(outcome) => rows.success(&outcome),
@@ -158,16 +163,18 @@ fn size_of(outcomes: &[Outcome]) -> usize {
 /// The answer: one row for each operation, written behind one another.
 struct Rows<'c> {
     call: &'c Call<'c>,
+    rates: Arc<Rates>,
     body: Vec<u8>,
     charge: RequestCharge,
     failed: bool,
 }
 
 impl<'c> Rows<'c> {
-    fn new(call: &'c Call<'c>, capacity: usize) -> Self {
+    fn new(call: &'c Call<'c>, container: &Container, capacity: usize) -> Self {
         let mut body = Vec::with_capacity(capacity + 2);
         body.push(b'[');
-        Self { call, body, charge: RequestCharge::ZERO, failed: false }
+        let rates = container.rates();
+        Self { call, rates, body, charge: RequestCharge::ZERO, failed: false }
     }
 
     fn success(&mut self, outcome: &Outcome) {
@@ -181,7 +188,7 @@ impl<'c> Rows<'c> {
             Outcome::Read(item) => (200, Some(item.etag), Some(&item.text)),
             Outcome::NotModified(item) => (304, Some(item.etag), None),
         };
-        self.begin(status, outcome.charge());
+        self.begin(status, outcome.charge(&self.rates));
         let row = &mut self.body;
         if let Some(etag) = etag {
             row.extend_from_slice(b",\"eTag\":\"\\\"");
@@ -198,7 +205,7 @@ impl<'c> Rows<'c> {
     fn failure(&mut self, error: &Error) {
         let found = crate::error::status_of(error);
         let dependent = *error == Error::FailedDependency;
-        let charge = if dependent { RequestCharge::ZERO } else { RequestCharge::ONE };
+        let charge = if dependent { RequestCharge::ZERO } else { self.rates.failure };
         self.failed = true;
         self.begin(found.status.as_u16(), charge);
         let row = &mut self.body;
@@ -224,6 +231,6 @@ impl<'c> Rows<'c> {
     fn reply(mut self) -> Reply {
         self.body.push(b']');
         let status = if self.failed { StatusCode::MULTI_STATUS } else { StatusCode::OK };
-        Reply::json(status, self.body).charge(self.charge.units())
+        Reply::json(status, self.body).charge(self.charge)
     }
 }

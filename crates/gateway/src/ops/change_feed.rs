@@ -64,7 +64,7 @@ pub(super) async fn read(
         question.page(&container, &scope.span, scope.range.as_deref())
     };
     let reply = match page {
-        Err(error) => Reply::error(error).charge(1.0),
+        Err(error) => Reply::error(error).charge(RequestCharge::ONE),
         Ok(page) => {
             let reply = if page.rows.is_empty() {
                 Reply::not_modified()
@@ -72,7 +72,7 @@ pub(super) async fn read(
                 let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
                 Reply::feed(body)
             };
-            reply.etag(&format!("\"{}\"", page.position)).charge(page.charge.units())
+            reply.etag(&format!("\"{}\"", page.position)).charge(page.charge)
         }
     };
     Ok(match &scope.range {

@@ -8,6 +8,7 @@ use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::account::NewContainer;
 use armilla_engine::catalog::Database;
+use armilla_engine::dials::Turned;
 use armilla_model::value::Object;
 use armilla_model::{Error, Result};
 use http::StatusCode;
@@ -70,11 +71,15 @@ async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Res
     let definition = wire::object(&call.body)?;
     wire::required(&definition, ["id"])?;
     let throughput = offer::wanted(&call.context)?;
+    let mut turned = Turned::default();
+    for (name, text) in &call.context.dials {
+        turned.turn(name, text)?;
+    }
     let database = database.to_owned();
     let created = service
         .blocking(move |account| {
-            account
-                .create_container(&database, &NewContainer { definition: &definition, throughput })
+            let new = NewContainer { definition: &definition, throughput };
+            account.create_container_with(&database, &new, turned)
         })
         .await?;
     Ok(written(StatusCode::CREATED, &created))

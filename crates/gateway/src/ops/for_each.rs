@@ -110,9 +110,8 @@ pub(super) async fn execute(
         None => Some(1.0),
     };
     let next = page.continuation.map(|query| Position { last, query: Some(query) }.write());
-    let reply = Reply::ok(report.to_json(progress))
-        .charge(report.charge.units())
-        .continuation(next.as_deref());
+    let reply =
+        Reply::ok(report.to_json(progress)).charge(report.charge).continuation(next.as_deref());
     Ok(addressed::owned_by(reply, container).session_token(&container.session_tokens()))
 }
 

@@ -4,6 +4,7 @@ use super::EngineService;
 use super::addressed;
 use crate::routes::ItemPath;
 use crate::{Call, Reply};
+use armilla_model::charge::RequestCharge;
 use armilla_model::{Error, Result};
 
 /// Answers with the stored text, as it is.
@@ -21,9 +22,9 @@ pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ItemPath<'_>)
     let etag = item.etag.to_string();
     let known = call.context.if_none_match.is_some_and(|known| item.etag.matches(known));
     let reply = if known {
-        Reply::not_modified().charge(1.0)
+        Reply::not_modified().charge(RequestCharge::ONE)
     } else {
-        Reply::ok(item.text.clone()).charge(item.read_charge().units()).item_count(1)
+        Reply::ok(item.text.clone()).charge(item.read_charge(&container.rates())).item_count(1)
     };
     Ok(addressed::from_partition(reply.etag(&etag), &container, &partition, partition.lsn()))
 }

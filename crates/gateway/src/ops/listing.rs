@@ -23,7 +23,6 @@ pub(super) fn list(
     let page = container.list_items(&scope.span, call.context.continuation, count_max)?;
     let texts: Vec<_> = page.items.iter().map(|item| item.text.clone()).collect();
     let body = FeedBody::of(FeedKind::Items, &container.rid_text, &texts);
-    let reply =
-        Reply::feed(body).charge(page.charge.units()).continuation(page.continuation.as_deref());
+    let reply = Reply::feed(body).charge(page.charge).continuation(page.continuation.as_deref());
     Ok(addressed::from_scope(reply, &container, &scope))
 }

@@ -44,7 +44,7 @@ fn shape(service: &EngineService, found: &Offer) -> Object {
 }
 
 fn with_limits(service: &EngineService, reply: Reply, found: &Offer) -> Reply {
-    let reply = offer::with_limits(reply, found);
+    let reply = offer::with_limits(reply, service.account.offer_minimum(found));
     if !service.account.is_scaling(found) {
         return reply;
     }
@@ -77,10 +77,14 @@ async fn query(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
 
 async fn replace(service: &EngineService, call: &Call<'_>, rid: &str) -> Result<Reply> {
     let number = find(service, rid)?.number;
-    let change = offer::change(&call.context, &wire::object(&call.body)?)?;
+    let body = wire::object(&call.body)?;
+    let change = offer::change(&call.context, &body)?;
+    let shares = offer::shares(&body)?;
     let if_match = call.context.if_match.map(str::to_owned);
     let replaced = service
-        .blocking(move |account| account.replace_offer(number, change, if_match.as_deref()))
+        .blocking(move |account| {
+            account.replace_offer_with(number, change, shares, if_match.as_deref())
+        })
         .await?;
     if service.account.is_scaling(&replaced) {
         let splits = service.blocking(|account| {

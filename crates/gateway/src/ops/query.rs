@@ -8,6 +8,7 @@ use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::query::{self, IndexUsage, Limit, Metrics, Options, Page, Query, Request};
+use armilla_model::charge::RequestCharge;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
 use armilla_model::{Error, Result};
 use base64::Engine as _;
@@ -30,12 +31,16 @@ pub(super) async fn query(
     if let Some(plan) = plan_for_merging_client(call, &container, &scope) {
         let message = "Cross partition query can not be directly served by the gateway; merge it by its plan.";
         let error = Error::CrossPartitionQuery { message: message.to_owned(), plan };
-        return Ok(addressed::from_scope(Reply::error(error).charge(1.0), &container, &scope));
+        return Ok(addressed::from_scope(
+            Reply::error(error).charge(RequestCharge::ONE),
+            &container,
+            &scope,
+        ));
     }
     match page(service, call, &container, &scope).await {
         Ok((page, facts)) => Ok(reply(call, &container, &scope, &page, &facts)),
         Err(error) => {
-            let reply = Reply::error(error).charge(1.0);
+            let reply = Reply::error(error).charge(RequestCharge::ONE);
             Ok(addressed::from_scope(reply, &container, &scope))
         }
     }
@@ -119,7 +124,7 @@ fn reply(
 ) -> Reply {
     let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
     let mut reply = Reply::feed(body)
-        .charge(page.charge.units())
+        .charge(page.charge)
         .continuation(page.continuation.as_deref())
         .text_header(
             names::QUERY_EXECUTION_INFO,
@@ -237,5 +242,5 @@ pub(super) fn plan(
     let container = addressed::container(service, call, path)?;
     let request = Request::parse(&call.body)?;
     let plan = query::plan(&container, &request, call.context.query_features)?;
-    Ok(addressed::owned_by(Reply::ok(plan.to_json()).charge(0.0), &container))
+    Ok(addressed::owned_by(Reply::ok(plan.to_json()).charge(RequestCharge::ZERO), &container))
 }

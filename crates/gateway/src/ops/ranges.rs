@@ -33,7 +33,6 @@ pub(super) fn read(
     } else {
         Reply::feed(FeedBody::of(FeedKind::PartitionKeyRanges, &container.rid_text, &rows))
     };
-    let reply =
-        reply.etag(&range::etag(container.number, newest)).charge(RequestCharge::ONE.units());
+    let reply = reply.etag(&range::etag(container.number, newest)).charge(RequestCharge::ONE);
     Ok(addressed::owned_by(reply, &container))
 }

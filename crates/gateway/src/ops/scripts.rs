@@ -71,7 +71,7 @@ pub(super) async fn execute(
         Ok((body, committed)) => (Reply::ok(body), Some(committed)),
         Err(error) => (Reply::error(error), None),
     };
-    let reply = reply.charge(executed.charge.units());
+    let reply = reply.charge(executed.charge);
     let reply = match &executed.log {
         Some(log) => reply.text_header(names::SCRIPT_LOG, &percent_encoded(log)),
         None => reply,

@@ -14,6 +14,7 @@ use armilla_engine::locks::PartitionLock;
 use armilla_engine::scripts::{TriggeredVerb, TriggeredWrite};
 use armilla_engine::txn::Committed;
 use armilla_engine::{Container, Txn};
+use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
 use http::StatusCode;
@@ -102,7 +103,7 @@ pub(super) async fn delete_partition(
         .await
         .map_err(|error| Error::Internal(format!("the work was cut short: {error}")))??;
     let committed = commit(removed).await?;
-    let reply = Reply::new(StatusCode::OK).charge(1.0);
+    let reply = Reply::new(StatusCode::OK).charge(RequestCharge::ONE);
     Ok(addressed::from_commit(reply, &container, committed))
 }
 
@@ -141,7 +142,7 @@ async fn write(
         }
     };
     let committed = commit(txn).await?;
-    let reply = written_reply(call, &written).charge(written.charge.units());
+    let reply = written_reply(call, &written).charge(written.charge);
     Ok(addressed::from_commit(reply, &container, committed))
 }
 
@@ -178,7 +179,7 @@ async fn triggered(
     });
     let outcome = receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
     drop(here);
-    let charge = outcome.charge.units();
+    let charge = outcome.charge;
     Ok(match outcome.result {
         Ok((written, committed)) => {
             let reply = written_reply(call, &written).charge(charge);

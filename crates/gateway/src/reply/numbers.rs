@@ -1,5 +1,6 @@
 //! Numbers as header values.
 
+use armilla_model::charge::RequestCharge;
 use http::HeaderValue;
 use std::time::Duration;
 
@@ -8,9 +9,8 @@ pub(super) fn decimal_value(number: u64) -> HeaderValue {
 }
 
 /// Request units with at most two decimals: `1`, `5.71`, `0.5`.
-pub(super) fn charge_value(units: f64) -> HeaderValue {
-    // A float cast saturates and turns NaN into zero, so any charge has a text.
-    fraction_value((units * 100.0).round() as u64, 2)
+pub(super) fn charge_value(charge: RequestCharge) -> HeaderValue {
+    fraction_value(charge.hundredths(), 2)
 }
 
 /// Milliseconds with three decimals.
@@ -49,13 +49,15 @@ mod tests {
 
     #[test]
     fn charges_have_at_most_two_decimals() {
-        for (units, text) in
-            [(0.0, "0"), (1.0, "1"), (5.714, "5.71"), (0.5, "0.5"), (10.05, "10.05"), (-1.0, "0")]
-        {
-            assert_eq!(charge_value(units), text);
+        for (micros, text) in [
+            (0, "0"),
+            (1_000_000, "1"),
+            (5_714_000, "5.71"),
+            (500_000, "0.5"),
+            (10_045_000, "10.05"),
+        ] {
+            assert_eq!(charge_value(RequestCharge::from_micros(micros)), text);
         }
-        assert_eq!(charge_value(f64::NAN), "0");
-        assert_eq!(charge_value(f64::INFINITY).len(), "184467440737095516.15".len());
     }
 
     #[test]

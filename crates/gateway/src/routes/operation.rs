@@ -74,6 +74,9 @@ pub enum Operation<'a> {
     QueryOffers,
     ReadOffer { rid: &'a str },
     ReplaceOffer { rid: &'a str },
+
+    ReadDials(Option<ContainerPath<'a>>),
+    TurnDials(Option<ContainerPath<'a>>),
 }
 
 /// Whether a `POST` on a feed may replace what is there.
@@ -195,8 +198,55 @@ impl<'a> Operation<'a> {
             (Route::Offers, Verb::Query) => Self::QueryOffers,
             (Route::Offer(rid), Verb::Get) => Self::ReadOffer { rid },
             (Route::Offer(rid), Verb::Put) => Self::ReplaceOffer { rid },
+            (Route::Dials(container), Verb::Get) => Self::ReadDials(container),
+            (Route::Dials(container), Verb::Put) => Self::TurnDials(container),
             _ => return None,
         })
+    }
+
+    /// The container whose items the operation is about; nothing for databases, containers,
+    /// scripts and the like.
+    pub fn items_of(&self) -> Option<ContainerPath<'a>> {
+        use Operation as O;
+        match *self {
+            O::ListItems(path)
+            | O::ReadChangeFeed(path)
+            | O::QueryItems(path)
+            | O::PlanQuery(path)
+            | O::ExecuteBatch(path)
+            | O::CreateItem(path)
+            | O::UpsertItem(path)
+            | O::DeletePartitionKey(path) => Some(path),
+            O::ReadItem(path)
+            | O::ReplaceItem(path)
+            | O::PatchItem(path)
+            | O::DeleteItem(path)
+            | O::ListAttachments(path) => Some(path.container),
+            O::ExecuteProcedure(path) => Some(path.container),
+            _ => None,
+        }
+    }
+
+    /// The operation's name: a word of a fixed list.
+    pub fn name(&self) -> &'static str {
+        use Operation as O;
+        match self {
+            O::ListItems(_) => "list_items",
+            O::ReadChangeFeed(_) => "change_feed",
+            O::QueryItems(_) => "query",
+            O::PlanQuery(_) => "query_plan",
+            O::ExecuteBatch(_) => "batch",
+            O::CreateItem(_) => "create",
+            O::UpsertItem(_) => "upsert",
+            O::ReadItem(_) => "read",
+            O::ReplaceItem(_) => "replace",
+            O::PatchItem(_) => "patch",
+            O::DeleteItem(_) => "delete",
+            O::DeletePartitionKey(_) => "delete_partition_key",
+            O::ExecuteProcedure(_) => "execute",
+            operation if operation.is_read() => "metadata_read",
+            _ => "metadata_write",
+        }
     }
 
     /// Whether the operation leaves everything as it is: what read-only credentials allow.
@@ -213,7 +263,7 @@ impl<'a> Operation<'a> {
             O::ListUsers { .. } | O::QueryUsers { .. } | O::ReadUser(_) => true,
             O::ListEncryptionKeys { .. } | O::QueryEncryptionKeys { .. } => true,
             O::ReadEncryptionKey { .. } => true,
-            O::ListOffers | O::QueryOffers | O::ReadOffer { .. } => true,
+            O::ListOffers | O::QueryOffers | O::ReadOffer { .. } | O::ReadDials(_) => true,
             // Permissions carry tokens, which may allow more than their reader is allowed.
             _ => false,
         }

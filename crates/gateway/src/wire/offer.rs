@@ -5,7 +5,7 @@ use crate::headers::names;
 use crate::{Reply, RequestContext};
 use armilla_engine::account::OfferChange;
 use armilla_engine::catalog::Catalog;
-use armilla_engine::offers::{Offer, Throughput};
+use armilla_engine::offers::{Offer, Share, Throughput};
 use armilla_model::rid;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
@@ -15,12 +15,16 @@ use std::sync::Arc;
 /// The resource.
 pub(crate) fn shape(offer: &Offer) -> Object {
     let rid = rid_text(offer.number);
+    let mut content = offer.throughput.content(offer.highest);
+    if !offer.shares.is_empty() {
+        content.insert("throughputBuckets", Share::list(&offer.shares));
+    }
     Object::of([
         ("resource", Value::String(offer.resource.clone())),
         ("offerType", "Invalid".into()),
         ("offerResourceId", Value::String(offer.resource_rid.clone())),
         ("offerVersion", "V2".into()),
-        ("content", Value::object(offer.throughput.content(offer.highest))),
+        ("content", Value::object(content)),
         ("id", rid.as_str().into()),
         ("_rid", rid.as_str().into()),
         ("_self", format!("offers/{rid}/").into()),
@@ -44,9 +48,9 @@ pub(crate) fn find(catalog: &Catalog, segment: &str) -> Option<Arc<Offer>> {
 }
 
 /// How far the throughput can be lowered, and that no change of it is under way.
-pub(crate) fn with_limits(reply: Reply, offer: &Offer) -> Reply {
+pub(crate) fn with_limits(reply: Reply, minimum: u32) -> Reply {
     reply
-        .text_header(names::MIN_THROUGHPUT, &offer.minimum().to_string())
+        .text_header(names::MIN_THROUGHPUT, &minimum.to_string())
         .header(names::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"))
 }
 
@@ -79,6 +83,11 @@ pub(crate) fn change(context: &RequestContext<'_>, body: &Value) -> Result<Offer
     }
 }
 
+/// The throughput buckets that a replacement sets, if it says anything about them.
+pub(crate) fn shares(body: &Value) -> Result<Option<Vec<Share>>> {
+    body.get("content").map_or(Ok(None), Share::from_content)
+}
+
 fn autoscale_settings(content: Option<&Value>) -> Option<&Value> {
     content?.get("offerAutopilotSettings").filter(|settings| !matches!(settings, Value::Null))
 }
@@ -96,6 +105,7 @@ mod tests {
             resource_rid: "uQEAAIAAAAE=".into(),
             throughput: Throughput::Manual(400),
             highest: 400,
+            shares: Vec::new(),
             etag: ETag([0; 16]),
             ts: 1_763_234_659,
         }

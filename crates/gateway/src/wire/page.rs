@@ -67,7 +67,7 @@ impl Page {
     }
 
     fn reply(self, continuation: Option<String>) -> Reply {
-        let reply = Reply::feed(self.body).charge(RequestCharge::ONE.units());
+        let reply = Reply::feed(self.body).charge(RequestCharge::ONE);
         reply.continuation(continuation.as_deref())
     }
 }

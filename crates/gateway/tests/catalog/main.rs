@@ -9,5 +9,6 @@ mod execution;
 mod offers;
 mod partitions;
 mod scripts;
+#[allow(dead_code, reason = "shared with the tests of request units")]
 mod support;
 mod users;

@@ -28,19 +28,28 @@ pub(crate) const UPSERT: (&str, &str) = ("x-ms-documentdb-is-upsert", "true");
 /// A server that ends with the test's runtime.
 pub(crate) struct Armilla {
     address: SocketAddr,
+    pub(crate) account: Arc<Account>,
     pub(crate) clock: Arc<ManualClock>,
 }
 
 impl Armilla {
     /// A server with an empty account.
     pub(crate) fn start() -> Self {
+        Self::with(Options::default(), |service| service)
+    }
+
+    /// A server with other options and settings.
+    pub(crate) fn with(
+        options: Options,
+        change: impl FnOnce(EngineService) -> EngineService,
+    ) -> Self {
         let clock = Arc::new(ManualClock::at_seconds(NOW));
-        let options = Options { clock: clock.clone(), background: false, ..Options::default() };
+        let options = Options { clock: clock.clone(), background: false, ..options };
         let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
         let keys = MasterKeys::new(WellKnownKey::OnLoopback);
         let authenticator = Arc::new(Authenticator::new(keys, &[1; 32]));
         let gateway = Gateway {
-            service: EngineService::new(account, authenticator.clone()),
+            service: change(EngineService::new(account.clone(), authenticator.clone())),
             settings: Settings::default(),
             authenticator,
             clock: clock.clone(),
@@ -50,7 +59,7 @@ impl Armilla {
         let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
         let address = server.local_addresses().unwrap()[0];
         tokio::spawn(server.run(std::future::pending()));
-        Self { address, clock }
+        Self { address, account, clock }
     }
 
     /// A server with the database `blog` and its container `posts`.
@@ -185,6 +194,12 @@ impl Answer {
             let (found, value) = line.split_once(": ")?;
             found.eq_ignore_ascii_case(name).then_some(value)
         })
+    }
+
+    /// What it cost, as the header says.
+    #[track_caller]
+    pub(crate) fn charge(&self) -> String {
+        self.header("x-ms-request-charge").unwrap().to_owned()
     }
 
     /// The body as JSON.

@@ -8,6 +8,7 @@ use armilla_gateway::serve::{Protocols, Stopped};
 use armilla_gateway::tls::Authority;
 use armilla_gateway::{Call, Gateway, Operation, Reply, Server, Service, Settings, auth};
 use armilla_model::Error;
+use armilla_model::charge::RequestCharge;
 use armilla_model::clock::ManualClock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -41,9 +42,11 @@ impl Service for Stub {
                 "missing" => Reply::error(Error::not_found()).session_token("0:-1#5"),
                 "same" => Reply::not_modified().etag("\"e\""),
                 "large" => Reply::ok(vec![b'x'; 4 * 1024 * 1024]),
-                id => Reply::ok(format!("{{\"id\":\"{id}\"}}")).charge(1.0).lsn(7),
+                id => Reply::ok(format!("{{\"id\":\"{id}\"}}")).charge(RequestCharge::ONE).lsn(7),
             },
-            Operation::CreateItem(_) => Reply::created(call.body).charge(5.71),
+            Operation::CreateItem(_) => {
+                Reply::created(call.body).charge(RequestCharge::from_21sts(120))
+            }
             Operation::DeleteItem(_) => Reply::no_content(),
             _ => Reply::error(Error::Internal("the stub does not know this".to_owned())),
         }

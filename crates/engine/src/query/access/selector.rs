@@ -108,6 +108,26 @@ impl<'p> Selector<'p> {
         }
     }
 
+    /// How many live documents of the runs may match.
+    pub(in crate::query) fn count_live(&self, runs: &[Range<u32>]) -> u64 {
+        if let Some(count) = self.count(runs) {
+            return count;
+        }
+        match (&self.tree, runs) {
+            (Tree::Unknown, _) => {
+                runs.iter().map(|run| u64::from(self.part.live_count_in(run))).sum()
+            }
+            (Tree::Leaf(leaf), [run]) if leaf.is_one_list() => {
+                let list = within(leaf.index.list(leaf.ordinals[0].start), run);
+                if self.part.dead().is_empty() {
+                    return list.len() as u64;
+                }
+                list.iter().filter(|local| !self.part.is_dead(local.get())).count() as u64
+            }
+            _ => self.select(runs).locals.len() as u64,
+        }
+    }
+
     /// False when the document surely does not match.
     pub(in crate::query) fn may_match(&self, local: u32) -> bool {
         may_match(&self.tree, local)
@@ -342,6 +362,11 @@ fn may_match(tree: &Tree<'_>, local: u32) -> bool {
 }
 
 impl OnPart<'_> {
+    /// True when the documents are those of one list.
+    fn is_one_list(&self) -> bool {
+        !self.complement && matches!(self.ordinals.as_slice(), [ordinals] if ordinals.len() == 1)
+    }
+
     /// The documents of the runs, ascending.
     fn select(&self, runs: &[Range<u32>], documents: u32) -> Vec<u32> {
         let scope: usize = runs.iter().map(|run| run.len()).sum();
@@ -363,8 +388,7 @@ impl OnPart<'_> {
                 }
             }
         }
-        let one_list = matches!(self.ordinals.as_slice(), [ordinals] if ordinals.len() == 1);
-        let locals = if one_list { locals } else { sorted(locals, documents) };
+        let locals = if self.is_one_list() { locals } else { sorted(locals, documents) };
         if !self.complement {
             return locals;
         }

@@ -1,7 +1,7 @@
 //! Rows from indexes that are read in order, merged over the ranges.
 
 use super::cursor::Cursor;
-use super::{Entry, SORT_MAX};
+use super::{Entry, SORT_MAX, row_charge};
 use crate::query::page::Page;
 use crate::query::reader::Reader;
 use crate::query::source::{Certainty, Found, Target};
@@ -38,7 +38,14 @@ struct Stream<'s> {
     groups: Groups<'s>,
     group: Option<Group<'s>>,
     /// Rows of the document (or ambiguous group) at hand, the next one last.
-    ready: Vec<(Entry, Bytes)>,
+    ready: Vec<Ready>,
+}
+
+/// A row that can be handed out, and what it costs besides its bytes.
+struct Ready {
+    entry: Entry,
+    row: Bytes,
+    charge: RequestCharge,
 }
 
 /// Fills the page from indexes read in order; gives the last row handed out if there is more.
@@ -65,7 +72,7 @@ pub(super) fn walked(
         let heads = streams
             .iter()
             .enumerate()
-            .filter_map(|(number, stream)| stream.ready.last().map(|(entry, _)| (number, entry)));
+            .filter_map(|(number, stream)| stream.ready.last().map(|ready| (number, &ready.entry)));
         let next = heads.min_by(|left, right| cursor.compare(left.1, right.1));
         let Some(number) = next.map(|(number, _)| number) else { return Ok(None) };
         if cursor.window.take == 0 {
@@ -75,13 +82,16 @@ pub(super) fn walked(
         if page.is_full() {
             return Ok(last);
         }
-        let Some((entry, row)) = streams[number].ready.pop() else { return Ok(None) };
+        let Some(ready) = streams[number].ready.pop() else { return Ok(None) };
         if cursor.window.admit() {
-            if !page.offer(row) {
+            if !page.offer(ready.row) {
                 cursor.window = before;
                 return Ok(last);
             }
-            last = Some(entry);
+            work.charge += ready.charge;
+            last = Some(ready.entry);
+        } else {
+            work.charge += work.rates.load(run.source.mean_size(ready.entry.target));
         }
         streams[number].fill(run, index, cursor, &start, &mut reader, runtime, work)?;
     }
@@ -145,7 +155,7 @@ impl<'s> Stream<'s> {
                     {
                         self.rows_of(run, cursor, part, local, reader, runtime, work)?;
                     }
-                    self.ready.sort_by(|left, right| cursor.compare(&right.0, &left.0));
+                    self.ready.sort_by(|left, right| cursor.compare(&right.entry, &left.entry));
                 }
             }
         }
@@ -177,8 +187,8 @@ impl<'s> Stream<'s> {
         }
         let record = reader.record(found, work)?;
         work.items_visited += 1;
-        work.charge += RequestCharge::load(record.size());
-        self.ready.push((entry, record.text()));
+        let charge = work.rates.load(record.size());
+        self.ready.push(Ready { entry, row: record.text(), charge });
         Ok(())
     }
 
@@ -207,12 +217,15 @@ impl<'s> Stream<'s> {
         runtime.document_id = document.docno;
         let place = found.place();
         let whole = stream::is_whole_item(plan);
-        let (mut number, mut failed, mut matched) = (0, None, false);
+        let (mut number, mut failed) = (0, None);
+        let mut begun = work.moment(runtime);
+        let load = work.rates.load(item.size);
         let ready = &mut self.ready;
         let target = self.target;
         let _stopped = visit_rows(plan, &item.value, runtime, &mut |frame, runtime| {
             let row = number;
             number += 1;
+            let since = std::mem::replace(&mut begun, work.moment(runtime));
             let Some(values) = order_keys(plan, frame, runtime)? else {
                 return Ok(ControlFlow::Continue(()));
             };
@@ -226,7 +239,11 @@ impl<'s> Stream<'s> {
             match made {
                 None => {}
                 Some(Ok(bytes)) => {
-                    matched = true;
+                    let charge = match whole && item.record.is_some() {
+                        true => load,
+                        false => load + row_charge(row, since, runtime, work),
+                    };
+                    begun = work.moment(runtime);
                     let checked = values.iter().try_for_each(bounded::check);
                     let entry = Entry { values, target, place: place.clone(), row };
                     let held = checked.and_then(|()| work.hold(entry.size() + bytes.len()));
@@ -235,7 +252,7 @@ impl<'s> Stream<'s> {
                         return Ok(ControlFlow::Break(()));
                     }
                     work.release(entry.size() + bytes.len());
-                    ready.push((entry, bytes));
+                    ready.push(Ready { entry, row: bytes, charge });
                 }
                 Some(Err(error)) => {
                     failed = Some(error);
@@ -245,9 +262,6 @@ impl<'s> Stream<'s> {
             Ok(ControlFlow::Continue(()))
         })
         .map_err(failure)?;
-        if matched {
-            work.charge += RequestCharge::load(item.size);
-        }
         failed.map_or(Ok(()), Err)
     }
 }

@@ -1,0 +1,185 @@
+//! What a page is charged for the items it went through.
+//!
+//! Charges follow logical work, so that a better plan never changes a bill: an item is *matched*
+//! when it meets the whole condition, and a *candidate* when it meets the most selective part of
+//! the condition that the index can serve. How items were really found does not matter. Pages of a
+//! query that goes through items in order pay for the candidates between where they begin and where
+//! they end, so the pages of a query sum up to the whole.
+
+use super::access::{Condition, Runs, Selector};
+use super::source::{Source, Target};
+use super::token::Place;
+use crate::container::Container;
+use crate::indexing::ROOT;
+use armilla_index::Part;
+use armilla_model::charge::{Rates, RequestCharge};
+use armilla_model::path::Path;
+use armilla_model::policy::ContainerPolicy;
+
+/// What was found in one target.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    visited: u64,
+    matched: u64,
+    loads: RequestCharge,
+}
+
+/// What a page has found so far, by target.
+#[derive(Debug, Default)]
+pub(super) struct Bill {
+    tallies: Vec<Tally>,
+}
+
+impl Bill {
+    fn tally(&mut self, target: usize) -> &mut Tally {
+        if self.tallies.len() <= target {
+            self.tallies.resize(target + 1, Tally::default());
+        }
+        &mut self.tallies[target]
+    }
+
+    /// Counts an item that was looked at; its size if it matched.
+    pub(super) fn visited(&mut self, target: usize, matched: Option<usize>, rates: &Rates) {
+        let tally = self.tally(target);
+        tally.visited += 1;
+        if let Some(size) = matched {
+            tally.matched += 1;
+            tally.loads += rates.load(size);
+        }
+    }
+
+    /// Counts matched items of a target that only the index has seen.
+    pub(super) fn matched_unseen(&mut self, target: usize, count: u64, size: usize, rates: &Rates) {
+        let tally = self.tally(target);
+        tally.visited += count;
+        tally.matched += count;
+        tally.loads += rates.load(size) * count;
+    }
+
+    /// Items that matched.
+    pub(super) fn matched(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.matched).sum()
+    }
+
+    /// The charge for everything between two places, or to the end: the ranges begun there, their
+    /// candidates, and the matched items among those.
+    pub(super) fn settle(
+        &self,
+        source: &Source<'_>,
+        start: Option<&Place>,
+        end: Option<&Place>,
+        rates: &Rates,
+    ) -> RequestCharge {
+        let mut charge = RequestCharge::ZERO;
+        for (number, target) in source.targets.iter().enumerate() {
+            let begun = |place: &Place| target.partition.range.min <= place.epk;
+            if end.is_some_and(|end| !begun(end)) {
+                break;
+            }
+            let start = start.filter(|place| begun(place));
+            if start.is_none() {
+                charge += source.base_charge(target, rates);
+            }
+            let tally = self.tallies.get(number).copied().unwrap_or_default();
+            let candidates = match source.candidates() {
+                Candidates::Visited => tally.visited,
+                Candidates::Matched => tally.matched,
+                Candidates::Counted => {
+                    let behind = |place| count_behind(source, target, place);
+                    behind(start).saturating_sub(end.map_or(0, |end| behind(Some(end))))
+                }
+            };
+            let dropped = candidates.saturating_sub(tally.matched);
+            charge += tally.loads + rates.load(source.mean_size(number)) * dropped;
+        }
+        charge
+    }
+}
+
+/// How the candidates of a query are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Candidates {
+    /// Items were named by their ids: those that are there.
+    Visited,
+    /// The condition is one part, and whatever the index finds for it matches.
+    Matched,
+    /// By asking the index.
+    Counted,
+}
+
+impl Source<'_> {
+    /// How the candidates that a page is charged for are known.
+    pub(super) fn candidates(&self) -> Candidates {
+        if self.points.is_some() {
+            return Candidates::Visited;
+        }
+        match useful_parts(&self.charged).as_slice() {
+            [_] if self.charged.is_exact() => Candidates::Matched,
+            _ => Candidates::Counted,
+        }
+    }
+
+    /// The mean size of a target's items: what an item that is not read counts for.
+    pub(super) fn mean_size(&self, number: usize) -> usize {
+        let Some(target) = self.targets.get(number) else { return 0 };
+        let documents = target.partition.document_count().max(1);
+        usize::try_from(target.partition.size() / documents).unwrap_or(usize::MAX)
+    }
+
+    /// What visiting a range costs before any work.
+    pub(super) fn base_charge(&self, target: &Target, rates: &Rates) -> RequestCharge {
+        let seeks = match &self.points {
+            None => self.seeks,
+            Some(points) => {
+                let range = &target.partition.range;
+                points.iter().filter(|point| range.contains(&point.epk)).count() as u64
+            }
+        };
+        rates.query_base + rates.query_seek * seeks.saturating_sub(1)
+    }
+}
+
+/// The numbers of the paths of the partition key.
+pub(super) fn key_paths(container: &Container, policy: &ContainerPolicy) -> Vec<u32> {
+    let number = |path: &Path| {
+        path.0.iter().try_fold(ROOT, |parent, name| container.paths.find_name(parent, name))
+    };
+    policy.partition_key.paths.iter().filter_map(number).collect()
+}
+
+/// The parts of a condition that the index can serve, each by itself.
+fn useful_parts(condition: &Condition) -> Vec<&Condition> {
+    match condition {
+        Condition::And(parts) => parts.iter().filter(|part| part.is_useful()).collect(),
+        other if other.is_useful() => vec![other],
+        _ => Vec::new(),
+    }
+}
+
+/// The candidates of a target behind a place.
+fn count_behind(source: &Source<'_>, target: &Target, after: Option<&Place>) -> u64 {
+    let parts: Vec<(&Part, Runs)> = source.runs_of(target, after);
+    let all = || parts.iter().map(|(part, runs)| live(part, runs)).sum::<u64>();
+    let useful = useful_parts(&source.charged);
+    let counts = useful.iter().map(|condition| {
+        let of_part = |(part, runs): &(&Part, Runs)| {
+            let scope = runs.iter().map(|run| run.len()).sum();
+            Selector::new(condition, part, scope, source.is_bare(part)).count_live(runs)
+        };
+        parts.iter().map(of_part).sum::<u64>()
+    });
+    counts.min().unwrap_or_else(all)
+}
+
+fn live(part: &Part, runs: &Runs) -> u64 {
+    runs.iter().map(|run| u64::from(part.live_count_in(run))).sum()
+}
+
+/// How many items of a target match at most: all conditions together, as far as the index knows.
+pub(super) fn may_match(source: &Source<'_>, target: &Target) -> u64 {
+    let of_part = |(part, runs): &(&Part, Runs)| {
+        let scope = runs.iter().map(|run| run.len()).sum();
+        Selector::new(&source.charged, part, scope, source.is_bare(part)).count_live(runs)
+    };
+    source.runs_of(target, None).iter().map(of_part).sum()
+}

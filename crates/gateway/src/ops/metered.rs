@@ -1,0 +1,237 @@
+//! What surrounds every request: throughput is asked for before it does anything and charged after
+//! its work, reads cost by their consistency, and everything is counted.
+
+use super::{EngineService, addressed};
+use crate::headers::{Consistency, names};
+use crate::metrics::Served;
+use crate::routes::{Operation, ScriptKind};
+use crate::{Call, Reply};
+use armilla_engine::Container;
+use armilla_engine::dials::{Dials, Throttling};
+use armilla_engine::partition::Partition;
+use armilla_engine::throttle::{Admission, Ask};
+use armilla_model::charge::RequestCharge;
+use armilla_model::{Error, Result};
+use http::StatusCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Who pays for a request.
+enum Payer {
+    /// Nobody: plans, dials, and items of a container that is not there.
+    Nobody,
+    /// The account, for everything that is no item.
+    Account,
+    /// The partitions that the request addresses. None are named while nothing is throttled.
+    Items { container: Arc<Container>, partitions: Vec<Arc<Partition>>, ask: Ask },
+}
+
+/// Answers a request within its throughput.
+pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
+    let started = Instant::now();
+    let operation = call.operation;
+    let level = call.context.consistency.unwrap_or(service.consistency);
+    let script = procedure(&operation).map(str::to_owned);
+    let mut payer = Payer::of(service, &call);
+    let reply = match payer.admit(service, &call) {
+        _ if level > service.consistency => too_strong(service.consistency),
+        Admission::Refused(retry_after) => payer.refuse(retry_after),
+        admission => {
+            let reply = service.perform(call).await;
+            let charge = payer.charge(service, &operation, level, &reply);
+            payer.pay(service, charge);
+            if let (Payer::Items { container, .. }, Some(script)) = (&payer, &script) {
+                container.remember_script(script, charge);
+            }
+            with_report(reply.charge(charge), admission)
+        }
+    };
+    service.metrics.count(&Served {
+        operation: operation.name(),
+        container: payer.container(),
+        range: reply.answered_by(),
+        status: reply.status().as_u16(),
+        charge: reply.charged(),
+        took: started.elapsed(),
+    });
+    reply
+}
+
+/// A client may ask for less than the account promises, never for more.
+fn too_strong(level: Consistency) -> Reply {
+    let message = format!(
+        "The consistency level of a request may not be stronger than the account's, which is {}.",
+        level.name()
+    );
+    Reply::error(Error::bad_request(message)).charge(RequestCharge::ONE)
+}
+
+fn with_report(reply: Reply, admission: Admission) -> Reply {
+    match admission {
+        Admission::Reported(wait) => {
+            reply.text_header(names::WOULD_THROTTLE, &wait.as_millis().to_string())
+        }
+        _ => reply,
+    }
+}
+
+/// The procedure that is run, if one is.
+fn procedure<'a>(operation: &Operation<'a>) -> Option<&'a str> {
+    match operation {
+        Operation::ExecuteProcedure(path) if path.kind == ScriptKind::StoredProcedure => {
+            Some(path.script)
+        }
+        _ => None,
+    }
+}
+
+impl Payer {
+    fn of(service: &EngineService, call: &Call<'_>) -> Self {
+        match call.operation {
+            Operation::PlanQuery(_) | Operation::ReadDials(_) | Operation::TurnDials(_) => {
+                return Self::Nobody;
+            }
+            _ => {}
+        }
+        let Some(path) = call.operation.items_of() else { return Self::Account };
+        let Ok(container) = addressed::container(service, call, path) else {
+            return Self::Nobody;
+        };
+        let throttled = container.dials().throttle != Throttling::Off;
+        let partitions = match throttled.then(|| partitions(call, &container)) {
+            Some(Ok(partitions)) => partitions,
+            // What cannot be addressed is refused by the operation itself.
+            Some(Err(_)) | None => Vec::new(),
+        };
+        let reserve = procedure(&call.operation).filter(|_| throttled);
+        let ask = Ask {
+            low_priority: call.context.low_priority,
+            reserve: reserve.map_or(RequestCharge::ZERO, |script| container.script_reserve(script)),
+            ..Ask::default()
+        };
+        Self::Items { container, partitions, ask }
+    }
+
+    /// Asks for throughput: each partition that is addressed must have some left.
+    fn admit(&mut self, service: &EngineService, call: &Call<'_>) -> Admission {
+        match self {
+            Self::Nobody => Admission::Free,
+            Self::Account => service.account.admit_metadata(),
+            Self::Items { container, partitions, ask } => {
+                let mut outcome = Admission::Free;
+                for partition in partitions {
+                    let admission = container.admit(partition, ask, call.context.throughput_bucket);
+                    outcome = later(outcome, admission);
+                }
+                outcome
+            }
+        }
+    }
+
+    fn refuse(&self, retry_after: Duration) -> Reply {
+        match self {
+            Self::Items { container, partitions, .. } => {
+                let reply = Reply::error(Error::TooManyRequests { retry_after });
+                match partitions.as_slice() {
+                    [only] => addressed::from_partition(reply, container, only, only.lsn()),
+                    _ => addressed::owned_by(reply, container),
+                }
+            }
+            _ => Reply::error(Error::MetadataThrottled { retry_after }),
+        }
+    }
+
+    /// What an answer costs in the end.
+    fn charge(
+        &self,
+        service: &EngineService,
+        operation: &Operation<'_>,
+        level: Consistency,
+        reply: &Reply,
+    ) -> RequestCharge {
+        let dials: Arc<Dials> = match self {
+            Self::Items { container, .. } => container.dials(),
+            _ => service.account.dials(),
+        };
+        let rates = &dials.profile.rates;
+        let status = reply.status();
+        let failed = status.is_client_error() || status.is_server_error();
+        match self {
+            Self::Nobody => return reply.charged(),
+            Self::Account if !failed && operation.is_read() => return rates.metadata_read,
+            Self::Account if !failed => return rates.metadata_write,
+            _ => {}
+        }
+        // Operations charge what is refused with one unit; the table may say otherwise.
+        let charge = match reply.charged() {
+            RequestCharge::ONE if failed => rates.failure,
+            charge => charge,
+        };
+        let doubled = level >= Consistency::BoundedStaleness
+            && dials.consistency_charge
+            && is_read_of_items(operation)
+            && (!failed || status == StatusCode::NOT_FOUND);
+        if doubled { charge * 2 } else { charge }
+    }
+
+    /// Records what the request has cost; several partitions share it.
+    fn pay(&self, service: &EngineService, charge: RequestCharge) {
+        match self {
+            Self::Nobody => {}
+            Self::Account => service.account.spend_metadata(charge),
+            Self::Items { container, partitions, ask } => {
+                let part = charge.steps() / partitions.len().max(1) as u64;
+                for partition in partitions {
+                    container.spend(partition, ask, RequestCharge::from_steps(part));
+                }
+            }
+        }
+    }
+
+    fn container(&self) -> Option<&Container> {
+        match self {
+            Self::Items { container, .. } => Some(container),
+            _ => None,
+        }
+    }
+}
+
+fn is_read_of_items(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::ReadItem(_)
+            | Operation::ListItems(_)
+            | Operation::ReadChangeFeed(_)
+            | Operation::QueryItems(_)
+    )
+}
+
+/// Of two admissions the one that lets less through.
+fn later(left: Admission, right: Admission) -> Admission {
+    let rank = |admission: &Admission| match admission {
+        Admission::Free => (0, Duration::ZERO),
+        Admission::Granted => (1, Duration::ZERO),
+        Admission::Reported(wait) => (2, *wait),
+        Admission::Refused(wait) => (3, *wait),
+    };
+    if rank(&left) >= rank(&right) { left } else { right }
+}
+
+/// The partitions that a request addresses.
+fn partitions(call: &Call<'_>, container: &Container) -> Result<Vec<Arc<Partition>>> {
+    let writes_item = matches!(
+        call.operation,
+        Operation::CreateItem(_) | Operation::UpsertItem(_) | Operation::ReplaceItem(_)
+    );
+    if writes_item && call.context.partition_key.is_none() {
+        let key = addressed::key_of_write(call, container, &call.body)?;
+        let epk = container.settings().policy.partition_key.epk(&key);
+        return Ok(vec![container.partition_of(&epk)]);
+    }
+    let scope = addressed::scope(call, container)?;
+    if let Some(range) = scope.range {
+        return Ok(vec![range]);
+    }
+    let touched = container.partitions_in(&scope.span);
+    Ok(touched.into_iter().map(|(partition, _)| partition).collect())
+}

@@ -1,0 +1,9 @@
+//! Request units and throughput, asked of a whole server: what headers say.
+
+mod article;
+mod blog;
+#[path = "../catalog/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of the catalog")]
+mod support;
+mod throttle;
+mod vectors;
