@@ -7,6 +7,7 @@ mod index;
 
 use crate::account::Account;
 use crate::container::Container;
+use crate::feed::lineage::lineage_of;
 use crate::feed_entry::FeedEntry;
 use crate::keys::{self, ItemKey, LogPosition};
 use crate::record::Record;
@@ -62,6 +63,7 @@ impl Account {
         };
         walk.items()?;
         walk.feed()?;
+        walk.versions()?;
         walk.unique()?;
         walk.expiry()?;
         for container in containers.values() {
@@ -216,6 +218,23 @@ impl Walk<'_> {
                     "the change feed names a version at LSN {} that is not there",
                     position.lsn
                 ));
+            }
+            Ok(())
+        })
+    }
+
+    /// Entries of the log of versions must be readable and lie in the history of a range.
+    fn versions(&mut self) -> Result<(), StoreError> {
+        self.each(Keyspace::Versions, 0, |walk, container, key, value| {
+            let known = |partition: u32| {
+                let ranges = container.ranges();
+                ranges.iter().any(|range| lineage_of(range).any(|id| id == partition))
+            };
+            let readable = keys::read_log(key).is_ok_and(|position| {
+                known(position.partition) && crate::versions::is_readable(&value)
+            });
+            if !readable {
+                walk.report.find("an entry of the log of versions is malformed".to_owned());
             }
             Ok(())
         })

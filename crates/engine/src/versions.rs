@@ -121,6 +121,11 @@ fn decode(lsn: Lsn, bytes: &Bytes) -> Result<(Epk, Version), StoreError> {
     Ok((Epk::from_bytes(epk), version))
 }
 
+/// True when an entry can be read.
+pub(crate) fn is_readable(bytes: &Bytes) -> bool {
+    decode(Lsn(0), bytes).is_ok()
+}
+
 fn second_of(bytes: &[u8]) -> u32 {
     let second = bytes.get(2..6).and_then(|second| second.try_into().ok());
     second.map_or(0, u32::from_be_bytes)

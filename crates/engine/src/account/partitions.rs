@@ -27,6 +27,9 @@ use std::time::Duration;
 /// How often somebody looks whether a container has outgrown its partitions.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long a split that failed waits before it is tried again.
+const RETRY_MILLIS: u64 = 5000;
+
 /// Starts the thread that splits; it ends with the account.
 pub(super) fn start(account: &Arc<Account>) {
     let account = Arc::downgrade(account);
@@ -53,6 +56,7 @@ impl Account {
             for container in database.containers.values() {
                 if let Err(error) = self.split_container(database, container) {
                     tracing::warn!(%error, "a container could not be split; it will be tried again");
+                    container.set_split_due(Some(self.core.clock.now_millis() + RETRY_MILLIS));
                 }
             }
         }

@@ -165,10 +165,14 @@ impl Derivation<'_> {
         Ok((document, terms))
     }
 
-    /// The last transaction of a log in a snapshot, as far as its entries tell.
+    /// The last transaction of a log in a snapshot, as far as its entries tell, or where it began: the
+    /// log of a range that was just split off is empty, and its items are from before.
     pub(crate) fn head(&self, snapshot: &dyn Snapshot, log: u32) -> Result<Lsn, StoreError> {
         let range = keys::log_of(self.container, log);
-        let mut head = Lsn(0);
+        let noted =
+            snapshot.get(Keyspace::Meta, &keys::meta(keys::Meta::Head, &[self.container, log]))?;
+        let noted = noted.and_then(|bytes| bytes[..].try_into().ok());
+        let mut head = Lsn(noted.map_or(0, u64::from_be_bytes));
         for keyspace in [Keyspace::Feed, Keyspace::Gone] {
             let last = snapshot.first(keyspace, &range, Direction::Backward)?;
             let position = last.map(|(key, _)| keys::read_log(&key)).transpose();

@@ -97,17 +97,17 @@ fn usable(
     if found > head.0 {
         return Ok(Err(format!("the index knows LSN {found} and the log ends at {head}")));
     }
-    for log in lineage_of(range) {
-        let key = keys::meta(Meta::Trimmed, &[container, log]);
-        let trimmed = snapshot.get(Keyspace::Meta, &key)?;
-        let trimmed =
-            trimmed.and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u64::from_be_bytes);
-        if index.covered_lsn() < trimmed {
-            let covered = index.covered_lsn();
-            return Ok(Err(format!(
-                "the index covers LSN {covered} and removals up to {trimmed} are forgotten"
-            )));
-        }
+    // Only the range's own log counts. What was forgotten of its ancestors' logs before the index was
+    // begun was gone from the items that it was built of, and afterwards nothing is forgotten that
+    // it does not cover; after a merge the ancestors' LSNs cannot be compared with each other.
+    let trimmed =
+        snapshot.get(Keyspace::Meta, &keys::meta(Meta::Trimmed, &[container, range.id]))?;
+    let trimmed = trimmed.and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u64::from_be_bytes);
+    let covered = index.covered_lsn();
+    if covered < trimmed {
+        return Ok(Err(format!(
+            "the index covers LSN {covered} and removals up to {trimmed} are forgotten"
+        )));
     }
     Ok(Ok(()))
 }
