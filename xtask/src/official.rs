@@ -74,7 +74,9 @@ fn run_suite(suite: &str, folder: &Path, out: &Path, arguments: &Arguments) -> O
     let binary = workspace::build_server(profile)?;
     let data = tempfile::Builder::new().prefix("armilla-conformance-").tempdir()?;
     std::fs::create_dir_all(out)?;
-    let server = Server::start(&binary, data.path(), &out.join("server.log"))?;
+    // Tests that ask for 12,000, 25,100 or 30,000 RU/s expect two or five ranges.
+    let options = ["--partition-rus", "6000"];
+    let server = Server::start_with(&binary, data.path(), &out.join("server.log"), &options)?;
     let scheme = if arguments.has("https") { "https" } else { "http" };
     command.args(["--endpoint", &server.endpoint(scheme)]);
     Ok(processes::run(&name, &mut command).is_ok())

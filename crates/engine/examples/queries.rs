@@ -120,7 +120,9 @@ fn measure(container: &Arc<Container>, key: Option<&str>, text: &str) {
         let started = Instant::now();
         let query = Query::new(container.clone(), Request::of_text(text), &scope).unwrap();
         let query = query.by(access);
-        let page = query.page(PageOptions { count_max: 100, continuation: None }).unwrap();
+        let page = query
+            .page(PageOptions { count_max: 100, continuation: None, range_by_range: false })
+            .unwrap();
         (started.elapsed(), page)
     };
     let mut times: Vec<_> = (0..RUNS).map(|_| page(Access::ByCost).0).collect();

@@ -36,7 +36,7 @@ struct Position {
 impl Position {
     fn parse(token: &str) -> Result<Self> {
         let malformed =
-            || Error::bad_request("The continuation token is not one of this server's.");
+            || Error::bad_request("Invalid Continuation Token: it is not one of this server's.");
         let (epk, docno) = token
             .strip_prefix("F1:")
             .and_then(|rest| rest.split_once(':'))

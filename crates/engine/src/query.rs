@@ -41,6 +41,7 @@ pub use page::{Metrics, Page};
 pub use plan::{ClientMerge, client_merge, plan};
 pub use request::{Request, ResumeFilter};
 pub(crate) use source::Overlay;
+pub use token::INVALID_TOKEN;
 pub(crate) use work::Clock;
 
 use crate::container::{Container, Settings};
@@ -99,6 +100,8 @@ pub struct Options<'o> {
     pub count_max: usize,
     /// Where the last page ended.
     pub continuation: Option<&'o str>,
+    /// A page of rows that come as items go by holds rows of one range only.
+    pub range_by_range: bool,
 }
 
 /// How items are found. The answer is the same; tests compare.
@@ -123,7 +126,7 @@ pub struct Query {
     /// The full key that the client limited the query to.
     scope_key: Option<Epk>,
     access: Access,
-    hash: u64,
+    binding: token::Binding,
     compiled_in: Duration,
 }
 
@@ -134,7 +137,7 @@ impl Query {
         let settings = container.settings();
         let prepared = prepare::prepare(&settings, &request)?;
         let spans = spans(&prepared.constraint, &settings.policy, scope)?;
-        let hash = token::hash(&request, scope);
+        let binding = token::binding(&request, scope);
         let compiled_in = started.elapsed();
         let scope_key = scope_key(&settings.policy, scope);
         let access = Access::ByCost;
@@ -146,7 +149,7 @@ impl Query {
             spans,
             scope_key,
             access,
-            hash,
+            binding,
             compiled_in,
         })
     }
@@ -190,14 +193,14 @@ impl Query {
         asker: Option<Clock>,
     ) -> Result<Page> {
         let plan = &*self.prepared.compiled;
-        let read = |text| token::read(text, self.hash);
-        let position = options.continuation.map(read).transpose()?;
+        let read = |text| token::read(text, self.binding);
+        let position = options.continuation.map(read).transpose()?.flatten();
         let rates = self.container.rates();
         let mut work = Work::new(Instant::now(), self.compiled_in, rates).of_script(asker);
         let run = Run {
             request: &self.request,
             source: self.source().over(overlay),
-            hash: self.hash,
+            binding: self.binding,
             position,
             options,
         };
@@ -242,7 +245,7 @@ impl Query {
 struct Run<'a> {
     request: &'a Request,
     source: Source<'a>,
-    hash: u64,
+    binding: token::Binding,
     position: Option<token::Position>,
     options: Options<'a>,
 }
@@ -253,7 +256,7 @@ impl Run<'_> {
     }
 
     fn token(&self, position: &token::Position) -> String {
-        token::write(self.hash, position)
+        token::write(self.binding, position)
     }
 }
 

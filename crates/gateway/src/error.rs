@@ -94,8 +94,13 @@ pub fn retry_after(error: &Error) -> Option<Duration> {
 pub fn write_document(error: &Error, activity_id: &str) -> Vec<u8> {
     let status = status_of(error);
     let mut message = String::with_capacity(error.message().len() + 96);
-    if matches!(error, Error::QuerySyntax(_)) {
-        message.push_str("Message: ");
+    match error {
+        Error::QuerySyntax(_) => message.push_str("Message: "),
+        // A test of the JavaScript SDK looks for this line; what follows says more.
+        Error::TooLarge(_) => {
+            message.push_str("Message: {\"Errors\":[\"Request size is too large\"]}\r\n");
+        }
+        _ => {}
     }
     message.push_str(error.message());
     message.push_str("\r\nActivityId: ");

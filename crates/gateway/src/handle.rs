@@ -167,8 +167,7 @@ impl<S: Service> Exchange<'_, S> {
         segments: &'a Segments<'_>,
     ) -> Result<(Operation<'a>, Principal), Box<Reply>> {
         let refused = |error: Error| Box::new(Reply::error(error));
-        let route = Route::find(segments)
-            .ok_or_else(|| refused(Error::NotFound("No resource has this path.".to_owned())))?;
+        let route = Route::find(segments).ok_or_else(|| refused(no_resource(segments)))?;
         if let Some(reply) = self.answer_open(route) {
             return Err(Box::new(reply));
         }
@@ -271,6 +270,15 @@ impl<S: Service> Exchange<'_, S> {
 
     fn is_reading(&self) -> bool {
         matches!(self.parts.method, Method::GET | Method::HEAD)
+    }
+}
+
+/// A path below `offers` that is no offer's is a malformed request, as clients expect; of any other
+/// it can only be said that nothing is there.
+fn no_resource(segments: &Segments<'_>) -> Error {
+    match segments.texts().first() {
+        Some(&"offers") => Error::bad_request("The path names no offer: use /offers/{rid}."),
+        _ => Error::NotFound("No resource has this path.".to_owned()),
     }
 }
 

@@ -175,6 +175,11 @@ impl Reply {
         self.header(names::LSN, value)
     }
 
+    /// The LSN of the transaction that wrote the item, where the partition's is beside it.
+    pub fn item_lsn(self, lsn: u64) -> Self {
+        self.header(names::ITEM_LSN, decimal_value(lsn))
+    }
+
     /// Any other header.
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);

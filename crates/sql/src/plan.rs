@@ -121,8 +121,6 @@ pub struct PlanRequest<'p> {
     pub partition_key: &'p [Path],
     /// What the client can merge.
     pub features: &'p Features,
-    /// The container has one range: there is nothing to merge, the plan is a pass-through.
-    pub single_range: bool,
     /// The range of a partition key or a prefix of one.
     pub range_of: &'p dyn Fn(&PartitionKey) -> PlanRange,
 }
@@ -132,9 +130,6 @@ pub fn partitioned_plan(request: PlanRequest<'_>) -> Result<QueryPlan> {
     let compiled = compile(request.query, request.parameters, request.schema)?;
     let constraint = partition_keys(&compiled, request.partition_key);
     let ranges = ranges(&constraint, request.range_of);
-    if request.single_range {
-        return Ok(QueryPlan { kind: PlanKind::Query(QueryInfo::default()), ranges });
-    }
     if let Order::Rank(rank) = &compiled.order {
         let info = hybrid::plan(request.query, &compiled, rank)?;
         features::check_hybrid(&info, rank, request.features)?;

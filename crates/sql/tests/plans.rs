@@ -26,7 +26,7 @@ fn range_of(key: &PartitionKey) -> PlanRange {
     PlanRange { min: text.clone(), max: text, max_inclusive: true }
 }
 
-fn plan_with(text: &str, features: &str, single_range: bool) -> Result<QueryPlan> {
+fn plan_with(text: &str, features: &str) -> Result<QueryPlan> {
     let parameters = [("@p".into(), Value::from("x")), ("@n".into(), Value::from(5))];
     partitioned_plan(PlanRequest {
         query: &parse(text)?,
@@ -34,13 +34,12 @@ fn plan_with(text: &str, features: &str, single_range: bool) -> Result<QueryPlan
         schema: &schema(),
         partition_key: &[Path::parse("/pk").unwrap()],
         features: &if features.is_empty() { Features::all() } else { Features::parse(features) },
-        single_range,
         range_of: &range_of,
     })
 }
 
 fn plan(text: &str) -> Value {
-    plan_with(text, "", false).unwrap_or_else(|error| panic!("{text}: {error}")).to_value()
+    plan_with(text, "").unwrap_or_else(|error| panic!("{text}: {error}")).to_value()
 }
 
 fn info<'v>(plan: &'v Value, name: &str) -> &'v Value {
@@ -133,9 +132,9 @@ fn distinct_counts_and_ordered_distincts() {
     let counted = plan("SELECT COUNT(1) AS n FROM (SELECT DISTINCT c.a FROM c)");
     assert_eq!(info(&counted, "dCountInfo").to_json(), r#"{"dCountAlias":"n"}"#);
     let kind = |text| info(&plan(text), "distinctType").as_str().unwrap().to_owned();
-    assert_eq!(kind("SELECT DISTINCT c.n FROM c ORDER BY c.n"), "Ordered");
+    assert_eq!(kind("SELECT DISTINCT c.n FROM c ORDER BY c.n"), "Unordered");
     assert_eq!(kind("SELECT DISTINCT c.a FROM c ORDER BY c.n"), "Unordered");
-    assert_eq!(kind("SELECT DISTINCT c.n, c.m FROM c ORDER BY c.n, c.m DESC"), "Ordered");
+    assert_eq!(kind("SELECT DISTINCT c.n, c.m FROM c ORDER BY c.n, c.m DESC"), "Unordered");
 }
 
 fn ranges(text: &str) -> String {
@@ -207,20 +206,13 @@ fn what_a_client_cannot_merge_is_refused() {
         ("SELECT TOP 2147483648 * FROM c", "SC2060"),
         ("SELECT VALUE x FROM (SELECT VALUE MAX(c.a) FROM c) x", "cannot select from a subquery"),
     ] {
-        let error = plan_with(text, "", false).unwrap_err().to_json();
+        let error = plan_with(text, "").unwrap_err().to_json();
         assert!(error.contains(message), "{text}: {error}");
     }
     let features = "Aggregate, Distinct,OrderBy";
-    let error = plan_with("SELECT c.a FROM c GROUP BY c.a", features, false).unwrap_err();
+    let error = plan_with("SELECT c.a FROM c GROUP BY c.a", features).unwrap_err();
     assert!(error.to_json().contains("Query contained GroupBy"), "{error}");
-    assert!(plan_with("SELECT DISTINCT c.a FROM c ORDER BY c.a", features, false).is_ok());
-}
-
-#[test]
-fn one_range_passes_everything_through() {
-    let plan = plan_with("SELECT VALUE ABS(SUM(c.a)) FROM c", "None", true).unwrap().to_value();
-    assert_eq!(*info(&plan, "rewrittenQuery"), Value::from(""));
-    assert_eq!(*info(&plan, "aggregates"), Value::array(Vec::new()));
+    assert!(plan_with("SELECT DISTINCT c.a FROM c ORDER BY c.a", features).is_ok());
 }
 
 #[test]

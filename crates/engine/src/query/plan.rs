@@ -9,17 +9,9 @@ use armilla_sql::access::{IndexUsage, index_usage};
 use armilla_sql::plan::{Features, PlanRange, PlanRequest, partitioned_plan};
 
 /// The plan of a query, as the document that clients read. `features` is the list of what the
-/// client can merge, or nothing when it did not say.
+/// client can merge, or nothing when it did not say. It does not depend on the number of ranges: a
+/// query that works today must not fail, or page by other tokens, once the container has grown.
 pub fn plan(container: &Container, request: &Request, features: Option<&str>) -> Result<Value> {
-    plan_over(container, request, features, container.partitions().len() == 1)
-}
-
-fn plan_over(
-    container: &Container,
-    request: &Request,
-    features: Option<&str>,
-    single_range: bool,
-) -> Result<Value> {
     let settings = container.settings();
     let (query, schema) = prepare::parsed(&settings, request)?;
     let definition = &settings.policy.partition_key;
@@ -30,7 +22,6 @@ fn plan_over(
         schema: &schema,
         partition_key: &definition.paths,
         features: &features.map_or_else(Features::all, Features::parse),
-        single_range,
         range_of: &range_of,
     });
     Ok(plan.map_err(failure)?.to_value())
@@ -44,11 +35,12 @@ pub struct ClientMerge {
     pub groups: bool,
 }
 
-/// The merge of a query, if it needs one: filters and projections do not.
-pub fn client_merge(container: &Container, request: &Request) -> Option<ClientMerge> {
-    let plan = plan_over(container, request, None, false).ok()?;
+/// The merge of a query, if it needs one: filters and projections do not. What no client can merge
+/// is refused.
+pub fn client_merge(container: &Container, request: &Request) -> Result<Option<ClientMerge>> {
+    let plan = plan(container, request, None)?;
     let Some(info) = plan.get("queryInfo") else {
-        return Some(ClientMerge { plan, groups: false });
+        return Ok(Some(ClientMerge { plan, groups: false }));
     };
     let listed =
         |name: &str| info.get(name).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
@@ -60,7 +52,7 @@ pub fn client_merge(container: &Container, request: &Request) -> Option<ClientMe
         || ["top", "offset", "limit", "dCountInfo"].iter().any(|name| given(name))
         || aggregates.is_some_and(|aggregates| !aggregates.is_empty());
     let groups = listed("groupByExpressions");
-    needed.then_some(ClientMerge { plan, groups })
+    Ok(needed.then_some(ClientMerge { plan, groups }))
 }
 
 /// A key's own place, or all places below a prefix.
@@ -77,6 +69,16 @@ fn range_of(definition: &Definition, key: &PartitionKey) -> PlanRange {
 impl super::Query {
     /// Which indexes the query uses, and which would help it.
     pub fn index_usage(&self) -> IndexUsage {
-        index_usage(&self.prepared.compiled, &self.prepared.schema)
+        let mut usage = index_usage(&self.prepared.compiled, &self.prepared.schema);
+        // The partition key that the client named beside the query is a condition too.
+        if self.scope_key.is_some() {
+            for path in &self.settings.policy.partition_key.paths {
+                let text = format!("{path}/?");
+                if !usage.utilized.contains(&text) {
+                    usage.utilized.push(text);
+                }
+            }
+        }
+        usage
     }
 }

@@ -287,6 +287,17 @@ impl<'a> Source<'a> {
         )
     }
 
+    /// Where the range of the next document ends, if another range comes behind it: a place before
+    /// that range's first document.
+    pub(super) fn end_of_range(&self, after: Option<&Place>) -> Option<Place> {
+        let passed = |target: &&Target| {
+            let max = target.partition.range.max.as_ref();
+            after.is_some_and(|place| max.is_some_and(|max| *max <= place.epk))
+        };
+        let next = self.targets.iter().skip_while(passed).nth(1)?;
+        Some(Place { epk: next.partition.range.min.clone(), docno: 0 })
+    }
+
     /// Every live document in scope, whatever the condition.
     pub(super) fn everything(&self) -> impl Iterator<Item = Found<'_>> {
         let targets = self.targets.iter().enumerate();

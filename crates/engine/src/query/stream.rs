@@ -25,7 +25,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let start = state.last.clone();
     let mut page = Page::new(run.options.count_max);
     let position = with_runtime(&run.source, work, |runtime, work| {
-        state.fill(&run.source, &levels, runtime, work, &mut page)
+        state.fill(&run, &levels, runtime, work, &mut page)
     })?;
     let end = match &position {
         Some(position) => state.end_of(position),
@@ -99,14 +99,16 @@ impl State {
     /// Fills the page; gives the position to go on from if there may be more.
     fn fill(
         &mut self,
-        source: &Source<'_>,
+        run: &Run<'_>,
         levels: &[&Compiled],
         runtime: &mut Runtime<'_>,
         work: &mut Work,
         page: &mut Page,
     ) -> Result<Option<Position>> {
+        let source = &run.source;
         let after = self.last.clone();
         let mut tried = 0;
+        let end = run.options.range_by_range.then(|| source.end_of_range(after.as_ref())).flatten();
         let mut reader = source.reader();
         for (count, found) in source.documents(after.as_ref()).enumerate() {
             let found = found?;
@@ -114,6 +116,9 @@ impl State {
                 return Ok(None);
             }
             let give_up = page.is_full() && tried >= LOOK_AHEAD_ITEMS;
+            if end.as_ref().is_some_and(|end| end.epk.as_bytes() <= found.document.epk) {
+                break;
+            }
             if give_up || (count > 0 && count.is_multiple_of(16) && work.is_late()) {
                 return Ok(self.position());
             }
@@ -131,7 +136,9 @@ impl State {
                 }
             }
         }
-        Ok(None)
+        let windows = self.windows.clone();
+        let open = windows.iter().all(|window| window.take > 0);
+        Ok(end.filter(|_| open).map(|place| Position::Item { place, rows: None, windows }))
     }
 
     /// True when no further row is wanted.
@@ -143,6 +150,7 @@ impl State {
     fn end_of(&self, position: &Position) -> Option<Place> {
         match position {
             Position::Item { place, rows: Some(_), .. } => Some(before(place)),
+            Position::Item { place, rows: None, .. } => Some(place.clone()),
             _ => self.last.clone(),
         }
     }

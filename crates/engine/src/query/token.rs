@@ -10,6 +10,7 @@
 use super::{Limit, Request, Scope};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
+use armilla_model::rid;
 use armilla_model::value::{Type, Value};
 use armilla_sql::key::write_key;
 use base64::Engine as _;
@@ -19,6 +20,9 @@ use std::cmp::Ordering;
 use std::hash::Hasher;
 
 const PREFIX: &str = "Q1:";
+/// What is said of a token that this server did not write, or wrote for another query.
+pub const INVALID_TOKEN: &str =
+    "Invalid Continuation Token: it is not one of this query and server.";
 /// Bytes of ORDER BY values in one token.
 const VALUES_MAX: usize = 360;
 /// Bytes of one ORDER BY value.
@@ -161,8 +165,17 @@ fn bound_text(text: &str) -> &str {
     }
 }
 
-/// What a token must agree with: text, parameters and partition key.
-pub(super) fn hash(request: &Request, scope: &Scope) -> u64 {
+/// What a token must agree with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Binding {
+    /// Of text, parameters and partition key.
+    exact: u64,
+    /// Of text and parameters: a query over the range of one key may go on as a query of that key.
+    loose: u64,
+}
+
+/// What the tokens of a query are bound to.
+pub(super) fn binding(request: &Request, scope: &Scope) -> Binding {
     let mut hasher = SipHasher13::new();
     let mut piece = |bytes: &[u8]| {
         hasher.write_usize(bytes.len());
@@ -176,15 +189,18 @@ pub(super) fn hash(request: &Request, scope: &Scope) -> u64 {
         write_key(value, &mut key);
         piece(&key);
     }
+    let loose = hasher.finish();
     if scope.limit == Limit::Key {
-        piece(scope.span.min.as_bytes());
+        let key = scope.span.min.as_bytes();
+        hasher.write_usize(key.len());
+        hasher.write(key);
     }
-    hasher.finish()
+    Binding { exact: hasher.finish(), loose }
 }
 
 /// Writes a token.
-pub(super) fn write(hash: u64, position: &Position) -> String {
-    let mut out = Writer(hash.to_be_bytes().to_vec());
+pub(super) fn write(binding: Binding, position: &Position) -> String {
+    let mut out = Writer(binding.exact.to_be_bytes().to_vec());
     match position {
         Position::Item { place, rows, windows } => {
             out.0.push(0);
@@ -219,15 +235,25 @@ pub(super) fn write(hash: u64, position: &Position) -> String {
     text
 }
 
-/// Reads a token of this query; anything else is refused.
-pub(super) fn read(text: &str, hash: u64) -> Result<Position> {
-    let foreign =
-        || Error::bad_request("The continuation token is not one of this query and server.");
+/// Reads a token of this query; anything else is refused. A token of the service itself, kept by a
+/// client that was pointed here, names an item of another container: the query begins anew.
+pub(super) fn read(text: &str, binding: Binding) -> Result<Option<Position>> {
+    let foreign = || Error::bad_request(INVALID_TOKEN);
+    if is_of_the_service(text) {
+        return Ok(None);
+    }
     let encoded = text.strip_prefix(PREFIX).ok_or_else(foreign)?;
     let bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| foreign())?;
     let mut reader = Reader(&bytes);
-    let position = reader.u64().filter(|found| *found == hash).and_then(|_| reader.position());
-    position.filter(|_| reader.0.is_empty()).ok_or_else(foreign)
+    let fits = |found: &u64| *found == binding.exact || *found == binding.loose;
+    let position = reader.u64().filter(fits).and_then(|_| reader.position());
+    position.filter(|_| reader.0.is_empty()).map(Some).ok_or_else(foreign)
+}
+
+/// `-RID:~` and an item's rid, then `#RT:` and how many pages went before.
+fn is_of_the_service(text: &str) -> bool {
+    let rid = text.strip_prefix("-RID:~").and_then(|rest| rest.split_once("#RT:"));
+    rid.and_then(|(rid, _)| rid::decode(rid)).is_some()
 }
 
 struct Writer(Vec<u8>);
@@ -377,6 +403,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn bound(hash: u64) -> Binding {
+        Binding { exact: hash, loose: hash }
+    }
+
     fn place() -> impl Strategy<Value = Place> {
         (proptest::collection::vec(any::<u8>(), 0..120), any::<u64>())
             .prop_map(|(epk, docno)| Place { epk: Epk::from_bytes(&epk), docno })
@@ -430,11 +460,11 @@ mod tests {
     proptest! {
         #[test]
         fn tokens_read_back_and_are_small(position in position()) {
-            let text = write(7, &position);
+            let text = write(bound(7), &position);
             prop_assert!(text.len() < 1024, "{} bytes", text.len());
-            prop_assert_eq!(read(&text, 7).unwrap(), position);
-            prop_assert!(read(&text, 8).is_err());
-            prop_assert!(read(&text[..text.len() - 1], 7).is_err());
+            prop_assert_eq!(read(&text, bound(7)).unwrap(), Some(position));
+            prop_assert!(read(&text, bound(8)).is_err());
+            prop_assert!(read(&text[..text.len() - 1], bound(7)).is_err());
         }
 
         #[test]
@@ -443,14 +473,14 @@ mod tests {
             let mut whole = 7u64.to_be_bytes().to_vec();
             whole.extend(bytes);
             URL_SAFE_NO_PAD.encode_string(whole, &mut text);
-            let _ = read(&text, 7);
+            let _ = read(&text, bound(7));
         }
     }
 
     #[test]
     fn foreign_tokens_are_refused() {
         for text in ["", "Q1:", "F1:00:1", "-RID:~abc#RT:1", "Q1:!!!!", "Q1:AAAA"] {
-            assert!(read(text, 0).is_err(), "{text}");
+            assert!(read(text, bound(0)).is_err(), "{text}");
         }
     }
 }

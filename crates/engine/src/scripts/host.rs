@@ -217,7 +217,7 @@ impl TxnHost {
             true => None,
             false => Some(self.txn.overlay()?),
         };
-        let options = Options { count_max: page_size, continuation };
+        let options = Options { count_max: page_size, continuation, range_by_range: false };
         let page = query.page_over(options, overlay.as_ref(), Some(self.clock))?;
         self.pay(page.charge);
         let seen = page.rows.iter().filter_map(|row| self.docno_of(rid_in(row)?));

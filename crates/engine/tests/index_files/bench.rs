@@ -148,7 +148,11 @@ impl Bench {
         let (mut rows, mut continuation) = (Vec::new(), None::<String>);
         loop {
             let query = Query::new(self.container.clone(), Request::of_text(text), &scope);
-            let options = PageOptions { count_max: 50, continuation: continuation.as_deref() };
+            let options = PageOptions {
+                count_max: 50,
+                continuation: continuation.as_deref(),
+                range_by_range: false,
+            };
             let page = query.unwrap().by(access).page(options).unwrap();
             rows.extend(page.rows.iter().map(|row| json::parse(row).unwrap()));
             continuation = page.continuation;

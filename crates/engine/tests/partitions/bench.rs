@@ -132,7 +132,11 @@ pub(crate) fn rows(
     let (mut rows, mut continuation) = (Vec::new(), None::<String>);
     for page in 0.. {
         let query = Query::new(container.clone(), Request::of_text(text), &scope).unwrap();
-        let options = PageOptions { count_max: page_size, continuation: continuation.as_deref() };
+        let options = PageOptions {
+            count_max: page_size,
+            continuation: continuation.as_deref(),
+            range_by_range: false,
+        };
         let answer = query.page(options).unwrap();
         rows.extend(answer.rows.iter().map(|row| json::parse(row).unwrap()));
         continuation = answer.continuation;

@@ -31,7 +31,10 @@ fn key_scope(bench: &Bench, pk: &str) -> Scope {
 
 fn charge(bench: &Bench, text: &str, scope: &Scope, access: Access) -> String {
     let query = Query::new(bench.container.clone(), Request::of_text(text), scope).unwrap();
-    let page = query.by(access).page(Options { count_max: 1000, continuation: None }).unwrap();
+    let page = query
+        .by(access)
+        .page(Options { count_max: 1000, continuation: None, range_by_range: false })
+        .unwrap();
     assert!(page.continuation.is_none());
     page.charge.to_string()
 }
@@ -90,7 +93,8 @@ fn a_page_costs_at_least_one_unit_and_pages_sum_up() {
     loop {
         let request = Request::of_text("SELECT * FROM c");
         let query = Query::new(bench.container.clone(), request, &everything()).unwrap();
-        let options = Options { count_max: 15, continuation: continuation.as_deref() };
+        let options =
+            Options { count_max: 15, continuation: continuation.as_deref(), range_by_range: false };
         let page = query.page(options).unwrap();
         sum += page.charge.units();
         continuation = page.continuation;
@@ -113,7 +117,9 @@ fn explanations_name_the_way() {
     let explain = |text: &str| {
         let request = Request::of_text(text);
         let query = Query::new(bench.container.clone(), request, &everything()).unwrap();
-        let page = query.page(Options { count_max: 10, continuation: None }).unwrap();
+        let page = query
+            .page(Options { count_max: 10, continuation: None, range_by_range: false })
+            .unwrap();
         query.explain(&page)
     };
     assert!(explain("SELECT * FROM c WHERE c.n = 1").contains("index: at most"));

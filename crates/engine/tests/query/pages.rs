@@ -70,7 +70,11 @@ fn rows_that_stay_come_once_while_others_write() {
         for step in 0.. {
             let query =
                 Query::new(bench.container.clone(), request.clone(), &everything()).unwrap();
-            let options = Options { count_max: 4, continuation: continuation.as_deref() };
+            let options = Options {
+                count_max: 4,
+                continuation: continuation.as_deref(),
+                range_by_range: false,
+            };
             let page = query.page(options).unwrap();
             seen.extend(page.rows.iter().map(|row| json::parse(row).unwrap().to_json()));
             continuation = page.continuation;
@@ -113,7 +117,7 @@ fn tokens_belong_to_their_query() {
     let bench = filled(1);
     let page = |text: &str, token: Option<&str>| {
         let query = Query::new(bench.container.clone(), Request::of_text(text), &everything());
-        query.unwrap().page(Options { count_max: 3, continuation: token })
+        query.unwrap().page(Options { count_max: 3, continuation: token, range_by_range: false })
     };
     let token = page("SELECT * FROM c", None).unwrap().continuation.unwrap();
     assert!(page("SELECT * FROM c", Some(&token)).is_ok());

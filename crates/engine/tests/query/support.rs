@@ -98,8 +98,11 @@ impl Bench {
         let mut continuation: Option<String> = None;
         loop {
             let query = Query::new(self.container.clone(), request.clone(), scope)?.by(access);
-            let options =
-                PageOptions { count_max: page_size, continuation: continuation.as_deref() };
+            let options = PageOptions {
+                count_max: page_size,
+                continuation: continuation.as_deref(),
+                range_by_range: false,
+            };
             let page = query.page(options)?;
             assert!(page.rows.len() <= page_size);
             pages.push(page.rows.iter().map(|row| json::parse(row).unwrap()).collect());

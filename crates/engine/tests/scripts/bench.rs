@@ -90,7 +90,11 @@ impl Bench {
     pub(crate) fn query(&self, text: &str) -> Result<Vec<Value>> {
         let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
         let query = Query::new(self.container.clone(), Request::of_text(text), &scope)?;
-        let page = query.page(PageOptions { count_max: 10_000, continuation: None })?;
+        let page = query.page(PageOptions {
+            count_max: 10_000,
+            continuation: None,
+            range_by_range: false,
+        })?;
         Ok(page.rows.iter().map(|row| json::parse(row).unwrap()).collect())
     }
 

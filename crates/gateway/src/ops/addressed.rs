@@ -45,6 +45,9 @@ pub(super) fn full_key(call: &Call<'_>, container: &Container) -> Result<Partiti
         // `[]` is how clients of migrated containers say "none".
         Some(key) if key.0.is_empty() => Ok(armilla_engine::account::undefined_key(levels)),
         Some(key) => settings.policy.partition_key.check_full(&key).map(|()| key),
+        None if settings.policy.has_system_key() => {
+            Ok(armilla_engine::account::undefined_key(levels))
+        }
         None => Err(Error::bad_request(
             "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.",
         )),
@@ -129,10 +132,8 @@ pub(super) fn from_partition(
     partition: &Partition,
     lsn: Lsn,
 ) -> Reply {
-    let mut range = itoa::Buffer::new();
-    let range = range.format(partition.range.id);
     let token = SessionToken { range: partition.range.id, lsn };
-    owned_by(reply, container).session_token(&token.to_string()).range_id(range).lsn(lsn.0)
+    at_partition(reply, container, partition, lsn).session_token(&token.to_string())
 }
 
 /// Says which container and partition took a write: the one that was asked at first may have been
@@ -160,12 +161,20 @@ pub(super) fn owned_by(reply: Reply, container: &Container) -> Reply {
     reply.owner(&container.alt_link(), &container.rid_text)
 }
 
-/// The answer to a refusal after routing: it carries the partition's position too.
+/// The same without a session token.
+fn at_partition(reply: Reply, container: &Container, partition: &Partition, lsn: Lsn) -> Reply {
+    let mut range = itoa::Buffer::new();
+    let range = range.format(partition.range.id);
+    owned_by(reply, container).range_id(range).lsn(lsn.0)
+}
+
+/// The answer to a refusal after routing: it carries the partition's position too. That something
+/// is not in an empty partition binds no later read, so that answer gives no session token.
 pub(super) fn refusal(error: Error, container: &Container, partition: &Partition) -> Reply {
-    from_partition(
-        Reply::error(error).charge(RequestCharge::ONE),
-        container,
-        partition,
-        partition.lsn(),
-    )
+    let nothing_seen = matches!(error, Error::NotFound(_)) && partition.document_count() == 0;
+    let reply = Reply::error(error).charge(RequestCharge::ONE);
+    match nothing_seen {
+        true => at_partition(reply, container, partition, partition.lsn()),
+        false => from_partition(reply, container, partition, partition.lsn()),
+    }
 }

@@ -9,7 +9,7 @@ use armilla_engine::Container;
 use armilla_engine::account::NewContainer;
 use armilla_engine::catalog::Database;
 use armilla_engine::dials::Turned;
-use armilla_model::value::Object;
+use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
 use http::StatusCode;
 use std::sync::Arc;
@@ -67,8 +67,28 @@ fn find(service: &EngineService, path: ContainerPath<'_>) -> Result<Arc<Containe
     database.container(path.container).cloned().ok_or_else(Error::not_found)
 }
 
+/// The protocol's version from which on every container has a partition key.
+const PARTITION_KEY_VERSION: &str = "2018-12-31";
+
+/// A definition as it is sent; where an old client leaves out the partition key, with the key that
+/// newer clients are told of.
+fn with_partition_key(call: &Call<'_>, definition: Value) -> Value {
+    let is_old = call.context.api_version.is_some_and(|version| version < PARTITION_KEY_VERSION);
+    if !is_old || definition.get("partitionKey").is_some() {
+        return definition;
+    }
+    let key = Value::object(Object::of([
+        ("paths", Value::array(vec!["/_partitionKey".into()])),
+        ("kind", "Hash".into()),
+        ("systemKey", true.into()),
+    ]));
+    let mut members = definition.as_object().cloned().unwrap_or_default();
+    members.insert("partitionKey", key);
+    Value::object(members)
+}
+
 async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Result<Reply> {
-    let definition = wire::object(&call.body)?;
+    let definition = with_partition_key(call, wire::object(&call.body)?);
     wire::required(&definition, ["id"])?;
     let throughput = offer::wanted(&call.context)?;
     let mut turned = Turned::default();

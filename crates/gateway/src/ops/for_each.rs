@@ -99,7 +99,9 @@ pub(super) async fn execute(
     let rows = call.context.max_item_count.map_or(ROWS_DEFAULT, |count| count as usize);
     let (count_max, after) = (rows.clamp(1, ROWS_MAX), position.query);
     let page = service
-        .blocking(move |_| query.page(Options { count_max, continuation: after.as_deref() }))
+        .blocking(move |_| {
+            query.page(Options { count_max, continuation: after.as_deref(), range_by_range: false })
+        })
         .await?;
     let definition = container.settings().policy.partition_key.clone();
     let (keys, last) = keys_of(&page.rows, &definition, position.last)?;

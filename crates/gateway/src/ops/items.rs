@@ -26,5 +26,7 @@ pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ItemPath<'_>)
     } else {
         Reply::ok(item.text.clone()).charge(item.read_charge(&container.rates())).item_count(1)
     };
-    Ok(addressed::from_partition(reply.etag(&etag), &container, &partition, partition.lsn()))
+    let reply =
+        addressed::from_partition(reply.etag(&etag), &container, &partition, partition.lsn());
+    Ok(reply.item_lsn(item.lsn.0))
 }

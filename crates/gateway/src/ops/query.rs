@@ -7,7 +7,9 @@ use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
-use armilla_engine::query::{self, IndexUsage, Limit, Metrics, Options, Page, Query, Request};
+use armilla_engine::query::{
+    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Query, Request,
+};
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
 use armilla_model::{Error, Result};
@@ -28,9 +30,15 @@ pub(super) async fn query(
             return Ok(addressed::refusal(error, &container, &partition));
         }
     }
-    if let Some(plan) = plan_for_merging_client(call, &container, &scope) {
-        let message = "Cross partition query can not be directly served by the gateway; merge it by its plan.";
-        let error = Error::CrossPartitionQuery { message: message.to_owned(), plan };
+    let refusal = match plan_for_merging_client(call, &container, &scope) {
+        Ok(None) => None,
+        Ok(Some(plan)) => {
+            let message = "Cross partition query can not be directly served by the gateway; merge it by its plan.";
+            Some(Error::CrossPartitionQuery { message: message.to_owned(), plan })
+        }
+        Err(error) => Some(error),
+    };
+    if let Some(error) = refusal {
         return Ok(addressed::from_scope(
             Reply::error(error).charge(RequestCharge::ONE),
             &container,
@@ -47,20 +55,21 @@ pub(super) async fn query(
 }
 
 /// The plan to hand to a client that merges by itself: its pipeline, its continuation tokens and its
-/// metrics are what its users and its tests know. A query that is wrong gets its error elsewhere.
+/// metrics are what its users and its tests know.
 fn plan_for_merging_client(
     call: &Call<'_>,
     container: &Container,
     scope: &Scope,
-) -> Option<String> {
+) -> Result<Option<String>> {
     let client = call.context.client;
     if client == Client::Other || scope.limited || !call.context.enable_cross_partition {
-        return None;
+        return Ok(None);
     }
-    let request = Request::parse(&call.body).ok()?;
+    let request = Request::parse(&call.body)?;
     let merge = query::client_merge(container, &request)?;
     // Python's pipeline hands out the rows of single ranges as they are.
-    (client != Client::Python || !merge.groups).then(|| merge.plan.to_json())
+    let merge = merge.filter(|merge| client != Client::Python || !merge.groups);
+    Ok(merge.map(|merge| merge.plan.to_json()))
 }
 
 /// What is told beside a page.
@@ -83,25 +92,38 @@ async fn page(
     let context = &call.context;
     let wants_usage = context.populate_index_metrics || context.populate_index_metrics_v2;
     let explain = context.explain;
-    let mut facts = Facts {
+    let is_small = query.is_small();
+    let facts = Facts {
         descending: query.is_descending(),
         explained: None,
         usage: (wants_usage && context.continuation.is_none()).then(|| query.index_usage()),
     };
-    if query.is_small() {
-        let options = Options { count_max, continuation: call.context.continuation };
-        let page = query.page(options)?;
-        facts.explained = explain.then(|| query.explain(&page));
-        return Ok((page, facts));
-    }
-    let continuation = call.context.continuation.map(str::to_owned);
-    let work = move |_: &_| {
-        let page = query.page(Options { count_max, continuation: continuation.as_deref() })?;
+    // Python counts the pages of a query, and knows of one per range at least.
+    let range_by_range = context.client == Client::Python && !scope.limited;
+    let continuation = context.continuation.map(own_token).transpose()?;
+    let work = move || {
+        let continuation = continuation.as_deref();
+        let page = query.page(Options { count_max, continuation, range_by_range })?;
         let explained = explain.then(|| query.explain(&page));
         Ok((page, explained))
     };
-    let (page, explained) = service.blocking(work).await?;
-    Ok((page, Facts { explained, ..facts }))
+    let made = if is_small { work() } else { service.blocking(move |_| work()).await };
+    made.map(|(page, explained)| (page, Facts { explained, ..facts }))
+}
+
+/// The engine's token inside a client's.
+fn own_token(token: &str) -> Result<String> {
+    if !token.starts_with('{') {
+        return Ok(token.to_owned());
+    }
+    let wrapped = armilla_model::json::parse(token.as_bytes()).ok();
+    let inner = wrapped.as_ref().and_then(|wrapped| wrapped.get("token")?.as_str());
+    inner.map(str::to_owned).ok_or_else(|| Error::bad_request(INVALID_TOKEN))
+}
+
+/// The token of a query over the whole container, in the form that clients know from a gateway.
+fn gateway_token(token: &str) -> String {
+    format!("{{\"token\":{},\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}", quoted(token))
 }
 
 fn query_scope(call: &Call<'_>, scope: &Scope) -> query::Scope {
@@ -123,10 +145,12 @@ fn reply(
     facts: &Facts,
 ) -> Reply {
     let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
-    let mut reply = Reply::feed(body)
-        .charge(page.charge)
-        .continuation(page.continuation.as_deref())
-        .text_header(
+    let continuation = match &page.continuation {
+        Some(token) if !scope.limited => Some(gateway_token(token)),
+        token => token.clone(),
+    };
+    let mut reply =
+        Reply::feed(body).charge(page.charge).continuation(continuation.as_deref()).text_header(
             names::QUERY_EXECUTION_INFO,
             &format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
         );
@@ -186,7 +210,7 @@ fn index_metrics_v1(usage: &IndexUsage) -> String {
     let composite = |specs: &Vec<String>| {
         format!(
             "{{\"IndexSpecs\":[{}],\"IndexPreciseSet\":false,\"IndexImpactScore\":\"High\"}}",
-            joined(specs, quoted)
+            joined(specs, |spec| quoted(spec))
         )
     };
     STANDARD.encode(format!(
@@ -202,7 +226,9 @@ fn index_metrics_v1(usage: &IndexUsage) -> String {
 /// The newer form: percent-encoded, paths only.
 fn index_metrics_v2(usage: &IndexUsage) -> String {
     let single = |spec: &String| format!("{{\"IndexSpec\":{}}}", quoted(spec));
-    let composite = |specs: &Vec<String>| format!("{{\"IndexSpecs\":[{}]}}", joined(specs, quoted));
+    let composite = |specs: &Vec<String>| {
+        format!("{{\"IndexSpecs\":[{}]}}", joined(specs, |spec| quoted(spec)))
+    };
     percent_encode(&format!(
         "{{\"Utilized\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}},\
          \"Potential\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}}}}",
@@ -217,8 +243,8 @@ fn joined<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
     items.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-fn quoted(text: &String) -> String {
-    armilla_model::Value::from(text.as_str()).to_json()
+fn quoted(text: &str) -> String {
+    armilla_model::Value::from(text).to_json()
 }
 
 fn percent_encode(text: &str) -> String {

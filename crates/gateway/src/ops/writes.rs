@@ -203,6 +203,10 @@ fn written_reply(call: &Call<'_>, written: &Written) -> Reply {
 /// Waits for the lock of a logical partition and opens a transaction under it.
 pub(super) async fn begin(container: &Arc<Container>, key: PartitionKey) -> Result<Txn> {
     let settings = container.settings();
+    let key = match key.0.is_empty() {
+        true => armilla_engine::account::undefined_key(settings.policy.partition_key.levels()),
+        false => key,
+    };
     settings.policy.partition_key.check_full(&key)?;
     let epk = settings.policy.partition_key.epk(&key);
     let lock = match container.try_lock(&epk) {

@@ -15,9 +15,7 @@ async fn a_container_is_answered_with_its_defaults() {
     let system =
         ["_rid", "_ts", "_self", "_etag", "_docs", "_sprocs", "_triggers", "_udfs", "_conflicts"];
     assert_eq!(names[names.len() - system.len()..], system);
-    assert!(
-        created.body.contains(r#""partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}"#)
-    );
+    assert!(created.body.contains(r#""partitionKey":{"paths":["/postId"],"kind":"Hash"}"#));
     assert!(
         created.body.contains(r#""indexingPolicy":{"indexingMode":"consistent","automatic":true"#)
     );

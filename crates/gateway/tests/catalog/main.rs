@@ -7,6 +7,7 @@ mod containers;
 mod databases;
 mod execution;
 mod offers;
+mod official;
 mod partitions;
 mod scripts;
 #[allow(dead_code, reason = "shared with the tests of request units")]

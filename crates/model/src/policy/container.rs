@@ -102,14 +102,28 @@ impl ContainerPolicy {
         })
     }
 
+    /// True for a container that was made without a partition key, by a client older than them: its
+    /// items have none, and its clients may leave it out.
+    pub fn has_system_key(&self) -> bool {
+        let key = self.definition.get("partitionKey");
+        key.and_then(|key| key.get("systemKey")).and_then(Value::as_bool) == Some(true)
+    }
+
     /// Checks that `next` changes only what may change.
     pub fn check_replacement(&self, next: &Self) -> Result<()> {
-        let fixed = ["partitionKey", "uniqueKeyPolicy", "conflictResolutionPolicy"];
-        for name in fixed {
+        let changed = |name: &str| {
             let given = next.definition.get(name);
-            if given.is_some() && given != self.definition.get(name) {
-                return refuse(format!("'{name}' cannot be changed once the container exists."));
-            }
+            given.is_some() && given != self.definition.get(name)
+        };
+        // The same key may be written with and without its version.
+        let moved = next.partition_key != self.partition_key;
+        let fixed = [
+            ("partitionKey", moved),
+            ("uniqueKeyPolicy", changed("uniqueKeyPolicy")),
+            ("conflictResolutionPolicy", changed("conflictResolutionPolicy")),
+        ];
+        if let Some((name, _)) = fixed.iter().find(|(_, changed)| *changed) {
+            return refuse(format!("'{name}' cannot be changed once the container exists."));
         }
         let kept = |vector: &VectorEmbedding| next.vectors.contains(vector);
         if !self.vectors.iter().all(kept) {
@@ -133,9 +147,12 @@ fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
         None | Some(Value::Null) => "Hash",
         Some(_) => text(value, "kind")?,
     };
-    let version = match value.get("version") {
-        None | Some(Value::Null) => 2,
+    let given = value.get("version").filter(|version| !matches!(version, Value::Null));
+    let version = match given {
         Some(version) => version.as_i64().unwrap_or(0),
+        // The protocol is older than its second hash.
+        None if kind == "Hash" => 1,
+        None => 2,
     };
     let hashing = match (kind, version) {
         ("Hash", 1) => Hashing::V1,
@@ -160,7 +177,13 @@ fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
     let mut echo = Object::new();
     echo.insert("paths", Value::array(written.to_vec()));
     echo.insert("kind", kind.into());
-    echo.insert("version", version.into());
+    // Clients take a definition without a version for version 1, and expect it back without one.
+    if given.is_some() || hashing != Hashing::V1 {
+        echo.insert("version", version.into());
+    }
+    if value.get("systemKey").and_then(Value::as_bool) == Some(true) {
+        echo.insert("systemKey", true.into());
+    }
     Ok((definition, Value::object(echo)))
 }
 
@@ -303,8 +326,9 @@ mod tests {
         let echo = policy.definition;
         assert_eq!(
             echo.get("partitionKey").unwrap().to_json(),
-            r#"{"paths":["/pk"],"kind":"Hash","version":2}"#
+            r#"{"paths":["/pk"],"kind":"Hash"}"#
         );
+        assert_eq!(policy.partition_key.hashing, Hashing::V1);
         assert_eq!(echo.get("newer"), Some(&Value::from(1)));
         assert!(!echo.contains("_rid") && !echo.contains("id") && !echo.contains("defaultTtl"));
     }
@@ -325,8 +349,29 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_answered_as_they_were_given() {
+        for (given, answered) in [
+            (r#"{"paths":["/a"],"version":1}"#, r#"{"paths":["/a"],"kind":"Hash","version":1}"#),
+            (r#"{"paths":["/a"],"version":2}"#, r#"{"paths":["/a"],"kind":"Hash","version":2}"#),
+            (
+                r#"{"paths":["/a","/b"],"kind":"MultiHash"}"#,
+                r#"{"paths":["/a","/b"],"kind":"MultiHash","version":2}"#,
+            ),
+            (
+                r#"{"paths":["/_partitionKey"],"systemKey":true}"#,
+                r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#,
+            ),
+        ] {
+            let policy = parse(&format!(r#"{{"partitionKey":{given}}}"#)).unwrap();
+            assert_eq!(policy.definition.get("partitionKey").unwrap().to_json(), answered);
+        }
+    }
+
+    #[test]
     fn the_partition_key_stays() {
+        let versioned = parse(r#"{"partitionKey":{"paths":["/a"],"version":1}}"#).unwrap();
         let before = parse(r#"{"partitionKey":{"paths":["/a"]}}"#).unwrap();
+        assert!(before.check_replacement(&versioned).is_ok());
         let after = parse(r#"{"partitionKey":{"paths":["/b"]}}"#).unwrap();
         assert!(before.check_replacement(&before.clone()).is_ok());
         assert!(before.check_replacement(&after).is_err());

@@ -318,10 +318,10 @@ fn normalise(
     excluded: &[(IndexPath, Arc<str>)],
 ) -> Value {
     let mode = if enabled { "consistent" } else { "none" };
-    let automatic = value.get("automatic").and_then(Value::as_bool).unwrap_or(enabled);
     let mut object = Object::new();
     object.insert("indexingMode", mode.into());
-    object.insert("automatic", automatic.into());
+    // An index that is there takes up every item, whatever the client wrote here.
+    object.insert("automatic", enabled.into());
     let listed = |paths: &[(IndexPath, Arc<str>)]| {
         let entry = |(path, written): &(IndexPath, Arc<str>)| {
             let written: Arc<str> = if path.is_root() { "/*".into() } else { written.clone() };

@@ -1,6 +1,6 @@
 //! ORDER BY: keys that are paths, and ranks.
 
-use super::{Binder, Place};
+use super::{Binder, Place, is_aggregated};
 use crate::ast::{self, ExprKind, Name, OrderItem, Query};
 use crate::compiled::{Expr, Order, OrderKey, Rank, RankComponent, Step};
 use crate::error::{Code, Location};
@@ -18,7 +18,7 @@ impl Binder<'_> {
             keys.push(key);
             paths.push(path);
         }
-        let drop_undefined = place == Place::Top && self.check_index(&keys, &paths);
+        let drop_undefined = place == Place::Top && self.check_index(query, &keys, &paths);
         Order::Keys { keys, drop_undefined }
     }
 
@@ -66,7 +66,12 @@ impl Binder<'_> {
     }
 
     /// Refuses what no index serves. Answers whether rows with an undefined key are left out.
-    fn check_index(&mut self, keys: &[OrderKey], paths: &[Option<Vec<Name>>]) -> bool {
+    fn check_index(
+        &mut self,
+        query: &Query,
+        keys: &[OrderKey],
+        paths: &[Option<Vec<Name>>],
+    ) -> bool {
         let schema = self.schema;
         if schema.indexing.is_none() {
             return false;
@@ -84,7 +89,8 @@ impl Binder<'_> {
         }
         let directed: Vec<_> =
             named.into_iter().zip(keys.iter().map(|key| key.descending)).collect();
-        if !schema.has_composite(&directed) {
+        // Nothing is sorted where all rows become one.
+        if !is_aggregated(query) && !schema.has_composite(&directed) {
             self.refuse(
                 "The order by query does not have a corresponding composite index that it can be \
                  served from.",

@@ -1,0 +1,169 @@
+//! What the official SDKs' own suites found missing, one test each.
+
+use crate::support::{Answer, Armilla};
+use armilla_model::Value;
+
+const ITEMS: &str = "/dbs/blog/colls/posts/docs";
+const QUERY: (&str, &str) = ("content-type", "application/query+json");
+const ANYWHERE: (&str, &str) = ("x-ms-documentdb-query-enablecrosspartition", "true");
+const PYTHON: (&str, &str) = ("user-agent", "azsdk-python-cosmos/4.17.1");
+
+async fn with_items(throughput: &str, count: usize) -> Armilla {
+    let armilla = Armilla::start();
+    armilla.post("/dbs", r#"{"id":"blog"}"#).await.expect(201);
+    let definition = r#"{"id":"posts","partitionKey":{"paths":["/pk"],"version":2}}"#;
+    let offer = [("x-ms-offer-throughput", throughput)];
+    armilla.send("POST", "/dbs/blog/colls", &offer, definition).await.expect(201);
+    for number in 0..count {
+        let body = format!(r#"{{"id":"i{number}","pk":"k{number}","n":{number}}}"#);
+        armilla.post(ITEMS, &body).await.expect(201);
+    }
+    armilla
+}
+
+async fn ask(armilla: &Armilla, text: &str, headers: &[(&str, &str)]) -> Answer {
+    let headers: Vec<_> = [QUERY, ANYWHERE].into_iter().chain(headers.iter().copied()).collect();
+    let body = format!("{{\"query\":{}}}", Value::from(text).to_json());
+    armilla.send("POST", ITEMS, &headers, &body).await
+}
+
+#[tokio::test]
+async fn plans_do_not_depend_on_the_number_of_ranges() {
+    let armilla = with_items("400", 1).await;
+    let wanted = [
+        ("x-ms-cosmos-is-query-plan-request", "True"),
+        ("x-ms-cosmos-supported-query-features", "Top,OrderBy,Aggregate,Distinct"),
+    ];
+    let plan = ask(&armilla, "SELECT TOP 3 * FROM c", &wanted).await.expect(200).json();
+    assert_eq!(plan.get("queryInfo").unwrap().get("top"), Some(&Value::from(3)));
+    ask(&armilla, "SELECT COUNT(1) FROM c", &wanted).await.refused(400, 0);
+}
+
+#[tokio::test]
+async fn clients_that_merge_are_refused_what_nobody_can_merge() {
+    let armilla = with_items("400", 1).await;
+    ask(&armilla, "SELECT COUNT(1) + 5 FROM c", &[PYTHON]).await.refused(400, 0);
+    ask(&armilla, "SELECT VALUE COUNT(1) + 5 FROM c", &[]).await.expect(200);
+}
+
+#[tokio::test]
+async fn tokens_of_a_whole_container_are_json_and_lead_on() {
+    let armilla = with_items("400", 5).await;
+    let page = ask(&armilla, "SELECT * FROM c", &[("x-ms-max-item-count", "2")]).await.expect(200);
+    let token = page.header("x-ms-continuation").unwrap().to_owned();
+    let read = armilla_model::json::parse(token.as_bytes()).unwrap();
+    assert_eq!(read.get("range").unwrap().to_json(), r#"{"min":"","max":"FF"}"#);
+    let rest = ask(&armilla, "SELECT * FROM c", &[("x-ms-continuation", &token)]).await.expect(200);
+    assert_eq!(page.rows("Documents").len() + rest.rows("Documents").len(), 5);
+    for junk in ["junk", "{}", r#"{"token":7}"#] {
+        let refused = ask(&armilla, "SELECT * FROM c", &[("x-ms-continuation", junk)]).await;
+        assert!(refused.refused(400, 0).body.contains("Invalid Continuation Token"));
+    }
+    // A token of the service names an item of another container: the query begins anew.
+    let foreign = "-RID:~a0NPAOszCpOChB4AAAAAAA==#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8";
+    let all = ask(&armilla, "SELECT * FROM c", &[("x-ms-continuation", foreign)]).await;
+    assert_eq!(all.expect(200).rows("Documents").len(), 5);
+}
+
+#[tokio::test]
+async fn python_is_given_a_page_per_range() {
+    let armilla = with_items("20000", 8).await;
+    let (mut pages, mut rows, mut token) = (0, 0, None);
+    loop {
+        let mut headers = vec![PYTHON];
+        headers.extend(token.as_deref().map(|token| ("x-ms-continuation", token)));
+        let page = ask(&armilla, "SELECT * FROM c", &headers).await.expect(200);
+        (pages, rows) = (pages + 1, rows + page.rows("Documents").len());
+        token = page.header("x-ms-continuation").map(str::to_owned);
+        if token.is_none() {
+            break;
+        }
+    }
+    assert_eq!((pages, rows), (2, 8));
+    let others = ask(&armilla, "SELECT * FROM c", &[]).await.expect(200);
+    assert_eq!(others.rows("Documents").len(), 8);
+}
+
+#[tokio::test]
+async fn a_token_of_a_keys_range_goes_on_by_the_key() {
+    let armilla = with_items("400", 1).await;
+    for number in 0..3 {
+        let body = format!(r#"{{"id":"more{number}","pk":"k0"}}"#);
+        armilla.post(ITEMS, &body).await.expect(201);
+    }
+    let text = "SELECT c.id FROM c ORDER BY c.id";
+    let range = [("x-ms-documentdb-partitionkeyrangeid", "0"), ("x-ms-max-item-count", "2")];
+    let page = ask(&armilla, text, &range).await.expect(200);
+    let token = page.header("x-ms-continuation").unwrap();
+    let by_key = [("x-ms-documentdb-partitionkey", r#"["k0"]"#), ("x-ms-continuation", token)];
+    let rest = ask(&armilla, text, &by_key).await.expect(200);
+    assert_eq!(rest.rows("Documents").len(), 2);
+}
+
+#[tokio::test]
+async fn containers_without_a_key_take_items_without_one() {
+    let armilla = Armilla::start();
+    armilla.post("/dbs", r#"{"id":"blog"}"#).await.expect(201);
+    armilla.post("/dbs/blog/colls", r#"{"id":"posts"}"#).await.refused(400, 0);
+    let old = [("x-ms-version", "2018-06-18")];
+    let made = armilla.send("POST", "/dbs/blog/colls", &old, r#"{"id":"posts"}"#).await;
+    let key = made.expect(201).json().get("partitionKey").unwrap().to_json();
+    assert_eq!(key, r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#);
+    let none = [("x-ms-documentdb-partitionkey", "[]")];
+    armilla.send("POST", ITEMS, &none, r#"{"id":"a","v":1}"#).await.expect(201);
+    let path = format!("{ITEMS}/a");
+    armilla.send("GET", &path, &none, "").await.expect(200);
+    armilla.get(&path).await.expect(200);
+    let bulk = [
+        ("x-ms-cosmos-is-batch-request", "True"),
+        ("x-ms-cosmos-batch-continue-on-error", "True"),
+        ("x-ms-documentdb-partitionkeyrangeid", "0"),
+    ];
+    let body = r#"[{"operationType":"Read","id":"a","partitionKey":"[]"}]"#;
+    let read = armilla.send("POST", ITEMS, &bulk, body).await.expect(200);
+    assert!(read.body.contains(r#""statusCode":200"#), "{}", read.body);
+    armilla.send("DELETE", &path, &none, "").await.expect(204);
+}
+
+#[tokio::test]
+async fn reads_tell_the_lsn_of_the_item() {
+    let armilla = with_items("400", 1).await;
+    let key = [("x-ms-documentdb-partitionkey", r#"["k0"]"#)];
+    let path = format!("{ITEMS}/i0");
+    let before = armilla.send("GET", &path, &key, "").await.expect(200);
+    armilla.post(ITEMS, r#"{"id":"other","pk":"k0"}"#).await.expect(201);
+    let after = armilla.send("GET", &path, &key, "").await.expect(200);
+    assert_eq!(before.header("x-ms-item-lsn"), after.header("x-ms-item-lsn"));
+    assert_ne!(before.header("lsn"), after.header("lsn"));
+}
+
+#[tokio::test]
+async fn what_is_not_in_an_empty_range_binds_no_session() {
+    let armilla = with_items("400", 0).await;
+    let key = [("x-ms-documentdb-partitionkey", r#"["k0"]"#)];
+    let missing = armilla.send("GET", &format!("{ITEMS}/i0"), &key, "").await.refused(404, 0);
+    assert!(missing.header("x-ms-session-token").is_none() && missing.header("lsn").is_some());
+    armilla.post(ITEMS, r#"{"id":"i0","pk":"k0"}"#).await.expect(201);
+    let missing = armilla.send("GET", &format!("{ITEMS}/i1"), &key, "").await.refused(404, 0);
+    assert!(missing.header("x-ms-session-token").is_some());
+}
+
+#[tokio::test]
+async fn small_words_that_clients_look_for() {
+    let armilla = with_items("400", 1).await;
+    let offers = armilla.get("/offers").await.expect(200);
+    let link = offers.rows("Offers")[0].get("_self").unwrap().as_str().unwrap().to_owned();
+    armilla.put(&format!("/offers/{link}"), "{}").await.expect(400);
+    let large = format!(r#"{{"id":"large","pk":"{}"}}"#, "x".repeat(2 << 20));
+    let refused = armilla.post(ITEMS, &large).await.refused(413, 0);
+    let line = "Message: {\"Errors\":[\"Request size is too large\"]}\r\n";
+    assert!(refused.text("message").starts_with(line));
+    let usage = [
+        ("x-ms-documentdb-partitionkey", r#"["k0"]"#),
+        ("x-ms-cosmos-populateindexmetrics-V2", "true"),
+    ];
+    let told = ask(&armilla, "SELECT * FROM c", &usage).await.expect(200);
+    assert!(told.header("x-ms-cosmos-index-utilization").unwrap().contains("%2Fpk%2F%3F"));
+    let averages = "SELECT VALUE AVG(c.n) FROM c ORDER BY c.n, c.pk";
+    assert_eq!(ask(&armilla, averages, &[]).await.expect(200).rows("Documents").len(), 1);
+}
