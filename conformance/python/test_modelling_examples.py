@@ -18,7 +18,7 @@ BROKEN = {
     "a comma before the end": ('{\n  "id": "b2",\n  "authors": [\n    {"id": "a1"},\n  ]\n}', 5, 3),
     "a missing comma between members": ('{\n  "id": "1",\n  "postId": "1"\n  "comments": []\n}', 4, 3),
     "a missing comma between elements": ('{\n  "id": "a1",\n  "images": [\n    {"thumbnail": "t"}\n    {"profile": "p"}\n  ]\n}', 5, 5),
-    "a string without its closing quote": ('{"id": "a1", "books": ["b1, "b2", "b3"]}', 1, 29),
+    "a string without its closing quote": ('{"id": "a1", "books": ["b1, "b2", "b3"]}', 1, 30),
 }
 
 

@@ -12,6 +12,8 @@ const LABEL_WIDTH: f64 = 60.0;
 const BAR_HEIGHT: f64 = 16.0;
 const BAR_STEP: f64 = 20.0;
 const ROW_GAP: f64 = 16.0;
+/// Room that a figure takes.
+const VALUE_WIDTH: f64 = 44.0;
 
 /// The whole page.
 pub(crate) fn page(report: &Report) -> String {
@@ -169,7 +171,10 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
             let mut end = length;
             if let Some(theirs) = theirs(cell) {
                 let x = scale.position(theirs);
-                end = end.max(x);
+                // The figure stands behind its bar, and behind the mark where that would cross it.
+                if (length - 4.0..length + VALUE_WIDTH).contains(&x) {
+                    end = end.max(x);
+                }
                 let x = LABEL_WIDTH + x;
                 let _ = write!(
                     out,
@@ -216,7 +221,7 @@ fn table(report: &Report, out: &mut String) {
             first = false;
             let _ = write!(
                 out,
-                "<td><i style=\"background:{}\"></i>{}</td><td>{}</td><td>{}</td><td>{:.2}</td><td>{:.2}</td>",
+                "<td class=\"left\"><i style=\"background:{}\"></i>{}</td><td>{}</td><td>{}</td><td>{:.2}</td><td>{:.2}</td>",
                 colour(position),
                 escaped(&report.designs[position]),
                 cell.requests,
@@ -251,7 +256,7 @@ fn containers(report: &Report, out: &mut String) {
     for container in &report.containers {
         let _ = write!(
             out,
-            "<tr class=\"first\"><td><b>{}</b></td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr class=\"first\"><td class=\"left\"><b>{}</b></td><td class=\"left\">{}</td><td>{}</td><td>{}</td></tr>",
             escaped(&container.name),
             escaped(&container.key),
             grouped(container.items),
@@ -306,7 +311,7 @@ const STYLE: &str = "
 :root{--ink:#1c1917;--muted:#78716c;--line:#e7e5e4;--paper:#fff;--back:#fafaf9}
 @media(prefers-color-scheme:dark){:root{--ink:#f5f5f4;--muted:#a8a29e;--line:#44403c;--paper:#292524;--back:#1c1917}}
 *{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
-main{max-width:880px;margin:0 auto;padding:40px 20px 80px}h1{font-size:30px;line-height:1.2;margin:0 0 16px}
+main{max-width:960px;margin:0 auto;padding:40px 20px 80px}h1{font-size:30px;line-height:1.2;margin:0 0 16px}
 h2{font-size:19px;margin:44px 0 12px}.kicker{color:var(--muted);margin:0 0 4px;font-size:14px}.about{max-width:66ch}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:12px;margin:28px 0}
 .figures div{background:var(--paper);border:1px solid var(--line);border-radius:8px;padding:12px 14px}
@@ -317,6 +322,6 @@ h2{font-size:19px;margin:44px 0 12px}.kicker{color:var(--muted);margin:0 0 4px;f
 svg{display:block;width:100%;min-width:560px;font:11px system-ui,sans-serif}.grid{stroke:var(--line)}.axis{fill:var(--muted);text-anchor:middle}
 .name{fill:var(--ink);font-weight:600;font-size:13px;text-anchor:end}.value{fill:var(--ink);font-variant-numeric:tabular-nums}.source{stroke:var(--ink);stroke-width:2.5}
 .scroll{overflow-x:auto;background:var(--paper);border:1px solid var(--line);border-radius:8px}table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
-th,td{padding:6px 12px;text-align:right;white-space:nowrap}th:first-child,td[rowspan],th:nth-child(2),td:nth-last-child(n+6):not([rowspan]){text-align:left}
+th,td{padding:6px 12px;text-align:right;white-space:nowrap}th:first-child,td:first-child[rowspan],th:nth-child(2),td.left{text-align:left}
 td[rowspan]{vertical-align:top;white-space:normal;min-width:190px}tr.first td{border-top:1px solid var(--line)}th{color:var(--muted);font-weight:500;font-size:13px}.beyond{color:#dc2626;font-weight:600}
 ";
