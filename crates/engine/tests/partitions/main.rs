@@ -3,6 +3,8 @@
 //! One seed reproduces one history: `ARMILLA_FEED_SEED=… ARMILLA_FEED_STEPS=… cargo test -p
 //! armilla-engine --test partitions`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod bench;
 mod feed;
 mod limits;
