@@ -150,7 +150,6 @@ impl<'a> Trial<'a> {
 
     fn run(&mut self) -> Outcome<String> {
         let data = self.folder.path().join("data");
-        let mut kills = 0;
         for round in 1..=ROUNDS_MAX {
             let server = Server::start(self.binary, &data, &self.log())?;
             let client = server.client();
@@ -164,10 +163,10 @@ impl<'a> Trial<'a> {
                 verify(self.binary, &data)?;
                 let thrown: u64 = self.callers.iter().map(|caller| caller.thrown).sum();
                 let items: usize = self.callers.iter().map(|caller| caller.present.len()).sum();
+                let kills = round - 1;
                 return Ok(format!("{items} items counted, {thrown} throws, {kills} kills"));
             }
             self.call_until_killed(server, &client)?;
-            kills += 1;
         }
         Err("the callers do not come to an end".into())
     }

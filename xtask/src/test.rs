@@ -11,17 +11,20 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::arguments::{Arguments, Choice};
-use crate::counters;
 use crate::crash::{self, CrashPlan};
 use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
+use crate::{counters, fuzz};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
 const CARGO: &str = "cargo";
 const CRASH: &str = "crash";
+const FUZZ: &str = "fuzz";
+/// How long each fuzz target runs as part of all tests.
+const FUZZ_SECONDS: u64 = 20;
 /// The workspace's own tests, with the time it takes to compile them on a small machine.
 const CARGO_WITHIN: Duration = Duration::from_secs(40 * 60);
 const CRASH_ROUNDS_DEFAULT: u64 = 50;
@@ -29,7 +32,7 @@ const CRASH_ROUNDS_DEFAULT: u64 = 50;
 const ABOUT: &str = "\
 Runs every test: the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
 over http and https, the example blog in a browser, and a short crash test.
-Groups: cargo, python, js, rust, go, java, blog, crash.";
+Groups: cargo, python, js, rust, go, java, blog, crash, fuzz.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -75,6 +78,11 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         summary.add(left_out("cargo test"));
     } else if !arguments.has("endpoint") {
         summary.add(cargo_tests());
+    }
+    if !groups.has(FUZZ) {
+        summary.add(left_out("fuzz"));
+    } else if !arguments.has("endpoint") {
+        fuzz::run(FUZZ_SECONDS, |_| true).into_iter().for_each(|row| summary.add(row));
     }
     let ready = prepare_sdks(&groups, summary);
     if let Some(endpoint) = arguments.text("endpoint") {
@@ -218,7 +226,7 @@ impl Groups {
     fn chosen(arguments: &Arguments) -> Outcome<Self> {
         let mut all = vec![CARGO];
         all.extend(Sdk::ALL.map(Sdk::name));
-        all.push(CRASH);
+        all.extend([CRASH, FUZZ]);
         let (only, without) = (arguments.list("only"), arguments.list("without"));
         for name in only.iter().chain(&without) {
             if !all.contains(name) {
