@@ -132,8 +132,10 @@ pub(super) fn from_partition(
     partition: &Partition,
     lsn: Lsn,
 ) -> Reply {
+    let mut range = itoa::Buffer::new();
+    let range = range.format(partition.range.id);
     let token = SessionToken { range: partition.range.id, lsn };
-    at_partition(reply, container, partition, lsn).session_token(&token.to_string())
+    owned_by(reply, container).session_token(&token.to_string()).range_id(range).lsn(lsn.0)
 }
 
 /// Says which container and partition took a write: the one that was asked at first may have been
@@ -161,20 +163,8 @@ pub(super) fn owned_by(reply: Reply, container: &Container) -> Reply {
     reply.owner(&container.alt_link(), &container.rid_text)
 }
 
-/// The same without a session token.
-fn at_partition(reply: Reply, container: &Container, partition: &Partition, lsn: Lsn) -> Reply {
-    let mut range = itoa::Buffer::new();
-    let range = range.format(partition.range.id);
-    owned_by(reply, container).range_id(range).lsn(lsn.0)
-}
-
-/// The answer to a refusal after routing: it carries the partition's position too. That something
-/// is not in an empty partition binds no later read, so that answer gives no session token.
+/// The answer to a refusal after routing: it carries the partition's position too.
 pub(super) fn refusal(error: Error, container: &Container, partition: &Partition) -> Reply {
-    let nothing_seen = matches!(error, Error::NotFound(_)) && partition.document_count() == 0;
     let reply = Reply::error(error).charge(RequestCharge::ONE);
-    match nothing_seen {
-        true => at_partition(reply, container, partition, partition.lsn()),
-        false => from_partition(reply, container, partition, partition.lsn()),
-    }
+    from_partition(reply, container, partition, partition.lsn())
 }
