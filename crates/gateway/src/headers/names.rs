@@ -57,8 +57,6 @@ names! {
     SCRIPT_LOG = "x-ms-documentdb-script-log-results";
     /// Percent of an index rebuild.
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
-    /// Progress of lazy indexing, which there is none of.
-    LAZY_PROGRESS = "x-ms-documentdb-collection-lazy-indexing-progress";
     /// Least throughput an offer can be set to.
     MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
     /// How long a request would have had to wait, were the throttle on.

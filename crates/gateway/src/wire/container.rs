@@ -7,7 +7,6 @@ use armilla_engine::Container;
 use armilla_engine::partition::Partition;
 use armilla_model::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TRIGGERS_MAX};
 use armilla_model::value::{Object, Value};
-use http::HeaderValue;
 use std::sync::Arc;
 
 /// Kilobytes of items that a container may hold, as the service says it: 10 GB.
@@ -69,7 +68,6 @@ pub(crate) fn with_quota(reply: Reply, container: &Container) -> Reply {
         .text_header(names::RESOURCE_QUOTA, &quota)
         .text_header(names::RESOURCE_USAGE, &usage)
         .text_header(names::INDEX_PROGRESS, &container.index_progress().to_string())
-        .header(names::LAZY_PROGRESS, HeaderValue::from_static("-1"))
 }
 
 fn kilobytes(bytes: u64) -> u64 {
