@@ -35,8 +35,11 @@ fuzz_target!(|text: &str| {
     }
     let Ok(query) = parse(text) else { return };
     let printed = print::query(&query);
-    let again = parse(&printed).unwrap_or_else(|error| panic!("{printed}: {error:?}"));
-    assert_eq!(print::query(&again), printed);
+    match parse(&printed) {
+        Ok(again) => assert_eq!(print::query(&again), printed),
+        // Printing adds parentheses, which count as nesting: a query near the limit may go over it.
+        Err(error) => assert!(format!("{error:?}").contains("nested"), "{printed}: {error:?}"),
+    }
     let features = Features::all();
     for single_range in [true, false] {
         let _ = partitioned_plan(PlanRequest {
