@@ -41,17 +41,14 @@ fuzz_target!(|text: &str| {
         Err(error) => assert!(format!("{error:?}").contains("nested"), "{printed}: {error:?}"),
     }
     let features = Features::all();
-    for single_range in [true, false] {
-        let _ = partitioned_plan(PlanRequest {
-            query: &query,
-            parameters: &[],
-            schema: &schema,
-            partition_key: &[],
-            features: &features,
-            single_range,
-            range_of: &|_: &PartitionKey| PlanRange::full(),
-        });
-    }
+    let _ = partitioned_plan(PlanRequest {
+        query: &query,
+        parameters: &[],
+        schema: &schema,
+        partition_key: &[],
+        features: &features,
+        range_of: &|_: &PartitionKey| PlanRange::full(),
+    });
     let Ok(compiled) = compile(&query, &[], &schema) else { return };
     let documents = DOCUMENTS.iter().map(|text| json::parse(text.as_bytes()).expect("it is JSON"));
     DEADLINE.set(Some(Instant::now() + TIME_MAX));
