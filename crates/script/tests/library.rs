@@ -369,7 +369,7 @@ fn after_the_accept_time_operations_are_refused_and_the_call_ends_well() {
     let before = Instant::now();
     let outcome = call(&engine, body);
     assert!(outcome.result.unwrap().parse::<u64>().unwrap() > 1);
-    assert!(outcome.operations > 1 && before.elapsed() < Duration::from_secs(3));
+    assert!(outcome.operations > 1 && before.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

@@ -17,6 +17,7 @@
 
 mod folder;
 mod journal;
+mod nothing;
 mod options;
 mod trees;
 
@@ -135,6 +136,18 @@ impl EmbeddedStore {
         writes.commit().map_err(|error| self.fail(error))
     }
 
+    /// The state of now.
+    fn view(&self, database: &Database) -> Arc<dyn Snapshot> {
+        if database.visible_seqno() == 0 {
+            return Arc::new(nothing::Nothing);
+        }
+        self.share(database.snapshot())
+    }
+
+    fn share(&self, engine: fjall::Snapshot) -> Arc<dyn Snapshot> {
+        Arc::new(EmbeddedSnapshot { trees: Arc::clone(&self.trees), engine })
+    }
+
     fn fail(&self, error: fjall::Error) -> StoreError {
         translate(&self.path, error)
     }
@@ -142,11 +155,10 @@ impl EmbeddedStore {
 
 impl Store for EmbeddedStore {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
-        let engine = match &*self.engine.read() {
-            Engine::Open { database, .. } => database.snapshot(),
-            Engine::Closed(last) => last.clone(),
-        };
-        Arc::new(EmbeddedSnapshot { trees: Arc::clone(&self.trees), engine })
+        match &*self.engine.read() {
+            Engine::Open { database, .. } => self.view(database),
+            Engine::Closed(last) => self.share(last.clone()),
+        }
     }
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
@@ -157,8 +169,7 @@ impl Store for EmbeddedStore {
             return Err(StoreError::io("commit", closed));
         };
         if !batch.conditions().is_empty() {
-            let trees = Arc::clone(&self.trees);
-            batch.check(&EmbeddedSnapshot { trees, engine: database.snapshot() })?;
+            batch.check(&*self.view(database))?;
         }
         self.write(database, batch, durability)
     }

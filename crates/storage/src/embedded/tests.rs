@@ -188,3 +188,22 @@ fn a_new_store_works_before_all_its_trees_are_made() {
         store.close().unwrap();
     }
 }
+
+#[test]
+fn snapshots_outlive_flushes_beside_one_of_an_empty_store() {
+    // fjall forgot what later snapshots needed while one of number zero was held.
+    let folder = tempfile::tempdir().unwrap();
+    // Numbers begin at zero when a store is opened again that has all its trees and no entry.
+    open(&folder).close().unwrap();
+    let store = open(&folder);
+    let mut held = vec![store.snapshot()];
+    for round in 0..8 {
+        put(&store, "a", &round.to_string());
+        held.push(store.snapshot());
+        assert!(store.flush().unwrap());
+        for (number, snapshot) in held.iter().enumerate() {
+            let found = snapshot.page(Keyspace::Items, &KeyRange::all(), Direction::Forward, 9);
+            assert_eq!(found.unwrap().len(), number.min(1));
+        }
+    }
+}
