@@ -48,10 +48,10 @@ test("a database is listed, found by query and refused twice", async () => {
   assert.equal((await refused(client.databases.create({ id }))).code, 409);
 });
 
-test("a container definition without kind and version is completed", async () => {
+test("a container definition without kind is completed; without a version it is of the first", async () => {
   const container = await own.container();
   const { resource } = await container.read();
-  assert.deepEqual(resource.partitionKey, { paths: ["/pk"], kind: "Hash", version: 2 });
+  assert.deepEqual(resource.partitionKey, { paths: ["/pk"], kind: "Hash" });
   assert.equal(resource.indexingPolicy.indexingMode, "consistent");
   const all = (await own.database.containers.readAll().fetchAll()).resources;
   assert.ok(all.some((entry) => entry.id === container.id));

@@ -57,6 +57,8 @@ async function accessibilityProblems(page) {
 test("words without end do not push a phone’s page aside", async () => {
   const page = await browser.newPage({ viewport: LOOKS[0].viewport });
   const narrow = async (where) => {
+    // Text is there before the style sheet is.
+    await page.waitForLoadState("load");
     const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(beyond <= 0, `${where} is ${beyond} px too wide`);
   };
