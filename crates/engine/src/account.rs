@@ -213,6 +213,8 @@ impl Account {
                 }
             }
         }
+        // Background work that comes late is dropped; without this it would find a closed store.
+        self.core.committer.shutdown();
         self.core.store.close()
     }
 
@@ -234,8 +236,8 @@ impl Account {
             let key = keys::meta(Meta::Account, &[]);
             batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
         }
-        if !batch.is_empty() {
-            self.core.commit_and_wait(batch);
+        if !batch.is_empty() && !self.core.commit_and_wait(batch) {
+            return Err(Error::Internal("the server is stopping; nothing was changed".to_owned()));
         }
         *next_number = number;
         self.catalog.store(Arc::new(catalog));

@@ -172,20 +172,25 @@ impl Core {
         }
     }
 
-    /// Commits a batch and waits until it is durable. For the catalog and for background work;
-    /// item writes use callbacks instead.
-    pub fn commit_and_wait(&self, batch: Batch) {
-        self.commit_and_apply(batch, || {});
+    /// Commits a batch and waits until it is durable; false when the server is stopping and
+    /// nothing was written. For the catalog and for background work; item writes use callbacks.
+    pub fn commit_and_wait(&self, batch: Batch) -> bool {
+        self.commit_and_apply(batch, || {})
     }
 
     /// Commits a batch, does something on the committer's thread before its group is published, and
     /// waits until that is visible.
-    pub(crate) fn commit_and_apply(&self, batch: Batch, act: impl FnOnce() + Send + 'static) {
+    pub(crate) fn commit_and_apply(
+        &self,
+        batch: Batch,
+        act: impl FnOnce() + Send + 'static,
+    ) -> bool {
         let (sender, receiver) = mpsc::sync_channel(1);
         let completion = Box::new(Act { act: Some(Box::new(act)), done: sender });
         self.committer.submit(Submission { batch, completion });
-        // The committer ends the process when it cannot commit, so the signal always comes.
-        let _ = receiver.recv();
+        // The committer ends the process when it cannot commit, so the signal comes unless the
+        // server is stopping: then the batch was dropped, and its end of the channel with it.
+        receiver.recv().is_ok()
     }
 
     /// Leaves a task for the thread that builds indexes; tasks run one after the other.

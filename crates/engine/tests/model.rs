@@ -13,7 +13,7 @@ use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::clock::{Clock, ManualClock};
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, Value, json};
-use armilla_storage::MemoryStore;
+use armilla_storage::{EmbeddedOptions, EmbeddedStore, MemoryStore};
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
@@ -451,4 +451,16 @@ fn a_batch_that_fails_leaves_nothing() {
     assert_eq!(failure.position, 2);
     drop(txn);
     assert!(container.read_item(&key, "a").unwrap().is_none());
+}
+
+#[test]
+fn work_that_comes_after_the_stop_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).unwrap();
+    let account = Account::open(Arc::new(store), Options::default()).unwrap();
+    account.create_database("d", None).unwrap();
+    account.close().unwrap();
+    // A commit on a closed store would end the process.
+    assert!(account.create_database("e", None).is_err());
+    assert!(account.database("e").is_err());
 }
