@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use armilla_index::{Change, Index, Job, JobResult, Version, View};
 use armilla_model::lsn::Lsn;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Ordinals are reserved in `meta` in blocks of this many.
@@ -38,6 +38,8 @@ pub struct Partition {
     view: ArcSwap<PublishedView>,
     // The size at which it was found to be one logical partition.
     unsplittable: AtomicU64,
+    // A split of it was announced.
+    splitting: AtomicBool,
     // What readers saw when the partition was split or merged.
     last_root: OnceLock<Arc<Root>>,
 }
@@ -128,6 +130,7 @@ impl Partition {
             }),
             serving: Mutex::new(Serving { index, definition, build: 0 }),
             unsplittable: AtomicU64::new(0),
+            splitting: AtomicBool::new(false),
             last_root: OnceLock::new(),
         }
     }
@@ -211,6 +214,16 @@ impl Partition {
     pub(crate) fn may_be_split(&self) -> bool {
         let size = self.unsplittable.load(Ordering::Relaxed);
         size == 0 || self.size() > size + size / 10
+    }
+
+    /// Says whether the partition is about to be split.
+    pub(crate) fn announce_split(&self, splitting: bool) {
+        self.splitting.store(splitting, Ordering::Relaxed);
+    }
+
+    /// True from the moment a split is planned until the children take over.
+    pub fn is_splitting(&self) -> bool {
+        self.splitting.load(Ordering::Relaxed)
     }
 
     /// Ends the partition: its children go on from this root. Readers that still have it see this

@@ -204,6 +204,7 @@ impl Query {
             position,
             options,
         };
+        work.bill.over(&run.source);
         let page = match shape(plan) {
             Shape::Stream => stream::run(run, &mut work),
             Shape::Ordered => ordered::run(run, &mut work),

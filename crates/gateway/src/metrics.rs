@@ -15,8 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::HashSet;
-use std::sync::RwLock;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// Containers with labels of their own.
@@ -63,6 +63,8 @@ pub(crate) struct Served<'a> {
     pub(crate) container: Option<&'a Container>,
     /// The range that answered, if it was one.
     pub(crate) range: Option<u32>,
+    /// How the charge is spread over ranges, where several answered.
+    pub(crate) shares: &'a [(u32, RequestCharge)],
     pub(crate) status: u16,
     pub(crate) charge: RequestCharge,
     pub(crate) took: Duration,
@@ -76,11 +78,15 @@ pub struct Metrics {
     throttled: Family<OperationLabels, Counter>,
     latency: Family<OperationLabels, Histogram, fn() -> Histogram>,
     partition_units: Family<PartitionLabels, Units>,
+    background_units: Family<PartitionLabels, Units>,
     commits: Histogram,
     compactions: Histogram,
-    /// Containers that have labels of their own.
-    known: RwLock<HashSet<u32>>,
+    names: Names,
 }
+
+/// Containers that have labels of their own.
+#[derive(Clone, Default)]
+struct Names(Arc<RwLock<HashSet<u32>>>);
 
 /// From 50 µs to 26 s.
 fn durations() -> Histogram {
@@ -96,9 +102,10 @@ impl Default for Metrics {
             throttled: Family::default(),
             latency: Family::new_with_constructor(durations as fn() -> Histogram),
             partition_units: Family::default(),
+            background_units: Family::default(),
             commits: durations(),
             compactions: durations(),
-            known: RwLock::default(),
+            names: Names::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -114,6 +121,11 @@ impl Default for Metrics {
             "partition_request_units",
             "Request units charged, by physical partition",
             metrics.partition_units.clone(),
+        );
+        registry.register(
+            "background_request_units",
+            "Request units charged to physical partitions for work that no request asked for",
+            metrics.background_units.clone(),
         );
         registry.register_with_unit(
             "commit_duration",
@@ -134,7 +146,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts an answered request.
     pub(crate) fn count(&self, served: &Served<'_>) {
-        let (database, container) = self.names(served.container);
+        let (database, container) = self.names.of(served.container);
         let labels = OperationLabels { operation: served.operation, database, container };
         let OperationLabels { operation, database, container } = labels.clone();
         let status = u32::from(served.status);
@@ -145,40 +157,30 @@ impl Metrics {
             self.throttled.get_or_create(&labels).inc();
         }
         self.latency.get_or_create(&labels).observe(served.took.as_secs_f64());
-        if let (Some(partition), Some(_)) = (served.range, served.container) {
-            let OperationLabels { database, container, .. } = labels;
-            if container != OTHER {
-                let labels = PartitionLabels { database, container, partition };
-                self.partition_units.get_or_create(&labels).inc_by(served.charge.units());
+        if let Some(container) = served.container {
+            let alone = served.range.map(|range| (range, served.charge));
+            for &(partition, charge) in alone.as_slice().iter().chain(served.shares) {
+                self.charge_partition(container, partition, charge);
             }
         }
     }
 
-    /// The labels of a container: its own while there are few.
-    fn names(&self, container: Option<&Container>) -> (String, String) {
-        let Some(container) = container else { return (NONE.to_owned(), NONE.to_owned()) };
-        if !self.is_known(container.number) {
-            return (OTHER.to_owned(), OTHER.to_owned());
+    fn charge_partition(&self, container: &Container, partition: u32, charge: RequestCharge) {
+        let (database, container) = self.names.of(Some(container));
+        if container != OTHER {
+            let labels = PartitionLabels { database, container, partition };
+            self.partition_units.get_or_create(&labels).inc_by(charge.units());
         }
-        let settings = container.settings();
-        (settings.database.to_string(), settings.name.to_string())
     }
 
-    fn is_known(&self, number: u32) -> bool {
-        use std::sync::PoisonError;
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&number) {
-            return true;
-        }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < CONTAINERS_MAX {
-            known.insert(number);
-        }
-        known.contains(&number)
-    }
-
-    /// Who hears of commits and compactions.
+    /// Who hears of commits, compactions and background work.
     pub(crate) fn observer(&self) -> Box<dyn Observer> {
-        Box::new(Timings { commits: self.commits.clone(), compactions: self.compactions.clone() })
+        Box::new(Heard {
+            commits: self.commits.clone(),
+            compactions: self.compactions.clone(),
+            background_units: self.background_units.clone(),
+            names: self.names.clone(),
+        })
     }
 
     /// Everything as text.
@@ -199,7 +201,7 @@ impl Metrics {
         let catalog = account.catalog();
         let mut listed = 0;
         for container in catalog.databases.values().flat_map(|all| all.containers.values()) {
-            let (database, name) = self.names(Some(container));
+            let (database, name) = self.names.of(Some(container));
             if name == OTHER {
                 continue;
             }
@@ -233,17 +235,52 @@ impl Metrics {
     }
 }
 
-struct Timings {
-    commits: Histogram,
-    compactions: Histogram,
+impl Names {
+    /// The labels of a container: its own while there are few.
+    fn of(&self, container: Option<&Container>) -> (String, String) {
+        let Some(container) = container else { return (NONE.to_owned(), NONE.to_owned()) };
+        if !self.is_known(container.number) {
+            return (OTHER.to_owned(), OTHER.to_owned());
+        }
+        let settings = container.settings();
+        (settings.database.to_string(), settings.name.to_string())
+    }
+
+    fn is_known(&self, number: u32) -> bool {
+        use std::sync::PoisonError;
+        if self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&number) {
+            return true;
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < CONTAINERS_MAX {
+            known.insert(number);
+        }
+        known.contains(&number)
+    }
 }
 
-impl Observer for Timings {
+/// What the engine tells by itself.
+struct Heard {
+    commits: Histogram,
+    compactions: Histogram,
+    background_units: Family<PartitionLabels, Units>,
+    names: Names,
+}
+
+impl Observer for Heard {
     fn committed(&self, took: Duration) {
         self.commits.observe(took.as_secs_f64());
     }
 
     fn compacted(&self, took: Duration) {
         self.compactions.observe(took.as_secs_f64());
+    }
+
+    fn charged_in_background(&self, container: &Container, partition: u32, charge: RequestCharge) {
+        let (database, container) = self.names.of(Some(container));
+        if container != OTHER {
+            let labels = PartitionLabels { database, container, partition };
+            self.background_units.get_or_create(&labels).inc_by(charge.units());
+        }
     }
 }

@@ -32,6 +32,8 @@ pub struct Reply {
     status: StatusCode,
     headers: HeaderMap,
     charge: RequestCharge,
+    /// How the charge is spread over ranges, where several answered.
+    shares: Vec<(u32, RequestCharge)>,
     payload: Payload,
 }
 
@@ -47,7 +49,8 @@ impl Reply {
     /// An answer without a body.
     pub fn new(status: StatusCode) -> Self {
         let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
-        Self { status, headers, charge: RequestCharge::ZERO, payload: Payload::Empty }
+        let (charge, shares) = (RequestCharge::ZERO, Vec::new());
+        Self { status, headers, charge, shares, payload: Payload::Empty }
     }
 
     /// An answer with a JSON body, passed on as it is.
@@ -124,6 +127,17 @@ impl Reply {
     /// What it costs so far.
     pub(crate) fn charged(&self) -> RequestCharge {
         self.charge
+    }
+
+    /// How the charge is spread over the ranges that answered together.
+    pub(crate) fn shared(mut self, shares: Vec<(u32, RequestCharge)>) -> Self {
+        self.shares = shares;
+        self
+    }
+
+    /// How the charge is spread over ranges; empty where one answered.
+    pub(crate) fn shares(&self) -> &[(u32, RequestCharge)] {
+        &self.shares
     }
 
     /// The range that answered, if it was one.
@@ -216,7 +230,7 @@ impl Reply {
         activity_id: HeaderValue,
         duration: Duration,
     ) -> Response<Full<Bytes>> {
-        let Self { status, mut headers, charge, payload } = self;
+        let Self { status, mut headers, charge, payload, .. } = self;
         let (body, content_type) = match payload {
             Payload::Empty => (Bytes::new(), None),
             Payload::Json(body) => (body, Some(APPLICATION_JSON)),

@@ -1,7 +1,8 @@
 //! Background work: expired items are removed, and what dropped containers left behind.
 //!
 //! Readers never wait for this: an expired item is hidden the moment it expires, and a dropped
-//! container cannot be addressed. The janitor only gives the space back.
+//! container cannot be addressed. The janitor only gives the space back. Expiry is charged to the
+//! container and lives on throughput that no request wants.
 
 use super::Account;
 use crate::container::Container;
@@ -9,7 +10,9 @@ use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
 use crate::partition::Partition;
 use crate::txn::Txn;
+use armilla_model::charge::RequestCharge;
 use armilla_model::lsn::Lsn;
+use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_storage::{Batch, Direction, KeyRange, Keyspace, StoreError};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -188,50 +191,56 @@ impl Account {
             }
         }
         for (epk, hash, docno) in expired {
-            let epk = armilla_model::partition_key::Epk::from_bytes(&epk);
-            if let Err(error) = self.expire_one(container, &epk, hash, docno) {
-                tracing::warn!(%error, "an expired item could not be removed yet");
+            let epk = Epk::from_bytes(&epk);
+            let partition = container.partition_of(&epk);
+            if !container.has_leisure(&partition) {
+                continue;
+            }
+            match self.expire_one(container, &epk, hash, docno) {
+                Ok(Some(charge)) => container.charge_background(&partition, charge),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "an expired item could not be removed yet");
+                }
             }
         }
         Ok(())
     }
 
+    /// Removes one item if its time has really passed; what that costs.
     fn expire_one(
         &self,
         container: &Arc<Container>,
-        epk: &armilla_model::partition_key::Epk,
+        epk: &Epk,
         hash: u64,
         docno: u64,
-    ) -> armilla_model::Result<()> {
+    ) -> armilla_model::Result<Option<RequestCharge>> {
         let lock = container.lock_and_wait(epk);
         let snapshot = self.core.snapshot();
         let Some(record) = container.find_by_docno(&*snapshot, epk, hash, docno)? else {
-            return Ok(());
+            return Ok(None);
         };
         let now = self.core.clock.now_seconds();
         let default_ttl = container.settings().policy.default_ttl;
         if record.expires_at(default_ttl).is_none_or(|end| end > now) {
-            return Ok(());
+            return Ok(None);
         }
         let value = crate::txn::parse_stored(&record.text())?;
-        let key = armilla_model::partition_key::PartitionKey::of_item(
-            &value,
-            &container.settings().policy.partition_key,
-        );
+        let key = PartitionKey::of_item(&value, &container.settings().policy.partition_key);
         let Some(id) = value.get("id").and_then(armilla_model::Value::as_str) else {
-            return Ok(());
+            return Ok(None);
         };
         let mut txn = Txn::begin(container.clone(), key, lock)?;
         txn.set_expiring();
-        txn.stage_removal(id)?;
+        let charge = txn.stage_removal(id)?;
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         txn.commit(move |outcome| {
             let _ = sender.send(outcome);
         });
-        receiver.recv().unwrap_or(Ok(crate::txn::Committed {
-            lsn: armilla_model::lsn::Lsn(0),
-            partition: 0,
-        }))?;
-        Ok(())
+        match receiver.recv() {
+            Ok(outcome) => outcome.map(|_| Some(charge)),
+            // The account is being closed.
+            Err(_) => Ok(None),
+        }
     }
 }

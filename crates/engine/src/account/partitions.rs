@@ -70,7 +70,20 @@ impl Account {
         let full = |partition: &&Arc<Partition>| {
             partition.size() > self.options.partition_size && partition.may_be_split()
         };
-        if !grows && !partitions.iter().any(|partition| full(&partition)) {
+        let growth = match grows {
+            true => split::grow(&container.settings().policy.partition_key, &partitions, wanted),
+            false => Vec::new(),
+        };
+        let is_old = |partition: &Arc<Partition>| {
+            growth.iter().any(|reshape| reshape.old.iter().any(|old| Arc::ptr_eq(old, partition)))
+        };
+        let mut any = false;
+        for partition in partitions.iter() {
+            let splits = if grows { is_old(partition) } else { full(&partition) };
+            partition.announce_split(splits);
+            any |= splits;
+        }
+        if !any {
             container.set_split_due(None);
             return Ok(());
         }
@@ -82,9 +95,7 @@ impl Account {
             return Ok(());
         }
         if grows {
-            let settings = container.settings();
-            let definition = &settings.policy.partition_key;
-            for reshape in split::grow(definition, &partitions, wanted) {
+            for reshape in growth {
                 self.repartition(container, reshape)?;
             }
         } else {
@@ -94,7 +105,10 @@ impl Account {
                     split::halve(container, &*snapshot, partition).map_err(store_failure)?;
                 match halved {
                     Some(reshape) => self.repartition(container, reshape)?,
-                    None => partition.set_unsplittable(),
+                    None => {
+                        partition.set_unsplittable();
+                        partition.announce_split(false);
+                    }
                 }
             }
         }

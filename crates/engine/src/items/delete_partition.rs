@@ -4,13 +4,15 @@ use crate::listing::index_range;
 use crate::ranges::EpkSpan;
 use crate::txn::{Txn, parse_stored};
 use armilla_index::Direction;
+use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_model::value::Value;
 
 impl Txn {
     /// Stages the removal of everything in this logical partition. Readers see all of it or none.
-    pub fn delete_partition(&mut self) -> Result<usize> {
+    /// What the removals cost.
+    pub fn delete_partition(&mut self) -> Result<RequestCharge> {
         let container = self.container().clone();
         let partition = container.partition_of(self.epk());
         let (root, published) = container.core.consistent_view(&partition);
@@ -30,9 +32,6 @@ impl Txn {
             let value = parse_stored(&record.text())?;
             ids.extend(value.get("id").and_then(Value::as_str).map(str::to_owned));
         }
-        for id in &ids {
-            self.stage_removal(id)?;
-        }
-        Ok(ids.len())
+        ids.iter().map(|id| self.stage_removal(id)).sum()
     }
 }

@@ -11,6 +11,7 @@ use super::source::{Source, Target};
 use super::token::Place;
 use crate::container::Container;
 use crate::indexing::ROOT;
+use crate::listing::index_range;
 use armilla_index::Part;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::path::Path;
@@ -28,9 +29,19 @@ struct Tally {
 #[derive(Debug, Default)]
 pub(super) struct Bill {
     tallies: Vec<Tally>,
+    /// The ranges of the targets, where there are several, and what each was charged with.
+    ranges: Vec<u32>,
+    settled: Vec<RequestCharge>,
 }
 
 impl Bill {
+    /// Remembers which ranges there are, so that they can share the charge.
+    pub(super) fn over(&mut self, source: &Source<'_>) {
+        if source.targets.len() > 1 {
+            self.ranges = source.targets.iter().map(|target| target.partition.range.id).collect();
+        }
+    }
+
     fn tally(&mut self, target: usize) -> &mut Tally {
         if self.tallies.len() <= target {
             self.tallies.resize(target + 1, Tally::default());
@@ -64,19 +75,21 @@ impl Bill {
     /// The charge for everything between two places, or to the end: the ranges begun there, their
     /// candidates, and the matched items among those.
     pub(super) fn settle(
-        &self,
+        &mut self,
         source: &Source<'_>,
         start: Option<&Place>,
         end: Option<&Place>,
         rates: &Rates,
     ) -> RequestCharge {
-        let mut charge = RequestCharge::ZERO;
+        let mut whole = RequestCharge::ZERO;
+        self.settled.clear();
         for (number, target) in source.targets.iter().enumerate() {
             let begun = |place: &Place| target.partition.range.min <= place.epk;
             if end.is_some_and(|end| !begun(end)) {
                 break;
             }
             let start = start.filter(|place| begun(place));
+            let mut charge = RequestCharge::ZERO;
             if start.is_none() {
                 charge += source.base_charge(target, rates);
             }
@@ -91,8 +104,32 @@ impl Bill {
             };
             let dropped = candidates.saturating_sub(tally.matched);
             charge += tally.loads + rates.load(source.mean_size(number)) * dropped;
+            whole += charge;
+            self.settled.push(charge);
         }
-        charge
+        whole
+    }
+
+    /// How a page's charge is spread over its ranges, where there are several. What no range was
+    /// charged with (evaluation, rows handed out) goes by the items that matched in each, or evenly
+    /// where none did.
+    pub(super) fn shares(&self, charge: RequestCharge) -> Vec<(u32, RequestCharge)> {
+        if self.ranges.is_empty() {
+            return Vec::new();
+        }
+        let matched = |number: usize| self.tallies.get(number).map_or(0, |tally| tally.matched);
+        let all: u64 = (0..self.ranges.len()).map(matched).sum();
+        let known: RequestCharge = self.settled.iter().copied().sum();
+        let rest = u128::from(charge.steps().saturating_sub(known.steps()));
+        let share = |(number, &range): (usize, &u32)| {
+            let part = match all {
+                0 => rest / self.ranges.len() as u128,
+                all => rest * u128::from(matched(number)) / u128::from(all),
+            };
+            let part = RequestCharge::from_steps(u64::try_from(part).unwrap_or(u64::MAX));
+            (range, self.settled.get(number).copied().unwrap_or_default() + part)
+        };
+        self.ranges.iter().enumerate().map(share).collect()
     }
 }
 
@@ -124,6 +161,27 @@ impl Source<'_> {
         let Some(target) = self.targets.get(number) else { return 0 };
         let documents = target.partition.document_count().max(1);
         usize::try_from(target.partition.size() / documents).unwrap_or(usize::MAX)
+    }
+
+    /// The mean size of the items that a query addresses in a target, or of all its items where those
+    /// are too many to look at.
+    pub(super) fn mean_size_in_scope(&self, number: usize) -> usize {
+        /// Items that are looked at.
+        const ITEMS_MAX: u64 = 512;
+        let Some(target) = self.targets.get(number) else { return 0 };
+        let (mut documents, mut bytes) = (0u64, 0u64);
+        for part in target.published.view.parts() {
+            for span in &target.spans {
+                let locals = part.locals_of(&index_range(span));
+                documents += u64::from(part.live_count_in(&locals));
+                if documents > ITEMS_MAX {
+                    return self.mean_size(number);
+                }
+                let live = locals.filter(|local| !part.is_dead(*local));
+                bytes += live.map(|local| u64::from(part.document(local).size)).sum::<u64>();
+            }
+        }
+        usize::try_from(bytes / documents.max(1)).unwrap_or(usize::MAX)
     }
 
     /// What visiting a range costs before any work.

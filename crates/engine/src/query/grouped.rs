@@ -190,7 +190,7 @@ fn write_prefix(value: &Value, out: &mut Vec<u8>) {
 
 /// Counts items of a target that the index has answered for as if they had been read.
 fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
-    let (size, rates) = (run.source.mean_size(target), work.rates.clone());
+    let (size, rates) = (run.source.mean_size_in_scope(target), work.rates.clone());
     work.bill.matched_unseen(target, matched, size, &rates);
 }
 

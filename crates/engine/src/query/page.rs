@@ -15,6 +15,8 @@ pub struct Page {
     pub continuation: Option<String>,
     /// What it costs.
     pub charge: RequestCharge,
+    /// How the charge is spread over ranges, where there are several.
+    pub shares: Vec<(u32, RequestCharge)>,
     /// What was done for it.
     pub metrics: Metrics,
     count_max: usize,
@@ -76,6 +78,7 @@ impl Page {
         let output = self.rows.iter().map(|row| work.rates.output(charged_size(row, wrapped)));
         let output = if self.output_is_free { RequestCharge::ZERO } else { output.sum() };
         self.charge = (work.charge + output).max(RequestCharge::ONE);
+        self.shares = work.bill.shares(self.charge);
         self.metrics = Metrics {
             total_time: work.started.elapsed(),
             compile_time: work.compiled_in,

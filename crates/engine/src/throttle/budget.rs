@@ -109,6 +109,23 @@ impl Container {
         budget.buckets.lock().entry(slot).or_default().spend(rate, ask, charge, now);
     }
 
+    /// True when a partition has throughput left that no request is likely to want: what background
+    /// work lives on.
+    pub(crate) fn has_leisure(&self, partition: &Partition) -> bool {
+        let mut ask = Ask { low_priority: true, ..Ask::default() };
+        !matches!(self.admit(partition, &mut ask, None), Admission::Refused(_))
+    }
+
+    /// Charges work that no request asked for (expiry, the items of a deleted partition key) to the
+    /// partition that did it.
+    pub fn charge_background(&self, partition: &Partition, charge: RequestCharge) {
+        let ask = Ask { low_priority: true, ..Ask::default() };
+        self.spend(partition, &ask, charge);
+        if let Some(observer) = self.core.observed.get() {
+            observer.charged_in_background(self, partition.range.id, charge);
+        }
+    }
+
     /// What a call of a script must find before it starts.
     pub fn script_reserve(&self, script: &str) -> RequestCharge {
         self.recent_scripts.reserve(script)

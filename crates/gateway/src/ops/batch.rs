@@ -1,15 +1,17 @@
 //! Transactional batches, and bulk: many operations in one request.
 //!
 //! A batch is one transaction of one logical partition. Bulk operations stand alone; they are staged
-//! one after the other and their commits awaited together, so that a request shares a few syncs.
+//! one after the other and their commits awaited together, so that a request shares a few syncs. Each
+//! asks for throughput by itself: a bulk request that runs into its limit is served as far as it goes.
 
 use super::writes::{begin, commit};
-use super::{EngineService, addressed};
+use super::{EngineService, addressed, metered};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::items::batch::{self, Failure, Operation, Outcome};
 use armilla_engine::partition::Partition;
+use armilla_engine::throttle::{Admission, Ask};
 use armilla_engine::txn::Committed;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::{Error, Result, json};
@@ -33,17 +35,26 @@ pub(super) async fn run(
     }
     let container = addressed::container(service, call, path)?;
     let operations = batch::parse(&call.body)?;
-    if call.context.batch_atomic || call.context.range_id.is_none() {
-        transaction(call, container, operations).await
+    let read_factor = metered::read_factor(service, call, &container.dials());
+    if is_bulk(call) {
+        bulk(call, container, operations, read_factor).await
     } else {
-        bulk(call, container, operations).await
+        transaction(call, container, operations, read_factor).await
     }
+}
+
+/// True when the operations of a batch request stand alone.
+pub(super) fn is_bulk(call: &Call<'_>) -> bool {
+    matches!(call.operation, crate::routes::Operation::ExecuteBatch(_))
+        && !call.context.batch_atomic
+        && call.context.range_id.is_some()
 }
 
 async fn transaction(
     call: &Call<'_>,
     container: Arc<Container>,
     operations: Vec<Operation>,
+    read_factor: u64,
 ) -> Result<Reply> {
     let key = addressed::full_key(call, &container)?;
     let mut txn = begin(&container, key).await?;
@@ -52,7 +63,7 @@ async fn transaction(
     match txn.run_batch(operations) {
         Ok(outcomes) => {
             let committed = commit(txn).await?;
-            let mut rows = Rows::new(call, &container, size_of(&outcomes));
+            let mut rows = Rows::new(call, &container, size_of(&outcomes), read_factor);
             outcomes.iter().for_each(|outcome| rows.success(outcome));
             Ok(addressed::from_commit(rows.reply(), &container, committed))
         }
@@ -70,7 +81,7 @@ fn failed_transaction<'c>(
     failure: &Failure,
     count: usize,
 ) -> Rows<'c> {
-    let mut rows = Rows::new(call, container, 0);
+    let mut rows = Rows::new(call, container, 0, 1);
     for position in 0..count {
         rows.failure(if position == failure.position {
             &failure.error
@@ -87,29 +98,84 @@ async fn bulk(
     call: &Call<'_>,
     container: Arc<Container>,
     operations: Vec<Operation>,
+    read_factor: u64,
 ) -> Result<Reply> {
     let range = call.context.range_id.as_ref().and_then(|range| range.id.parse().ok());
     let partition = container.partition(range.ok_or(Error::PartitionGone)?)?;
     let mut pending = Vec::with_capacity(operations.len());
     let stops_at_error = !call.context.batch_continue_on_error;
     let mut stopped = false;
+    let rates = container.rates();
+    let mut meter = Meter::new(call, &container, &partition);
     for operation in operations {
         if stopped {
             pending.push(Err(Error::FailedDependency));
             continue;
         }
-        let started = start_bulk(&container, &partition, operation).await;
+        let started = match meter.admit() {
+            Ok(()) => {
+                let started = start_bulk(&container, &partition, operation).await;
+                meter.spend(match &started {
+                    Ok((outcome, _)) => charge_of(outcome, &rates, read_factor),
+                    Err(_) => rates.failure,
+                });
+                started
+            }
+            Err(throttled) => Err(throttled),
+        };
         stopped = stops_at_error && started.is_err();
         pending.push(started);
     }
-    let mut rows = Rows::new(call, &container, call.body.len());
+    let mut rows = Rows::new(call, &container, call.body.len(), read_factor);
     for started in pending {
         match finish_bulk(started).await {
             Ok(outcome) => rows.success(&outcome),
             Err(error) => rows.failure(&error),
         }
     }
-    Ok(addressed::from_partition(rows.reply(), &container, &partition, partition.lsn()))
+    let reply = metered::with_report(rows.reply(), meter.reported);
+    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
+}
+
+/// The throughput that the operations of one bulk request draw on.
+struct Meter<'m> {
+    container: &'m Container,
+    partition: &'m Partition,
+    share: Option<u8>,
+    ask: Ask,
+    /// The longest wait of an operation that would have been refused.
+    reported: Admission,
+}
+
+impl<'m> Meter<'m> {
+    fn new(call: &Call<'_>, container: &'m Container, partition: &'m Partition) -> Self {
+        let ask = Ask { low_priority: call.context.low_priority, ..Ask::default() };
+        let share = call.context.throughput_bucket;
+        Self { container, partition, share, ask, reported: Admission::Free }
+    }
+
+    fn admit(&mut self) -> Result<()> {
+        match self.container.admit(self.partition, &mut self.ask, self.share) {
+            Admission::Refused(retry_after) => Err(Error::TooManyRequests { retry_after }),
+            admission => {
+                self.reported = metered::later(self.reported, admission);
+                Ok(())
+            }
+        }
+    }
+
+    fn spend(&self, charge: RequestCharge) {
+        self.container.spend(self.partition, &self.ask, charge);
+    }
+}
+
+/// What an operation costs: reads by their consistency too.
+fn charge_of(outcome: &Outcome, rates: &Rates, read_factor: u64) -> RequestCharge {
+    let charge = outcome.charge(rates);
+    match outcome {
+        Outcome::Read(_) | Outcome::NotModified(_) => charge * read_factor,
+        Outcome::Written(_) | Outcome::Deleted(_) => charge,
+    }
 }
 
 type Started = Result<(Outcome, Option<oneshot::Receiver<Result<Committed>>>)>;
@@ -164,17 +230,18 @@ fn size_of(outcomes: &[Outcome]) -> usize {
 struct Rows<'c> {
     call: &'c Call<'c>,
     rates: Arc<Rates>,
+    read_factor: u64,
     body: Vec<u8>,
     charge: RequestCharge,
     failed: bool,
 }
 
 impl<'c> Rows<'c> {
-    fn new(call: &'c Call<'c>, container: &Container, capacity: usize) -> Self {
+    fn new(call: &'c Call<'c>, container: &Container, capacity: usize, read_factor: u64) -> Self {
         let mut body = Vec::with_capacity(capacity + 2);
         body.push(b'[');
         let rates = container.rates();
-        Self { call, rates, body, charge: RequestCharge::ZERO, failed: false }
+        Self { call, rates, read_factor, body, charge: RequestCharge::ZERO, failed: false }
     }
 
     fn success(&mut self, outcome: &Outcome) {
@@ -188,7 +255,7 @@ impl<'c> Rows<'c> {
             Outcome::Read(item) => (200, Some(item.etag), Some(&item.text)),
             Outcome::NotModified(item) => (304, Some(item.etag), None),
         };
-        self.begin(status, outcome.charge(&self.rates));
+        self.begin(status, charge_of(outcome, &self.rates, self.read_factor));
         let row = &mut self.body;
         if let Some(etag) = etag {
             row.extend_from_slice(b",\"eTag\":\"\\\"");
@@ -205,12 +272,18 @@ impl<'c> Rows<'c> {
     fn failure(&mut self, error: &Error) {
         let found = crate::error::status_of(error);
         let dependent = *error == Error::FailedDependency;
-        let charge = if dependent { RequestCharge::ZERO } else { self.rates.failure };
+        let retry_after = crate::error::retry_after(error);
+        let free = dependent || retry_after.is_some();
+        let charge = if free { RequestCharge::ZERO } else { self.rates.failure };
         self.failed = true;
         self.begin(found.status.as_u16(), charge);
         let row = &mut self.body;
         if found.substatus != 0 {
             let _ = write!(row, ",\"subStatusCode\":{}", found.substatus);
+        }
+        if let Some(wait) = retry_after {
+            let millis = wait.as_micros().div_ceil(1000);
+            let _ = write!(row, ",\"retryAfterMilliseconds\":{millis}");
         }
         if !dependent {
             row.extend_from_slice(b",\"message\":");

@@ -1,7 +1,7 @@
 //! What surrounds every request: throughput is asked for before it does anything and charged after
 //! its work, reads cost by their consistency, and everything is counted.
 
-use super::{EngineService, addressed};
+use super::{EngineService, addressed, batch};
 use crate::headers::{Consistency, names};
 use crate::metrics::Served;
 use crate::routes::{Operation, ScriptKind};
@@ -39,7 +39,7 @@ pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
         admission => {
             let reply = service.perform(call).await;
             let charge = payer.charge(service, &operation, level, &reply);
-            payer.pay(service, charge);
+            payer.pay(service, charge, reply.shares());
             if let (Payer::Items { container, .. }, Some(script)) = (&payer, &script) {
                 container.remember_script(script, charge);
             }
@@ -50,6 +50,7 @@ pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
         operation: operation.name(),
         container: payer.container(),
         range: reply.answered_by(),
+        shares: reply.shares(),
         status: reply.status().as_u16(),
         charge: reply.charged(),
         took: started.elapsed(),
@@ -66,7 +67,8 @@ fn too_strong(level: Consistency) -> Reply {
     Reply::error(Error::bad_request(message)).charge(RequestCharge::ONE)
 }
 
-fn with_report(reply: Reply, admission: Admission) -> Reply {
+/// Says how long a request would have waited, if it would.
+pub(super) fn with_report(reply: Reply, admission: Admission) -> Reply {
     match admission {
         Admission::Reported(wait) => {
             reply.text_header(names::WOULD_THROTTLE, &wait.as_millis().to_string())
@@ -97,7 +99,8 @@ impl Payer {
         let Ok(container) = addressed::container(service, call, path) else {
             return Self::Nobody;
         };
-        let throttled = container.dials().throttle != Throttling::Off;
+        // The operations of a bulk request ask and pay one by one.
+        let throttled = container.dials().throttle != Throttling::Off && !batch::is_bulk(call);
         let partitions = match throttled.then(|| partitions(call, &container)) {
             Some(Ok(partitions)) => partitions,
             // What cannot be addressed is refused by the operation itself.
@@ -167,22 +170,29 @@ impl Payer {
             RequestCharge::ONE if failed => rates.failure,
             charge => charge,
         };
-        let doubled = level >= Consistency::BoundedStaleness
-            && dials.consistency_charge
-            && is_read_of_items(operation)
-            && (!failed || status == StatusCode::NOT_FOUND);
-        if doubled { charge * 2 } else { charge }
+        let read = is_read_of_items(operation) && (!failed || status == StatusCode::NOT_FOUND);
+        if read { charge * factor_of(level, &dials) } else { charge }
     }
 
-    /// Records what the request has cost; several partitions share it.
-    fn pay(&self, service: &EngineService, charge: RequestCharge) {
+    /// Records what the request has cost; several partitions share it as they worked for it, or
+    /// evenly where that is not known.
+    fn pay(&self, service: &EngineService, charge: RequestCharge, shares: &[(u32, RequestCharge)]) {
         match self {
             Self::Nobody => {}
             Self::Account => service.account.spend_metadata(charge),
             Self::Items { container, partitions, ask } => {
-                let part = charge.steps() / partitions.len().max(1) as u64;
+                let evenly = charge.steps() / partitions.len().max(1) as u64;
+                let all: RequestCharge = shares.iter().map(|(_, share)| *share).sum();
+                // Reads of strong consistency cost twice what their parts say.
+                let factor = (charge.steps() / all.steps().max(1)).max(1);
                 for partition in partitions {
-                    container.spend(partition, ask, RequestCharge::from_steps(part));
+                    let known = shares.iter().find(|(range, _)| *range == partition.range.id);
+                    let part = match known {
+                        Some((_, share)) => *share * factor,
+                        None if shares.is_empty() => RequestCharge::from_steps(evenly),
+                        None => continue,
+                    };
+                    container.spend(partition, ask, part);
                 }
             }
         }
@@ -196,6 +206,17 @@ impl Payer {
     }
 }
 
+/// By what the reads inside a request are multiplied.
+pub(super) fn read_factor(service: &EngineService, call: &Call<'_>, dials: &Dials) -> u64 {
+    factor_of(call.context.consistency.unwrap_or(service.consistency), dials)
+}
+
+/// Strong and bounded-staleness reads cost twice as much.
+fn factor_of(level: Consistency, dials: &Dials) -> u64 {
+    let doubled = level >= Consistency::BoundedStaleness && dials.consistency_charge;
+    if doubled { 2 } else { 1 }
+}
+
 fn is_read_of_items(operation: &Operation<'_>) -> bool {
     matches!(
         operation,
@@ -207,7 +228,7 @@ fn is_read_of_items(operation: &Operation<'_>) -> bool {
 }
 
 /// Of two admissions the one that lets less through.
-fn later(left: Admission, right: Admission) -> Admission {
+pub(super) fn later(left: Admission, right: Admission) -> Admission {
     let rank = |admission: &Admission| match admission {
         Admission::Free => (0, Duration::ZERO),
         Admission::Granted => (1, Duration::ZERO),

@@ -46,7 +46,10 @@ pub(super) async fn query(
         ));
     }
     match page(service, call, &container, &scope).await {
-        Ok((page, facts)) => Ok(reply(call, &container, &scope, &page, &facts)),
+        Ok((page, facts)) => {
+            let reply = reply(call, &container, &scope, &page, &facts);
+            Ok(reply.shared(page.shares))
+        }
         Err(error) => {
             let reply = Reply::error(error).charge(RequestCharge::ONE);
             Ok(addressed::from_scope(reply, &container, &scope))

@@ -99,10 +99,15 @@ pub(super) async fn delete_partition(
     let container = addressed::container(service, call, path)?;
     let key = addressed::full_key(call, &container)?;
     let mut txn = begin(&container, key).await?;
-    let removed = tokio::task::spawn_blocking(move || txn.delete_partition().map(|_| txn))
+    let partition = container.partition_of(txn.epk());
+    let staged =
+        tokio::task::spawn_blocking(move || txn.delete_partition().map(|cost| (txn, cost)));
+    let (txn, cost) = staged
         .await
         .map_err(|error| Error::Internal(format!("the work was cut short: {error}")))??;
-    let committed = commit(removed).await?;
+    let committed = commit(txn).await?;
+    // The removals are the container's to pay, not the request's.
+    container.charge_background(&partition, cost);
     let reply = Reply::new(StatusCode::OK).charge(RequestCharge::ONE);
     Ok(addressed::from_commit(reply, &container, committed))
 }

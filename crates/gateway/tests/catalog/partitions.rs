@@ -76,6 +76,41 @@ async fn a_split_is_told_by_ranges_and_by_410() {
     assert_eq!(changed, ["d", "e", "g", "h"]);
 }
 
+/// A split that is planned shows in the ranges, once, to those who know them already.
+#[tokio::test]
+async fn ranges_say_that_they_are_being_split() {
+    let delay = std::time::Duration::from_secs(30);
+    let options = armilla_engine::Options { split_delay: delay, ..Default::default() };
+    let armilla = Armilla::with(options, |service| service);
+    armilla.post("/dbs", r#"{"id":"blog"}"#).await.expect(201);
+    let definition = r#"{"id":"posts","partitionKey":{"paths":["/postId"]}}"#;
+    armilla.post("/dbs/blog/colls", definition).await.expect(201);
+    let path = format!("{POSTS}/pkranges");
+    let first = armilla.get(&path).await.expect(200);
+    let statuses = |answer: &Answer| -> Vec<String> {
+        let status = |row: &armilla_model::Value| row.get("status")?.as_str().map(str::to_owned);
+        answer.rows("PartitionKeyRanges").iter().filter_map(status).collect()
+    };
+    assert_eq!(statuses(&first), ["online"]);
+    let online = first.header("etag").unwrap().to_owned();
+    scale(&armilla, 20_000).await;
+    armilla.account.split_partitions();
+    let news = armilla.send("GET", &path, &[("if-none-match", &online)], "").await.expect(200);
+    assert_eq!(statuses(&news), ["splitting"]);
+    let splitting = news.header("etag").unwrap().to_owned();
+    assert_ne!(splitting, online);
+    armilla.send("GET", &path, &[("if-none-match", &splitting)], "").await.expect(304);
+    armilla.clock.advance(std::time::Duration::from_secs(31));
+    armilla.account.split_partitions();
+    let news = armilla.send("GET", &path, &[("if-none-match", &splitting)], "").await.expect(200);
+    assert_eq!(statuses(&news), ["online", "online"]);
+    let done = news.header("etag").unwrap().to_owned();
+    armilla.send("GET", &path, &[("if-none-match", &done)], "").await.expect(304);
+    // One who missed the announcement gets the same.
+    let news = armilla.send("GET", &path, &[("if-none-match", &online)], "").await.expect(200);
+    assert_eq!(statuses(&news).len(), 2);
+}
+
 #[tokio::test]
 async fn the_whole_container_is_one_feed() {
     let armilla = Armilla::with_posts().await;

@@ -2,6 +2,8 @@
 
 mod article;
 mod blog;
+mod scan;
+mod shares;
 #[path = "../catalog/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of the catalog")]
 mod support;

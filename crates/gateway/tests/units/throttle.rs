@@ -1,24 +1,26 @@
 //! The throttle vectors of the contract, and what surrounds them, asked of a whole server with a
 //! clock that stands still until it is moved.
 
+use crate::blog;
 use crate::support::{Armilla, QUERY};
 use armilla_engine::Options;
 use armilla_engine::dials::{Dials, Throttling};
+use armilla_model::Value;
 use std::time::Duration;
 
-const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", "[\"a\"]");
-const DOCS: &str = "/dbs/d/colls/c/docs";
+pub(crate) const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", "[\"a\"]");
+pub(crate) const DOCS: &str = "/dbs/d/colls/c/docs";
 /// Nothing is indexed: every create costs 5.52.
-const PLAIN: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}"#;
+pub(crate) const PLAIN: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"excludedPaths":[{"path":"/*"}]}}"#;
 
-fn throttled() -> Options {
+pub(crate) fn throttled() -> Options {
     let dials = Dials { throttle: Throttling::On, ..Dials::default() };
     Options { dials, ..Options::default() }
 }
 
 /// A server with a container of so many units per second. Its clock moves behind the resources that
 /// were made, so that these leave their own budget full.
-async fn server(options: Options, headers: &[(&str, &str)]) -> Armilla {
+pub(crate) async fn server(options: Options, headers: &[(&str, &str)]) -> Armilla {
     let armilla = Armilla::with(options, |service| service);
     armilla.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
     armilla.send("POST", "/dbs/d/colls", headers, PLAIN).await.expect(201);
@@ -26,18 +28,18 @@ async fn server(options: Options, headers: &[(&str, &str)]) -> Armilla {
     armilla
 }
 
-fn offer(units: &str) -> [(&'static str, &str); 1] {
+pub(crate) fn offer(units: &str) -> [(&'static str, &str); 1] {
     [("x-ms-offer-throughput", units)]
 }
 
-async fn create(armilla: &Armilla, id: usize, headers: &[(&str, &str)]) -> u16 {
+pub(crate) async fn create(armilla: &Armilla, id: usize, headers: &[(&str, &str)]) -> u16 {
     let headers: Vec<_> = headers.iter().copied().chain([KEY]).collect();
     let item = format!(r#"{{"id":"{id}","pk":"a"}}"#);
     armilla.send("POST", DOCS, &headers, &item).await.status
 }
 
 /// Creates until one is refused; how many were served.
-async fn creates(armilla: &Armilla, first: usize, most: usize) -> usize {
+pub(crate) async fn creates(armilla: &Armilla, first: usize, most: usize) -> usize {
     for number in 0..most {
         if create(armilla, first + number, &[]).await == 429 {
             return number;
@@ -46,7 +48,7 @@ async fn creates(armilla: &Armilla, first: usize, most: usize) -> usize {
     most
 }
 
-async fn count(armilla: &Armilla) -> usize {
+pub(crate) async fn count(armilla: &Armilla) -> usize {
     armilla.account.container("d", "c").unwrap().document_count() as usize
 }
 
@@ -106,6 +108,67 @@ async fn a_large_query_runs_and_blocks_the_seconds_it_used() {
     armilla.send("GET", "/dbs/d/colls/c/docs/0", &[KEY], "").await.refused(429, 3200);
     armilla.clock.advance(Duration::from_millis(1));
     armilla.send("GET", "/dbs/d/colls/c/docs/0", &[KEY], "").await.expect(200);
+}
+
+/// The contract's vector as it stands: two thousand units at four hundred a second.
+#[tokio::test]
+async fn a_query_of_two_thousand_units_blocks_four_hundred_a_second_for_four_seconds() {
+    const ITEMS: usize = 12_000;
+    let armilla = server(throttled(), &offer("400")).await;
+    let container = armilla.account.container("d", "c").unwrap();
+    for first in (0..ITEMS).step_by(500) {
+        let item = |number: usize| format!(r#"{{"id":"{number}","pk":"a"}}"#);
+        blog::store(&container, &(first..first + 500).map(item).collect::<Vec<_>>());
+    }
+    let body = r#"{"query":"SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'a'","parameters":[]}"#;
+    let answer = armilla.send("POST", DOCS, &[KEY, QUERY], body).await.expect(200);
+    let units: f64 = answer.charge().parse().unwrap();
+    assert!((1990.0..2010.0).contains(&units), "{units}");
+    let read = format!("{DOCS}/0");
+    let refused = armilla.send("GET", &read, &[KEY], "").await.refused(429, 3200);
+    let wait: u64 = refused.header("x-ms-retry-after-ms").unwrap().parse().unwrap();
+    assert!((4000..=5000).contains(&wait), "{wait}");
+    armilla.clock.advance(Duration::from_millis(wait - 1));
+    armilla.send("GET", &read, &[KEY], "").await.refused(429, 3200);
+    armilla.clock.advance(Duration::from_millis(1));
+    armilla.send("GET", &read, &[KEY], "").await.expect(200);
+}
+
+#[tokio::test]
+async fn three_ranges_become_five_at_forty_five_thousand_units() {
+    let armilla = server(throttled(), &offer("30000")).await;
+    let container = armilla.account.container("d", "c").unwrap();
+    assert_eq!(container.partitions().len(), 3);
+    let offer = armilla.get("/offers").await.rows("Offers").remove(0);
+    let rid = offer.get("_rid").unwrap().as_str().unwrap();
+    let body = offer.to_json().replace("\"offerThroughput\":30000", "\"offerThroughput\":45000");
+    let answer = armilla.put(&format!("/offers/{rid}"), &body).await;
+    assert!(matches!(answer.status, 200 | 202), "{}", answer.body);
+    armilla.account.split_partitions();
+    assert_eq!(container.partitions().len(), 5);
+    let ranges = armilla.get("/dbs/d/colls/c/pkranges").await.expect(200);
+    let rows = ranges.rows("PartitionKeyRanges");
+    assert_eq!(rows.len(), 5);
+    let parents = |row: &Value| row.get("parents").unwrap().as_array().unwrap().len();
+    assert_eq!(rows.iter().map(parents).sum::<usize>(), 4, "two ranges became two each");
+}
+
+#[tokio::test]
+async fn the_eleventh_hundred_kilobytes_in_a_key_of_one_megabyte_are_refused() {
+    let options = Options { logical_partition_size: 1024 * 1024, ..Options::default() };
+    let armilla = server(options, &offer("400")).await;
+    let item = |number: usize, size: usize| {
+        format!(r#"{{"id":"{number:02}","pk":"a","f":"{}"}}"#, "x".repeat(size))
+    };
+    let probe = armilla.send("POST", DOCS, &[KEY], &item(0, 100)).await.expect(201);
+    let size = 100 * 1024 - (probe.body.len() - 100);
+    armilla.send("DELETE", &format!("{DOCS}/00"), &[KEY], "").await.expect(204);
+    for number in 1..=10 {
+        let answer = armilla.send("POST", DOCS, &[KEY], &item(number, size)).await.expect(201);
+        assert_eq!(answer.body.len(), 100 * 1024);
+    }
+    armilla.send("POST", DOCS, &[KEY], &item(11, size)).await.refused(403, 1014);
+    assert_eq!(count(&armilla).await, 10);
 }
 
 #[tokio::test]

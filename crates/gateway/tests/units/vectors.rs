@@ -16,14 +16,14 @@ fn vectors() -> Value {
 }
 
 /// What the contract says a vector costs, as the header prints it.
-fn wanted(id: i64) -> String {
+pub(crate) fn wanted(id: i64) -> String {
     let all = vectors();
     let list = all.get("vectors").unwrap().as_array().unwrap();
     let found = list.iter().find(|vector| vector.get("id").unwrap().as_i64() == Some(id)).unwrap();
     printed(found.get("ru").unwrap().as_f64().unwrap())
 }
 
-fn printed(units: f64) -> String {
+pub(crate) fn printed(units: f64) -> String {
     let text = format!("{units:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -275,28 +275,6 @@ async fn counts_and_empty_ranges() {
     assert_eq!(five.query_with("SELECT * FROM c WHERE c.n = 1", &[everywhere]).await, wanted(35));
 }
 
-/// The scan of 60,951 items at a hundredth of its size, which its formula allows: everything but
-/// the base is a sum over items.
-#[tokio::test]
-async fn a_scan_pays_for_every_item() {
-    let bench = Bench::new(NOTHING).await;
-    let (matched, dropped) = (7, 600);
-    for n in 0..matched + dropped {
-        let flag = u32::from(n < matched);
-        // Rows of 73 bytes.
-        let members = format!(r#","m":{flag},"r":"{}""#, "r".repeat(73 - 8));
-        bench.create(&bench.item(&format!("s{n:03}"), &members, 6563)).await;
-    }
-    let rates = armilla_model::charge::Rates::article();
-    let query = "SELECT c.r FROM c WHERE c.m = 1";
-    let charge =
-        rates.query_base + rates.load(6563) * (matched + dropped) + rates.output(73) * matched;
-    assert_eq!(bench.query(query).await, charge.to_string());
-    // The vector itself follows from the same sum.
-    let whole = rates.query_base + rates.load(6563) * 60_951 + rates.output(73) * 7;
-    assert_eq!(whole.to_string(), wanted(33));
-}
-
 #[tokio::test]
 async fn feeds() {
     let bench = Bench::new("").await;
@@ -327,6 +305,57 @@ async fn procedures() {
                    c.createDocument(c.getSelfLink(), { id: 'i' + n++, pk: 'a', s: 'b' }, next); \
                    })(); }";
     assert_eq!(bench.procedure(hundred).await, wanted(50));
+}
+
+/// Adds one to a count of the item `post`, stores an item, and does all of it or nothing.
+const COUNTING: &str = "function (made) { var here = getContext().getCollection(); \
+    here.readDocument(here.getAltLink() + '/docs/post', function (error, post) { \
+        if (error) throw error; \
+        post.count += 1; \
+        here.replaceDocument(post._self, post, function (error) { \
+            if (error) throw error; \
+            here.createDocument(here.getSelfLink(), made, \
+                function (error) { if (error) throw error; }); \
+        }); \
+    }); }";
+
+/// Reads a post, counts in it and stores a comment or a like: sizes and terms as the vectors say.
+#[tokio::test]
+async fn procedures_that_count() {
+    let bench = Bench::new("").await;
+    bench.create(&bench.item("post", r#","count":20"#, 1776)).await;
+    let script = format!(r#"{{"id":"count","body":{}}}"#, Value::from(COUNTING).to_json());
+    bench.armilla.post(&format!("{}/sprocs", bench.path), &script).await.expect(201);
+    // The key has three terms, id and time one each; a short string has two, the filler one.
+    let comment = bench.item("comment", &numbers(8), 1265);
+    let like = bench.item("like", &numbers(7), 449);
+    for (id, terms, made) in [(48, 14, comment), (49, 13, like)] {
+        let path = format!("{}/sprocs/count", bench.path);
+        let body = format!("[{made}]");
+        let answer = bench.armilla.send("POST", &path, &[KEY], &body).await.expect(200);
+        assert_eq!(answer.charge(), wanted(id), "vector {id}");
+        // The item that was made has the size and the terms of the vector.
+        let item = json::parse(made.as_bytes()).unwrap();
+        let name = item.get("id").unwrap().as_str().unwrap().to_owned();
+        let rates = armilla_model::charge::Rates::article();
+        let size = made.len() + bench.added;
+        let create = rates.write(size) + rates.terms(terms);
+        assert_eq!(bench.send("DELETE", &name, &[], "").await, create.to_string());
+    }
+}
+
+#[tokio::test]
+async fn reads_in_a_batch_cost_by_their_consistency() {
+    let body = r#"[{"operationType":"Read","id":"r"},{"operationType":"Create","resourceBody":{"id":"x","pk":"a","s":"b"}}]"#;
+    for (level, read) in [(Consistency::Session, 1.0), (Consistency::Strong, 2.0)] {
+        let bench = Bench::strong(level, "").await;
+        bench.create(&bench.item("r", "", 1024)).await;
+        let answer = bench.armilla.send("POST", &bench.docs(), &BATCH, body).await.expect(200);
+        let rows = answer.json();
+        let rows = rows.as_array().unwrap();
+        assert_eq!(rows[0].get("requestCharge").unwrap().as_f64(), Some(read));
+        assert_eq!(answer.charge(), printed(read + 132.0 / 21.0));
+    }
 }
 
 #[tokio::test]
