@@ -8,19 +8,21 @@
 //!
 //! Every writer owns a logical partition, so the model of what must be there is exact: one
 //! operation per writer may be in flight at the kill, and its outcome is learnt by reading.
-//! Partitions split and merge all the while, and readers of the change feed follow: over all kills
-//! they must have seen every living item in its last state.
+//! Partitions split and merge all the while, and readers of both change feeds follow: over all kills
+//! they must have seen every living item in its last state. Beside them are items that live for a few
+//! seconds: gone when their time is over, never before, and told to the readers of all versions.
 //! Besides, all writers share one logical partition, the journal, where a batch adds an entry and
 //! counts it: entries and counter must agree whatever was cut off.
 //!
 //! One seed repeats the choices, not the moments: a kill falls where the machine's timing puts it.
 //! SIGKILL proves that nothing lives only in the process; lost power is the storage crate's test.
 
-mod check;
-mod follower;
-mod model;
-mod scaler;
-mod writer;
+mod brief;
+pub(crate) mod check;
+pub(crate) mod follower;
+pub(crate) mod model;
+pub(crate) mod scaler;
+pub(crate) mod writer;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,11 +52,14 @@ const KILL_START_AFTER_MS: std::ops::Range<u64> = 1..120;
 /// One start in this many is killed before it is ready.
 const KILL_START_ONE_IN: u32 = 5;
 
+/// How long the janitor may take with the last items that expire.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
 /// The container that is written to.
 pub(crate) const CONTAINER: &str = "/dbs/crash/colls/items";
 
 /// Small partitions, so that they split and merge.
-const OPTIONS: [&str; 2] = ["--partition-rus", "1000"];
+pub(crate) const OPTIONS: [&str; 2] = ["--partition-rus", "1000"];
 
 const ABOUT: &str = "\
 Kills the server (SIGKILL) at random moments while clients create, replace, upsert, patch and delete
@@ -142,8 +147,11 @@ pub(crate) fn run(plan: &CrashPlan) -> Row {
     }
     let failed = u64::from(!note.is_empty());
     let Changes { splits, merges } = trial.changes;
-    let counted =
-        format!("{} acknowledged writes, {splits} splits, {merges} merges", trial.acknowledged());
+    let expired = trial.followers.iter().map(Follower::expired).max().unwrap_or(0);
+    let counted = format!(
+        "{} acknowledged writes, {splits} splits, {merges} merges, {expired} items expired",
+        trial.acknowledged()
+    );
     let note = if note.is_empty() { counted } else { note };
     Row { name: name.into(), passed, failed, took: started.elapsed(), note }
 }
@@ -185,6 +193,7 @@ impl<'a> Trial<'a> {
         let client = server.client();
         if round == 1 {
             create_container(&client)?;
+            self.followers.iter_mut().try_for_each(|follower| follower.begin(&client))?;
         } else {
             self.check(&client)?;
         }
@@ -207,6 +216,7 @@ impl<'a> Trial<'a> {
     fn finish(&mut self) -> Outcome<()> {
         let server = self.start()?;
         self.check(&server.client())?;
+        see_all_ends(&server.client(), &mut self.followers)?;
         server.stop()?;
         self.verify()
     }
@@ -329,9 +339,30 @@ fn copy_folder(from: &Path, to: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn create_container(client: &Client) -> Outcome<()> {
+/// Waits until every reader of all versions has been told of every item that came to its end.
+pub(crate) fn see_all_ends(client: &Client, followers: &mut [Follower]) -> Outcome<()> {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    loop {
+        followers.iter_mut().try_for_each(|follower| follower.drain(client))?;
+        if followers.iter().all(Follower::knows_all_ends) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err("items whose time is over were never told to be gone".into());
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The container of this test: items can expire, and all versions are kept.
+pub(crate) fn create_container(client: &Client) -> Outcome<()> {
     let database = serde_json::json!({"id": "crash"});
-    let container = serde_json::json!({"id": "items", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+    let container = serde_json::json!({
+        "id": "items",
+        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "defaultTtl": -1,
+        "changeFeedPolicy": {"retentionDuration": 600},
+    });
     for (path, body) in [("/dbs", database), ("/dbs/crash/colls", container)] {
         let answer = client.send("POST", path, &[], Some(&body))?;
         if answer.status != 201 {

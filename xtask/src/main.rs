@@ -14,6 +14,7 @@ mod processes;
 mod rest;
 mod sdk;
 mod server;
+mod splits;
 mod summary;
 mod test;
 mod workspace;
@@ -34,12 +35,13 @@ Chores:
   ci           What the continuous integration runs: formatting, lints, then `test`
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
   counters     Kill the server while scripts count what they write; check counts equal items
+  splits       Split and merge partitions under 16 writers and 8 queriers; check every answer
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   conformance  Run the SDKs' own official test suites from a prepared folder
   help         Print this text
 
 `cargo xtask <CHORE> --help` explains the options of a chore.
-CARGO_TARGET_DIR is honoured. The last line of `test`, `ci`, `crash`, `counters` and `fuzz` reads `N passed, N failed`.";
+CARGO_TARGET_DIR is honoured. The last line of `test`, `ci`, `crash`, `counters`, `splits` and `fuzz` reads `N passed, N failed`.";
 
 fn main() -> ExitCode {
     match run() {
@@ -62,6 +64,7 @@ fn run() -> Outcome<bool> {
         Some("ci") => test::ci(&rest),
         Some("crash") => crash::crash(&rest),
         Some("counters") => counters::counters(&rest),
+        Some("splits") => splits::splits(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
         Some("conformance") => official::conformance(&rest),
         None | Some("help" | "--help" | "-h") => {

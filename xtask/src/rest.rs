@@ -146,6 +146,13 @@ fn http_date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
 }
 
+/// Now, as the server's items are stamped.
+#[expect(clippy::disallowed_methods, reason = "it is compared with the server's real time")]
+pub(crate) fn unix_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

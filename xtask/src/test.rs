@@ -16,7 +16,7 @@ use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
-use crate::{counters, fuzz};
+use crate::{counters, fuzz, splits};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
@@ -108,9 +108,11 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         let rounds = arguments.number("crash-rounds", CRASH_ROUNDS_DEFAULT)?;
         summary.add(crash::run(&CrashPlan::new(&binary, rounds)));
         summary.add(counters::run(&binary));
+        summary.add(splits::run(&binary));
     } else {
         summary.add(left_out("crash rounds"));
         summary.add(left_out("script counters"));
+        summary.add(left_out("splits under load"));
     }
     Ok(())
 }

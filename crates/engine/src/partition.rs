@@ -173,6 +173,10 @@ impl Partition {
     /// Puts the result of a job in place, unless another index serves meanwhile. Says whether there is
     /// something new to publish; a failed job comes again with the next write.
     pub(crate) fn install(done: Done) -> bool {
+        // Of a partition that was split or merged meanwhile even the files are gone.
+        if done.partition.last_root.get().is_some() {
+            return false;
+        }
         let mut serving = done.partition.serving.lock();
         if done.build != serving.build {
             return false;

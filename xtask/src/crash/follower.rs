@@ -1,8 +1,9 @@
 //! Readers of the change feed that outlive the server: they keep their positions over kills, splits
 //! and merges, and must have seen every living item in its last state in the end.
 //!
-//! One reads as SDKs do, range by range, going on with the children of a range that is gone; the
-//! other asks for the whole container at once.
+//! Two read as SDKs do, range by range, going on with the children of a range that is gone; two ask
+//! for the whole container at once. One of each reads the latest versions, the other every version
+//! and delete: what it has put together from them must be what the container holds, exactly.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::CONTAINER;
+use super::brief;
 use super::model::Partition;
 use crate::Outcome;
 use crate::rest::{Answer, Client};
@@ -21,11 +23,28 @@ const RANGE_HEADER: &str = "x-ms-documentdb-partitionkeyrangeid";
 
 /// A reader, its positions and what it has seen.
 pub(crate) struct Follower {
+    mode: Mode,
     how: How,
     /// The last state seen of each item, by partition key and id.
     seen: BTreeMap<(String, String), Value>,
     /// The last transaction seen of each logical partition.
     order: BTreeMap<String, u64>,
+    /// The last transaction seen of each item; a new version comes after a delete in the same one.
+    versions: BTreeMap<(String, String), (u64, Change)>,
+    /// Deletes by expiry that it was told of.
+    expired: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Change {
+    Removed,
+    Written,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Latest,
+    Versions,
 }
 
 enum How {
@@ -50,10 +69,33 @@ enum Page {
 
 impl Follower {
     pub(crate) fn all() -> Vec<Self> {
-        let everything = Piece { min: String::new(), max: "FF".to_owned(), position: None };
-        [How::Whole(None), How::Ranges(vec![everything])]
-            .map(|how| Self { how, seen: BTreeMap::new(), order: BTreeMap::new() })
-            .into()
+        let everything = || Piece { min: String::new(), max: "FF".to_owned(), position: None };
+        let follower = |(mode, how)| Self {
+            mode,
+            how,
+            seen: BTreeMap::new(),
+            order: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            expired: 0,
+        };
+        [
+            (Mode::Latest, How::Whole(None)),
+            (Mode::Latest, How::Ranges(vec![everything()])),
+            (Mode::Versions, How::Whole(None)),
+            (Mode::Versions, How::Ranges(vec![everything()])),
+        ]
+        .map(follower)
+        .into()
+    }
+
+    /// Deletes by expiry that it was told of.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired
+    }
+
+    /// Takes its first position: versions are told from now on only.
+    pub(crate) fn begin(&mut self, client: &Client) -> Outcome<()> {
+        self.poll(client).map(drop)
     }
 
     /// Reads until the server is killed.
@@ -69,33 +111,63 @@ impl Follower {
 
     /// Reads to the end and compares with what must be there.
     pub(crate) fn check(&mut self, client: &Client, partitions: &[Partition]) -> Outcome<()> {
-        let mut polls = 0;
-        while self.poll(client)? {
-            polls += 1;
-            if polls > POLLS_MAX {
-                return Err("a follower of the change feed comes to no end".into());
-            }
-        }
+        self.drain(client)?;
         for partition in partitions {
-            for (id, item) in &partition.items {
-                let seen = self.seen.get(&(partition.key.clone(), id.clone()));
-                if seen != Some(item) {
-                    let key = &partition.key;
-                    return Err(format!(
-                        "a follower of the change feed missed the last state of {key}/{id}"
-                    )
-                    .into());
-                }
+            self.compare(partition)?;
+            // Alive now, so it was alive when the feed was read to its end.
+            for (id, item) in partition.brief.alive(client)? {
+                self.expect(&partition.brief.key, &id, &item)?;
             }
         }
         Ok(())
     }
 
+    /// Reads to the end.
+    pub(crate) fn drain(&mut self, client: &Client) -> Outcome<()> {
+        for _ in 0..POLLS_MAX {
+            if !self.poll(client)? {
+                return Ok(());
+            }
+        }
+        Err("a follower of the change feed comes to no end".into())
+    }
+
+    /// True when it has been told of the end of every item that ends. Latest versions tell of none.
+    pub(crate) fn knows_all_ends(&self) -> bool {
+        self.mode == Mode::Latest || self.seen.values().all(|item| brief::end_of(item).is_none())
+    }
+
+    fn compare(&self, partition: &Partition) -> Outcome<()> {
+        for (id, item) in &partition.items {
+            self.expect(&partition.key, id, item)?;
+        }
+        let own = self.seen.keys().filter(|(key, _)| *key == partition.key);
+        let extra = own.map(|(_, id)| id).find(|id| !partition.items.contains_key(*id));
+        match extra {
+            Some(id) if self.mode == Mode::Versions => {
+                let key = &partition.key;
+                Err(format!("a follower of all versions missed the delete of {key}/{id}").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn expect(&self, key: &str, id: &str, item: &Value) -> Outcome<()> {
+        let seen = self.seen.get(&(key.to_owned(), id.to_owned()));
+        if seen == Some(item) {
+            return Ok(());
+        }
+        let what = format!("a follower of the change feed missed the last state of {key}/{id}");
+        let etag = |item: &Value| item["_etag"].clone();
+        Err(format!("{what}: {:?} seen, {} there", seen.map(etag), etag(item)).into())
+    }
+
     /// Reads a page of everything; false when there was nothing new anywhere.
     fn poll(&mut self, client: &Client) -> Outcome<bool> {
         let (mut rows, mut gone) = (Vec::new(), false);
+        let mode = self.mode;
         match &mut self.how {
-            How::Whole(position) => match page(client, &[], position.as_deref())? {
+            How::Whole(position) => match page(client, mode, &[], position.as_deref())? {
                 Page::Rows(found, behind) => {
                     rows = found;
                     *position = Some(behind);
@@ -111,7 +183,7 @@ impl Follower {
                         headers.push(("x-ms-start-epk", &piece.min));
                     }
                     headers.push(("x-ms-end-epk", &piece.max));
-                    let position = match page(client, &headers, piece.position.as_deref())? {
+                    let position = match page(client, mode, &headers, piece.position.as_deref())? {
                         Page::Rows(found, behind) => {
                             rows.extend(found);
                             Some(behind)
@@ -129,23 +201,72 @@ impl Follower {
             }
         }
         let more = gone || !rows.is_empty();
-        rows.into_iter().try_for_each(|row| self.learn(row))?;
+        rows.into_iter().try_for_each(|row| match mode {
+            Mode::Latest => self.learn(row),
+            Mode::Versions => self.learn_version(&row),
+        })?;
         Ok(more)
     }
 
     fn learn(&mut self, mut row: Value) -> Outcome<()> {
         let lsn = row.as_object_mut().and_then(|row| row.remove("_lsn"));
         let lsn = lsn.and_then(|lsn| lsn.as_u64()).ok_or("a row of the feed has no _lsn")?;
-        let name = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let (key, id) = (name("pk"), name("id"));
+        let name = name_of(&row);
+        self.in_order(&name, lsn)?;
+        self.seen.insert(name, row);
+        Ok(())
+    }
+
+    fn learn_version(&mut self, row: &Value) -> Outcome<()> {
+        let metadata = &row["metadata"];
+        let lsn = metadata["lsn"].as_u64().ok_or("a version has no lsn")?;
+        if metadata["operationType"] != "delete" {
+            let name = name_of(&row["current"]);
+            self.in_order(&name, lsn)?;
+            self.once(&name, (lsn, Change::Written))?;
+            self.seen.insert(name, row["current"].clone());
+            return Ok(());
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let name = (text(&metadata["partitionKey"]["pk"]), text(&metadata["id"]));
+        self.in_order(&name, lsn)?;
+        self.once(&name, (lsn, Change::Removed))?;
+        let Some(item) = self.seen.remove(&name) else {
+            return Err(format!("{name:?} was deleted and never seen").into());
+        };
+        if metadata["timeToLiveExpired"] == true {
+            self.expired += 1;
+            if brief::end_of(&item) > metadata["crts"].as_i64() {
+                return Err(format!("{item} expired before its end: {metadata}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Transactions of a logical partition come in their order.
+    fn in_order(&mut self, (key, id): &(String, String), lsn: u64) -> Outcome<()> {
         let last = self.order.entry(key.clone()).or_default();
         if lsn < *last {
             return Err(format!("{key}/{id} at {lsn} came after {last}").into());
         }
         *last = lsn;
-        self.seen.insert((key, id), row);
         Ok(())
     }
+
+    /// No version of an item comes twice.
+    fn once(&mut self, name: &(String, String), version: (u64, Change)) -> Outcome<()> {
+        match self.versions.insert(name.clone(), version) {
+            Some(last) if last >= version => {
+                Err(format!("the version {version:?} of {name:?} came after {last:?}").into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn name_of(item: &Value) -> (String, String) {
+    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    (text("pk"), text("id"))
 }
 
 /// The pieces cut at the ranges of now, each with the range that serves it.
@@ -166,8 +287,24 @@ fn parts(client: &Client, pieces: &[Piece]) -> Outcome<Vec<(String, Piece)>> {
     Ok(parts)
 }
 
-fn page(client: &Client, scope: &[(&str, &str)], position: Option<&str>) -> Outcome<Page> {
-    let mut headers = vec![("a-im", "Incremental Feed"), ("x-ms-max-item-count", PAGE_ITEMS)];
+fn page(
+    client: &Client,
+    mode: Mode,
+    scope: &[(&str, &str)],
+    position: Option<&str>,
+) -> Outcome<Page> {
+    let mut headers = vec![("x-ms-max-item-count", PAGE_ITEMS)];
+    let position = match mode {
+        Mode::Latest => {
+            headers.push(("a-im", "Incremental Feed"));
+            position
+        }
+        Mode::Versions => {
+            headers.push(("a-im", "Full-Fidelity Feed"));
+            headers.push(("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15"));
+            position.or(Some("*"))
+        }
+    };
     headers.extend_from_slice(scope);
     headers.extend(position.map(|position| ("if-none-match", position)));
     let answer = client.send("GET", &format!("{CONTAINER}/docs"), &headers, None)?;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::brief::Brief;
+
 /// The header that names the logical partition.
 pub(crate) const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
 /// The logical partition shared by all writers.
@@ -37,6 +39,8 @@ pub(crate) struct Partition {
     acknowledged: u64,
     /// Grows with each operation, so that no two contents are alike.
     pub(crate) marker: u64,
+    /// Items that come to an end by themselves, in a partition of their own.
+    pub(crate) brief: Brief,
 }
 
 impl Partition {
@@ -47,6 +51,7 @@ impl Partition {
             doubt: None,
             acknowledged: 0,
             marker: 0,
+            brief: Brief::new(number),
         }
     }
 

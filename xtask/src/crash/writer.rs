@@ -1,15 +1,16 @@
 //! One client of the crash test: picks an operation, sends it, tells the model what became of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::CONTAINER;
 use super::model::{
     Effect, IDS_PER_WRITER, JOURNAL, JournalReport, KEY_HEADER, Partition, key_header, user_part,
 };
+use super::{CONTAINER, brief};
 use crate::Outcome;
-use crate::rest::{Answer, Client};
+use crate::rest::{Answer, Client, unix_seconds};
 
 /// Most items are small, a few fill many blocks.
 const FILLER_BYTES_MAX: usize = 1500;
@@ -25,6 +26,7 @@ pub(crate) struct Writer<'a> {
     random: fastrand::Rng,
     killed: &'a AtomicBool,
     journal: JournalReport,
+    until: Option<Instant>,
 }
 
 /// A request and what it makes of the items it touches.
@@ -43,14 +45,26 @@ impl<'a> Writer<'a> {
         random: fastrand::Rng,
         killed: &'a AtomicBool,
     ) -> Self {
-        Self { client, partition, random, killed, journal: JournalReport::default() }
+        let journal = JournalReport::default();
+        Self { client, partition, random, killed, journal, until: None }
+    }
+
+    /// Ends at a moment, if nobody kills the server before.
+    pub(crate) fn until(mut self, moment: Instant) -> Self {
+        self.until = Some(moment);
+        self
     }
 
     /// Writes until the connection breaks. It may break only after the kill was announced.
     pub(crate) fn run(mut self) -> Outcome<JournalReport> {
         loop {
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(self.journal);
+            }
             let goes_on = if self.random.u32(0..6) == 0 {
                 self.write_journal()?
+            } else if self.random.u32(0..6) == 0 {
+                self.write_brief()?
             } else {
                 let operation = self.choose();
                 self.perform(operation)?
@@ -103,6 +117,51 @@ impl<'a> Writer<'a> {
             Some(answer) if is_busy(&answer) => Ok(true),
             Some(answer) => {
                 Err(format!("a journal batch answered {}: {}", answer.status, answer.body).into())
+            }
+        }
+    }
+
+    /// One write in the partition of items that come to an end. False when the server is gone.
+    fn write_brief(&mut self) -> Outcome<bool> {
+        let id = format!("brief-{}", self.random.u64(0..brief::IDS));
+        let key = self.partition.brief.key.clone();
+        let (path, sent) = (brief::path_of(&id), unix_seconds());
+        if self.partition.brief.has(&id) && self.random.u32(0..4) == 0 {
+            match self.send("DELETE", &path, &key, &[], None)? {
+                None => {
+                    self.partition.brief.doubt(&id, None, sent);
+                    return Ok(false);
+                }
+                Some(answer) if answer.status == 204 => {
+                    self.partition.brief.acknowledge(&id, None);
+                }
+                Some(answer) if answer.status == 404 => {
+                    self.partition.brief.acknowledge_absence(&id)?;
+                }
+                Some(answer) if is_busy(&answer) => {}
+                Some(answer) => {
+                    let (status, body) = (answer.status, answer.body);
+                    return Err(format!("DELETE {path} answered {status}: {body}").into());
+                }
+            }
+            return Ok(true);
+        }
+        let life = brief::LIVES[self.random.usize(0..brief::LIVES.len())];
+        let content = self.partition.brief.content(&id, life);
+        let headers = [("x-ms-documentdb-is-upsert", "True".to_owned())];
+        let path = format!("{CONTAINER}/docs");
+        match self.send("POST", &path, &key, &headers, Some(&content))? {
+            None => {
+                self.partition.brief.doubt(&id, Some(content), sent);
+                Ok(false)
+            }
+            Some(answer) if answer.is_success() => {
+                self.partition.brief.acknowledge(&id, Some(answer.body));
+                Ok(true)
+            }
+            Some(answer) if is_busy(&answer) => Ok(true),
+            Some(answer) => {
+                Err(format!("an upsert answered {}: {}", answer.status, answer.body).into())
             }
         }
     }
