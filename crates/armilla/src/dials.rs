@@ -26,6 +26,9 @@ pub(crate) struct DialOptions {
     /// file with the members brackets and constants
     #[arg(long, env = "ARMILLA_RU_PROFILE", default_value = "article")]
     pub(crate) ru_profile: String,
+    /// Milliseconds that every answer is held back, as a network between would do
+    #[arg(long, env = "ARMILLA_LATENCY", default_value = "0")]
+    pub(crate) latency: String,
     /// The account's consistency level, which requests may weaken
     #[arg(long, env = "ARMILLA_CONSISTENCY", value_enum, default_value_t = ConsistencyOption::Session)]
     pub(crate) consistency: ConsistencyOption,
@@ -76,9 +79,9 @@ impl DialOptions {
             profile: self.profile()?,
             ..Dials::default()
         };
-        dials
-            .turn("throttle-scale", &self.throttle_scale)
-            .map_err(|error| error.message().to_owned())?;
+        for (name, text) in [("throttle-scale", &self.throttle_scale), ("latency", &self.latency)] {
+            dials.turn(name, text).map_err(|error| error.message().to_owned())?;
+        }
         Ok(dials)
     }
 

@@ -8,13 +8,14 @@ use armilla_model::charge::Rates;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::{Object, Value};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Request units per second that one physical partition serves.
 pub const PARTITION_RUS: u32 = 10_000;
 /// Most physical partitions of a new container.
 pub const PARTITIONS_MAX: u32 = 1000;
 /// The names of all dials, as flags and headers spell them.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "throttle",
     "throttle-scale",
     "burst",
@@ -22,7 +23,10 @@ pub const NAMES: [&str; 7] = [
     "partition-rus",
     "consistency-charge",
     "ru-profile",
+    "latency",
 ];
+/// No answer is held back longer, in milliseconds.
+const LATENCY_MAX: u64 = 60_000;
 /// A throughput is never scaled beyond this.
 const SCALE_MAX: f64 = 1_000_000.0;
 
@@ -76,6 +80,8 @@ pub struct Dials {
     pub consistency_charge: bool,
     /// What things cost.
     pub profile: Profile,
+    /// How long every answer of the account is held back, as a network between would do.
+    pub latency: Duration,
 }
 
 impl Default for Dials {
@@ -88,6 +94,7 @@ impl Default for Dials {
             partition_rus: PARTITION_RUS,
             consistency_charge: true,
             profile: Profile { name: "article".into(), rates: Rates::article() },
+            latency: Duration::ZERO,
         }
     }
 }
@@ -131,6 +138,11 @@ impl Dials {
             "ru-profile" => {
                 self.profile = Profile::named(text).ok_or_else(|| wrong("article or flat"))?;
             }
+            "latency" => {
+                let millis = text.parse().ok().filter(|millis| *millis <= LATENCY_MAX);
+                let millis = millis.ok_or_else(|| wrong("milliseconds, 60000 at most"))?;
+                self.latency = Duration::from_millis(millis);
+            }
             _ => {
                 return Err(Error::bad_request(format!(
                     "There is no dial '{name}'; there are {}.",
@@ -169,6 +181,7 @@ impl Dials {
             ("partition-rus", self.partition_rus.to_string().into()),
             ("consistency-charge", on_off(self.consistency_charge).into()),
             ("ru-profile", Value::String(self.profile.name.clone())),
+            ("latency", self.latency.as_millis().to_string().into()),
         ])
     }
 
@@ -253,6 +266,8 @@ mod tests {
             ("throttle-scale", "NaN"),
             ("partitions", "0"),
             ("partition-rus", "-1"),
+            ("latency", "-1"),
+            ("latency", "60001"),
             ("ru-profile", "/etc/passwd"),
             ("warp", "9"),
         ];

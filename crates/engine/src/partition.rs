@@ -28,6 +28,8 @@ pub struct Partition {
     pub range: Range,
     sequencer: Mutex<Sequencer>,
     visible: AtomicU64,
+    // Where its log stood when it was made or opened.
+    begun: Lsn,
     documents: AtomicI64,
     bytes: AtomicI64,
     /// Removals up to here are forgotten in `gone`.
@@ -120,6 +122,7 @@ impl Partition {
             range,
             sequencer: Mutex::new(sequencer),
             visible: AtomicU64::new(head.0),
+            begun: head,
             documents: count(view.live_count()),
             bytes: count(view.live_bytes()),
             trimmed: AtomicU64::new(0),
@@ -254,6 +257,11 @@ impl Partition {
     /// The last transaction that readers see.
     pub fn lsn(&self) -> Lsn {
         Lsn(self.visible.load(Ordering::Acquire))
+    }
+
+    /// True when it holds nothing and nobody has written to it since it was made or opened.
+    pub fn is_untouched(&self) -> bool {
+        self.lsn() == self.begun && self.document_count() == 0
     }
 
     /// Makes a transaction the last visible one.

@@ -73,7 +73,11 @@ impl EngineService {
 
 impl Service for EngineService {
     async fn call(&self, call: Call<'_>) -> Reply {
-        metered::call(self, call).await
+        let reply = metered::call(self, call).await;
+        if let Some(latency) = self.account.latency() {
+            tokio::time::sleep(latency).await;
+        }
+        reply
     }
 
     fn metrics(&self) -> Option<String> {

@@ -145,6 +145,12 @@ impl Reply {
         self.headers.get(names::RANGE_ID)?.to_str().ok()?.parse().ok()
     }
 
+    /// Leaves a header out.
+    pub(crate) fn without(mut self, name: &HeaderName) -> Self {
+        self.headers.remove(name);
+        self
+    }
+
     /// `{range}:-1#{lsn}`, several joined by commas.
     pub fn session_token(self, token: &str) -> Self {
         self.text_header(names::SESSION_TOKEN, token)

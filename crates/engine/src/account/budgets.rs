@@ -12,6 +12,7 @@ use armilla_model::error::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Units per second of a container in an account without provisioned throughput.
 const SERVERLESS_UNITS: u32 = 20_000;
@@ -96,6 +97,11 @@ impl Account {
     /// The dials of the account.
     pub fn dials(&self) -> Arc<Dials> {
         self.core.dials.load_full()
+    }
+
+    /// How long every answer is held back, if it is.
+    pub fn latency(&self) -> Option<Duration> {
+        Some(self.core.dials.load().latency).filter(|latency| !latency.is_zero())
     }
 
     /// Turns dials of the account, all or none.

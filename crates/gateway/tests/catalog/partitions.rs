@@ -111,6 +111,26 @@ async fn ranges_say_that_they_are_being_split() {
     assert_eq!(statuses(&news).len(), 2);
 }
 
+/// A session learns nothing from a range that nobody wrote to, unless there is no other.
+#[tokio::test]
+async fn an_untouched_range_among_others_has_no_session() {
+    let armilla = Armilla::with_posts().await;
+    let key = [("x-ms-documentdb-partitionkey", "[\"none\"]")];
+    let missing = armilla.send("GET", &format!("{DOCS}/none"), &key, "").await.refused(404, 0);
+    assert!(missing.header("x-ms-session-token").is_some());
+    let definition = r#"{"id":"wide","partitionKey":{"paths":["/postId"]}}"#;
+    let three = [("x-armilla-partitions", "3")];
+    armilla.send("POST", "/dbs/blog/colls", &three, definition).await.expect(201);
+    let wide = "/dbs/blog/colls/wide/docs";
+    let missing = armilla.send("GET", &format!("{wide}/none"), &key, "").await.refused(404, 0);
+    assert_eq!(missing.header("x-ms-session-token"), None);
+    let item = r#"{"id":"other","postId":"none"}"#;
+    let made = armilla.send("POST", wide, &key, item).await.expect(201);
+    let token = made.header("x-ms-session-token").unwrap().to_owned();
+    let missing = armilla.send("GET", &format!("{wide}/none"), &key, "").await.refused(404, 0);
+    assert_eq!(missing.header("x-ms-session-token"), Some(token.as_str()));
+}
+
 #[tokio::test]
 async fn the_whole_container_is_one_feed() {
     let armilla = Armilla::with_posts().await;

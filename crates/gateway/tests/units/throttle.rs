@@ -306,6 +306,15 @@ async fn dials_turn_while_the_server_runs() {
 }
 
 #[tokio::test]
+async fn answers_are_held_back_as_long_as_the_dial_says() {
+    let armilla = server(Options::default(), &offer("400")).await;
+    armilla.put("/_armilla/dials", r#"{"latency":"50"}"#).await.expect(200);
+    let asked = std::time::Instant::now();
+    armilla.send("GET", &format!("{DOCS}/none"), &[KEY], "").await.refused(404, 0);
+    assert!(asked.elapsed() >= Duration::from_millis(50));
+}
+
+#[tokio::test]
 async fn metrics_count_what_was_served() {
     let armilla = server(throttled(), &offer("400")).await;
     creates(&armilla, 0, 80).await;
