@@ -7,6 +7,7 @@
 
 mod addressed;
 mod batch;
+mod bulk;
 mod change_feed;
 mod containers;
 mod databases;

@@ -40,6 +40,23 @@ pub enum Verb {
     Delete(String),
 }
 
+impl Operation {
+    /// The items it is about: one, or two where a replacement gives another id.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        let (id, body) = match &self.verb {
+            Verb::Create(body) | Verb::Upsert(body) => (None, Some(body)),
+            Verb::Replace(id, body) => (Some(id), Some(body)),
+            Verb::Read(id) | Verb::Patch(id, _) | Verb::Delete(id) => (Some(id), None),
+        };
+        id.map(String::as_str).into_iter().chain(body.and_then(UncheckedBody::id))
+    }
+
+    /// Whether it changes anything when it succeeds.
+    pub fn writes(&self) -> bool {
+        !matches!(self.verb, Verb::Read(_))
+    }
+}
+
 /// The outcome of one operation.
 #[derive(Clone, Debug)]
 pub enum Outcome {

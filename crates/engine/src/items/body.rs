@@ -47,6 +47,11 @@ impl UncheckedBody {
         Ok(Self { bytes, parsed, size: text.len() })
     }
 
+    /// Its id, where it has one.
+    pub fn id(&self) -> Option<&str> {
+        self.parsed.value.get("id").and_then(Value::as_str)
+    }
+
     /// Checks what an item must have.
     pub fn check(self) -> Result<Body> {
         check_size(self.size)?;

@@ -1,6 +1,6 @@
 //! An item as an open transaction sees it: stored, or as the transaction left it.
 
-use super::{Draft, parse_stored};
+use super::{Draft, Staged, Txn, parse_stored};
 use crate::items::WriteOptions;
 use crate::items::read::Item;
 use crate::record::{HEADER_LENGTH, Record};
@@ -20,6 +20,14 @@ pub enum Current<'t> {
 
 /// A version that the transaction made.
 pub struct StagedItem<'t>(pub(super) &'t Draft);
+
+impl Txn {
+    /// Whether the transaction has changed this item.
+    pub fn has_changed(&self, id: &str) -> bool {
+        let staged = self.by_id.get(id).and_then(|&at| self.staged.get(at));
+        staged.is_some_and(Staged::is_changed)
+    }
+}
 
 impl Current<'_> {
     /// The version.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "this whole target is a test")]
 
+mod bulk;
 mod containers;
 mod databases;
 mod execution;
