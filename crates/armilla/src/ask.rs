@@ -4,6 +4,7 @@
 use crate::client::items::{ContainerName, Key};
 use crate::client::query::{QueryText, Scope};
 use crate::client::{Client, ConnectOptions};
+use crate::terminal::{note, say};
 use armilla_model::clock::SystemClock;
 use clap::Args;
 use serde_json::Value;
@@ -111,16 +112,6 @@ fn percent_decoded(text: &str) -> String {
 
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-#[allow(clippy::print_stdout, reason = "this is what the user runs the command to read")]
-fn say(line: &str) {
-    println!("{line}");
-}
-
-/// Beside the rows, so that those can be piped.
-fn note(line: &str) {
-    eprintln!("armilla: {line}");
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@
 //! the server puts off is sent again; what it refuses is kept as a [`Rejection`] with the line it came from.
 //! After a split the ranges are asked for again and the piles are sorted anew.
 
-use crate::client::items::{ContainerName, Key, OnConflict, bulk_operation};
+use crate::client::items::{ContainerName, Key, OnConflict, SYSTEM_PROPERTIES, bulk_operation};
 use crate::client::query::Range;
 use crate::client::{Client, ClientError, Outcome};
 use armilla_model::partition_key::{Definition, Epk, PartitionKey};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ const IN_FLIGHT_MAX: usize = 8;
 const WAITING_MAX: usize = 20_000;
 /// Bytes that may wait likewise.
 const WAITING_SIZE_MAX: usize = 64 * 1024 * 1024;
-/// Refusals that are kept word for word; the rest is counted.
-const REJECTIONS_MAX: usize = 1000;
+/// Refusals that are kept word for word until they are taken: more than can wait and be under way. The rest is counted.
+const REJECTIONS_MAX: usize = 2 * WAITING_MAX;
 /// How often one item is put off before it counts as refused.
 const ATTEMPTS_MAX: u32 = 100;
 /// Pause before items that were put off are sent again.
@@ -164,6 +165,11 @@ impl Loader {
     /// What came of it so far.
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// The refusals since this was asked last.
+    pub(crate) fn take_rejections(&mut self) -> Vec<Rejection> {
+        std::mem::take(&mut self.progress.rejections)
     }
 
     fn put(&mut self, item: Waiting) -> usize {
@@ -310,6 +316,12 @@ async fn send(
                 finished.stored += 1;
                 finished.bytes += item.body.len() as u64;
             }
+            409 if on_conflict == OnConflict::RefuseOther
+                && is_there(client, container, &item).await? =>
+            {
+                finished.stored += 1;
+                finished.bytes += item.body.len() as u64;
+            }
             status @ (410 | 424 | 429 | 449) if item.attempts < ATTEMPTS_MAX => {
                 finished.moved |= status == 410;
                 finished.put_off.push(item);
@@ -325,4 +337,21 @@ async fn send(
         tokio::time::sleep(PUT_OFF_PAUSE).await;
     }
     Ok(finished)
+}
+
+/// Whether the very same item is stored already, apart from what the server adds.
+async fn is_there(client: &Client, container: ContainerName<'_>, item: &Waiting) -> Outcome<bool> {
+    let ours: Value = serde_json::from_slice(&item.body).map_err(ClientError::unreadable)?;
+    let id = ours["id"].as_str().unwrap_or_default();
+    let answer = client.read_item(container, id, &item.key).await?;
+    if !answer.is_success() {
+        return Ok(false);
+    }
+    let mut theirs = answer.json()?;
+    if let Some(members) = theirs.as_object_mut() {
+        members.retain(|name, _| {
+            ours.get(name).is_some() || !SYSTEM_PROPERTIES.contains(&name.as_str())
+        });
+    }
+    Ok(ours == theirs)
 }

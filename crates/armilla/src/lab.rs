@@ -4,9 +4,11 @@
 //! [loads](load) the data into a server (its own, unless one is named), [runs](run) every request the
 //! way an SDK would, and [reports](report) what it cost: request units, requests, partitions, time.
 
+mod check;
 mod data;
 mod fan_out;
 mod fields;
+mod footprint;
 mod html;
 mod load;
 mod model;
@@ -19,10 +21,13 @@ mod tests;
 
 use crate::client::{Client, ConnectOptions};
 use crate::local::LocalServer;
+use crate::serve::stop_signal;
+use crate::terminal::say;
 use armilla_gateway::serve::runtime;
 use armilla_model::clock::SystemClock;
 use clap::Args;
 use data::Data;
+use footprint::Footprint;
 use model::{Model, READY, Request};
 use report::{Cell, ContainerFigures, Report, Row};
 use run::Runner;
@@ -30,7 +35,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Beyond this many items the lab's own server keeps its data in a folder.
 const ITEMS_IN_MEMORY_MAX: u64 = 2_000_000;
@@ -47,6 +52,9 @@ pub(crate) struct LabOptions {
     /// Change a number of the model's [scale]
     #[arg(long = "set", value_name = "NAME=NUMBER")]
     set: Vec<String>,
+    /// Another seed than the model's: other data of the same shape
+    #[arg(long)]
+    seed: Option<u64>,
     /// Repetitions of each request; the time shown is the median
     #[arg(long, default_value_t = 11)]
     repeat: usize,
@@ -81,7 +89,8 @@ pub(crate) fn run(options: &LabOptions) -> Result<(), String> {
         say(ready.ok_or_else(|| format!("there is no ready lab '{name}'"))?.1);
         return Ok(());
     }
-    let model = Model::find(name)?;
+    let mut model = Model::find(name)?;
+    model.seed = options.seed.unwrap_or(model.seed);
     let data = Data { scale: scale(&model, options)?, model: Arc::new(model) };
     let runtime = runtime(None).map_err(|error| error.to_string())?;
     let report = runtime.block_on(perform(options, &data))?;
@@ -132,7 +141,11 @@ fn scale(model: &Model, options: &LabOptions) -> Result<BTreeMap<String, u64>, S
 async fn perform(options: &LabOptions, data: &Data) -> Result<Report, String> {
     if options.remote {
         let client = Client::new(&options.connect.endpoint()?, Arc::new(SystemClock))?;
-        return measure(&client, &format!("lab-{}", data.model.name), data, options.repeat).await;
+        let database = format!("lab-{}", data.model.name);
+        let mut report = measure(&client, &database, data, options.repeat).await?;
+        // What this process takes says nothing about that server.
+        report.footprint = Footprint::default();
+        return Ok(report);
     }
     let mut items = 0;
     for container in &data.model.containers {
@@ -146,10 +159,16 @@ async fn perform(options: &LabOptions, data: &Data) -> Result<Report, String> {
     let folder = options.lab_data.as_deref().or(temporary.as_ref().map(|folder| folder.path()));
     let server = LocalServer::start(server_flags(folder)).await?;
     let client = Client::new(&server.endpoint(), Arc::new(SystemClock))?;
-    let outcome = measure(&client, &data.model.name, data, options.repeat).await;
+    // Whoever stops a long load must not find its folder left behind.
+    let outcome = tokio::select! {
+        outcome = measure(&client, &data.model.name, data, options.repeat) => outcome,
+        () = stop_signal() => Err("stopped before the end".to_owned()),
+    };
     drop(client);
     server.stop().await;
-    outcome
+    let mut report = outcome?;
+    report.footprint.after_stop(folder, report.load.items);
+    Ok(report)
 }
 
 fn server_flags(folder: Option<&Path>) -> Vec<OsString> {
@@ -168,6 +187,7 @@ async fn measure(
     repeat: usize,
 ) -> Result<Report, String> {
     let loaded = load::load(client, database, data).await?;
+    let footprint = Footprint::after_load();
     let runner = Runner::new(client, database, data).await?;
     let mut containers = Vec::new();
     for container in &data.model.containers {
@@ -187,6 +207,8 @@ async fn measure(
         }
     }
     report.rows = rows.into_values().collect();
+    report.footprint = footprint;
+    report.footprint.after_requests();
     report.judge();
     Ok(report)
 }
@@ -208,22 +230,12 @@ async fn row(runner: &Runner, request: &Request, repeat: usize) -> Result<Row, S
             times.push(started.elapsed());
         }
         let source = request.by.get(design).and_then(|pattern| pattern.source);
-        cells.push(Some(Cell::new(&counts, median(&mut times), source)));
+        cells.push(Some(Cell::new(&counts, &mut times, source)));
     }
     let (name, title) = (request.name.clone(), request.title.clone());
     Ok(Row { name, title, cells, order_agrees: None })
 }
 
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
 fn write(file: &Path, text: &str) -> Result<(), String> {
     std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
-}
-
-#[allow(clippy::print_stdout, reason = "this is what the user starts the command to read")]
-fn say(text: &str) {
-    println!("{text}");
 }

@@ -19,6 +19,7 @@ mod offline;
 mod progress;
 mod script;
 mod serve;
+mod terminal;
 mod tls;
 mod transfer;
 
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("armilla: {message}");
+            terminal::note(&message);
             ExitCode::FAILURE
         }
     }

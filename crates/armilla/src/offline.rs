@@ -2,6 +2,7 @@
 
 use crate::config::{BackupOptions, MergeOptions, RestoreOptions, VerifyOptions};
 use crate::control;
+use crate::terminal::{note, say};
 use armilla_engine::{Account, Options};
 use armilla_storage::disk::{Disk, FolderDisk};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store, StoreError};
@@ -76,7 +77,7 @@ pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
         return Ok(());
     }
     for finding in &report.findings {
-        eprintln!("armilla: {finding}");
+        note(finding);
     }
     Err(format!("{} findings", report.findings.len()))
 }
@@ -89,9 +90,4 @@ fn open(folder: &Path) -> Result<EmbeddedStore, StoreError> {
         ));
     }
     EmbeddedStore::open(folder, &EmbeddedOptions::default())
-}
-
-#[allow(clippy::print_stdout, reason = "this is the answer to the command")]
-fn say(line: &str) {
-    println!("{line}");
 }

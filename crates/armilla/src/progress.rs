@@ -25,6 +25,14 @@ pub(crate) fn endless(message: &str) -> ProgressBar {
     styled(ProgressBar::new_spinner(), "{msg:24} {spinner} {human_pos} items  {per_sec}", message)
 }
 
+/// A bar that counts items where their number is known, else a counter.
+pub(crate) fn items_or_endless(total: Option<u64>, message: &str) -> ProgressBar {
+    match total {
+        Some(total) => items(total, message),
+        None => endless(message),
+    }
+}
+
 fn styled(bar: ProgressBar, template: &str, message: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

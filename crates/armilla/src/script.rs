@@ -7,6 +7,7 @@
 
 use crate::client::items::{ContainerName, Key};
 use crate::client::{Client, ConnectOptions};
+use crate::terminal::{note, say};
 use armilla_model::clock::SystemClock;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -239,16 +240,6 @@ fn show(bar: &ProgressBar, bill: &Bill, report: &Report, results: bool) {
             }
         }
     });
-}
-
-#[allow(clippy::print_stdout, reason = "this is what the user runs the command to read")]
-fn say(line: &str) {
-    println!("{line}");
-}
-
-/// Beside the results, so that those can be piped.
-fn note(line: &str) {
-    eprintln!("armilla: {line}");
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `armilla serve`: open the data, listen, say so, and stop cleanly.
 
 use crate::config::{DurabilityOption, ServeOptions};
+use crate::terminal::{note, say};
 use crate::{control, keys, tls};
 use armilla_engine::{Account, Options};
 use armilla_gateway::account_document::AccountSettings;
@@ -30,7 +31,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
         Ok::<_, String>((prepared.server.run(stop_signal()).await, prepared.account))
     })?;
     if let Stopped::CutOff(connections) = stopped {
-        eprintln!("armilla: {connections} connections did not finish in time and were cut off");
+        note(&format!("{connections} connections did not finish in time and were cut off"));
     }
     account.close().map_err(|error| error.to_string())?;
     say("armilla: stopped");
@@ -165,11 +166,6 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], key: &str, folder: Option
     say("  to stop            Ctrl+C, or SIGTERM");
 }
 
-#[allow(clippy::print_stdout, reason = "this is what the user starts the program to read")]
-fn say(line: &str) {
-    println!("{line}");
-}
-
 fn start_log(level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(level)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
@@ -178,7 +174,8 @@ fn start_log(level: &str) {
     let _ = log.try_init();
 }
 
-async fn stop_signal() {
+/// Waits until this process is asked to stop.
+pub(crate) async fn stop_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

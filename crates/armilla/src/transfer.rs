@@ -1,15 +1,17 @@
 //! `armilla import` and `armilla export`: items between files, pipes and servers.
 //!
-//! An import reads [records](records) from a file, a pipe or [another server](remote), sends them in
-//! bulk and remembers now and then how far it came ([state]), so that it can be
-//! interrupted at any moment and started again. What cannot be stored is listed with the line it came from; the rest is
-//! stored. An [export] writes beside its target and takes the target's name only when it is whole.
+//! An import reads [records](records) from a file, a pipe or [another server](remote) and sends them in
+//! bulk; what cannot be stored is listed with the line it came from, the rest is stored. An
+//! [export](export) writes a [sheet](sheet) beside its target, which takes the target's name only
+//! when it is whole. Both remember now and then how far they came ([state]), so that they can be
+//! interrupted at any moment and started again.
 
 mod export;
 mod import;
 mod members;
 mod records;
 mod remote;
+mod sheet;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -50,9 +52,19 @@ impl Format {
     }
 }
 
-/// How a container computes its partition keys.
-async fn key_definition(client: &Client, container: ContainerName<'_>) -> Outcome<Definition> {
-    let found = client.read_container(container).await?;
+/// What a transfer must know of a container.
+pub(super) struct Described {
+    /// How it computes its partition keys.
+    key: Definition,
+    /// Its own name, which no other container has or will have.
+    rid: String,
+    /// How many items it has, where the server says so.
+    items: Option<u64>,
+}
+
+async fn describe(client: &Client, container: ContainerName<'_>) -> Outcome<Described> {
+    let answer = client.read_container(container).await?;
+    let found = answer.json()?;
     let key = &found["partitionKey"];
     let strange =
         || ClientError::Unreadable("the container's partition key cannot be read".to_owned());
@@ -64,5 +76,11 @@ async fn key_definition(client: &Client, container: ContainerName<'_>) -> Outcom
         (_, Some(2)) => Hashing::V2,
         _ => Hashing::V1,
     };
-    Ok(Definition { paths: paths.ok_or_else(strange)?, hashing })
+    let usage = answer.header("x-ms-resource-usage").unwrap_or_default();
+    let items = usage.split(';').find_map(|part| part.strip_prefix("documentsCount="));
+    Ok(Described {
+        key: Definition { paths: paths.ok_or_else(strange)?, hashing },
+        rid: found["_rid"].as_str().unwrap_or_default().to_owned(),
+        items: items.and_then(|count| count.parse().ok()),
+    })
 }

@@ -50,7 +50,7 @@ impl ClientError {
     }
 
     /// The error of a body that does not parse.
-    pub(super) fn unreadable(error: serde_json::Error) -> Self {
+    pub(crate) fn unreadable(error: serde_json::Error) -> Self {
         Self::Unreadable(format!("the server's answer cannot be read: {error}"))
     }
 

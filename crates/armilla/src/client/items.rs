@@ -9,6 +9,10 @@ use serde_json::Value;
 pub(super) const PARTITION_KEY: &str = "x-ms-documentdb-partitionkey";
 pub(super) const RANGE_ID: &str = "x-ms-documentdb-partitionkeyrangeid";
 
+/// Properties that the server adds; they mean nothing elsewhere.
+pub(crate) const SYSTEM_PROPERTIES: [&str; 6] =
+    ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
+
 /// A container by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContainerName<'a> {
@@ -27,6 +31,8 @@ pub(crate) struct Key(String);
 pub(crate) enum OnConflict {
     /// It is refused with 409.
     Refuse,
+    /// It is refused with 409 unless the very same item is there; known to bulk loading alone.
+    RefuseOther,
     /// It replaces.
     Replace,
 }
@@ -169,7 +175,7 @@ impl Client {
 pub(crate) fn bulk_operation(body: &mut Vec<u8>, key: &Key, on_conflict: OnConflict, item: &[u8]) {
     body.push(if body.is_empty() { b'[' } else { b',' });
     let verb = match on_conflict {
-        OnConflict::Refuse => "Create",
+        OnConflict::Refuse | OnConflict::RefuseOther => "Create",
         OnConflict::Replace => "Upsert",
     };
     body.extend_from_slice(b"{\"operationType\":\"");

@@ -40,8 +40,9 @@ impl Client {
         self.send(call.body(definition.to_string())).await
     }
 
-    /// The definition of a container.
-    pub(crate) async fn read_container(&self, container: ContainerName<'_>) -> Outcome<Value> {
-        self.send(container.call(Method::GET, &[])).await?.success()?.json()
+    /// The definition of a container, and in a header how much it holds.
+    pub(crate) async fn read_container(&self, container: ContainerName<'_>) -> Outcome<Answer> {
+        let call = container.call(Method::GET, &[]);
+        self.send(call.header("x-ms-documentdb-populatequotainfo", "True")).await?.success()
     }
 }

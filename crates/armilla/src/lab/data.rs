@@ -231,7 +231,7 @@ impl Place<'_> {
 }
 
 /// `author+1` is the next author, `author-1` the one before, `author` any.
-fn shifted(text: &str) -> (&str, Option<i64>) {
+pub(super) fn shifted(text: &str) -> (&str, Option<i64>) {
     match text.find(['+', '-']) {
         Some(position) => {
             let (name, shift) = text.split_at(position);

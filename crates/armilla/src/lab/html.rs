@@ -6,14 +6,27 @@ use std::fmt::Write as _;
 
 /// Colours of the designs, told apart also without colour sight; further designs begin again.
 const COLOURS: [&str; 4] = ["#c2410c", "#1d4ed8", "#15803d", "#7e22ce"];
-/// Width of a chart's bars at the highest value.
-const BARS_WIDTH: f64 = 620.0;
-const LABEL_WIDTH: f64 = 60.0;
+/// The sizes a chart is drawn in: the page shows the one that fits, with letters of the same size.
+const SHAPES: [Shape; 2] = [
+    Shape { class: "wide", label: 60.0, bars: 620.0, margin: 90.0 },
+    Shape { class: "narrow", label: 34.0, bars: 230.0, margin: 54.0 },
+];
 const BAR_HEIGHT: f64 = 16.0;
 const BAR_STEP: f64 = 20.0;
 const ROW_GAP: f64 = 16.0;
 /// Room that a figure takes.
 const VALUE_WIDTH: f64 = 44.0;
+
+/// How wide a chart is.
+struct Shape {
+    class: &'static str,
+    /// Room for the names of requests.
+    label: f64,
+    /// Length of a bar at the end of the scale.
+    bars: f64,
+    /// Room behind the longest bar, for its figure.
+    margin: f64,
+}
 
 /// The whole page.
 pub(crate) fn page(report: &Report) -> String {
@@ -59,7 +72,13 @@ fn figures(report: &Report, out: &mut String) {
         figure(grouped(*number), name);
     }
     figure(grouped(report.load.items), "items loaded");
-    figure(grouped(report.load.items_per_second as u64), "items per second");
+    figure(grouped(report.load.items_per_second as u64), "items loaded per second");
+    if let Some(bytes) = report.footprint.disk_bytes_per_item {
+        figure(grouped(bytes as u64), "bytes on disk per item");
+    }
+    if let Some(bytes) = report.footprint.memory_bytes_loaded {
+        figure(format!("{} MB", grouped(bytes / 1_000_000)), "memory after the load");
+    }
     out.push_str("</div>\n");
 }
 
@@ -87,10 +106,11 @@ fn colour(position: usize) -> &'static str {
 struct LogScale {
     low: f64,
     decades: f64,
+    length: f64,
 }
 
 impl LogScale {
-    fn over(values: impl Iterator<Item = f64>) -> Self {
+    fn over(values: impl Iterator<Item = f64>, length: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| *value > 0.0) {
             low = low.min(value);
@@ -100,11 +120,11 @@ impl LogScale {
         // A value on the lowest line must still have a bar.
         let low = low - 0.25;
         let high = if high > 0.0 { high.log10().ceil() } else { 1.0 };
-        Self { low, decades: (high - low).max(0.5) }
+        Self { low, decades: (high - low).max(0.5), length }
     }
 
     fn position(&self, value: f64) -> f64 {
-        ((value.max(1e-9).log10() - self.low) / self.decades).clamp(0.0, 1.0) * BARS_WIDTH
+        ((value.max(1e-9).log10() - self.low) / self.decades).clamp(0.0, 1.0) * self.length
     }
 
     fn lines(&self) -> impl Iterator<Item = f64> {
@@ -115,6 +135,22 @@ impl LogScale {
 }
 
 fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64, out: &mut String) {
+    let _ = write!(out, "<h2>{}</h2><figure>", escaped(title));
+    for shape in &SHAPES {
+        drawing(report, title, unit, &value, shape, out);
+    }
+    out.push_str("</figure>\n");
+}
+
+fn drawing(
+    report: &Report,
+    title: &str,
+    unit: &str,
+    value: &impl Fn(&Cell) -> f64,
+    shape: &Shape,
+    out: &mut String,
+) {
+    let left = shape.label;
     let theirs = |cell: &Cell| {
         let source = cell.source?;
         match unit {
@@ -124,19 +160,19 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
         }
     };
     let cells = || report.rows.iter().flat_map(|row| &row.cells).flatten();
-    let scale = LogScale::over(cells().map(&value).chain(cells().filter_map(theirs)));
+    let scale = LogScale::over(cells().map(value).chain(cells().filter_map(theirs)), shape.bars);
     let bars = |row: &Row| row.cells.iter().flatten().count() as f64;
     let height: f64 =
         report.rows.iter().map(|row| bars(row) * BAR_STEP + ROW_GAP).sum::<f64>() + 26.0;
-    let width = LABEL_WIDTH + BARS_WIDTH + 90.0;
+    let width = left + shape.bars + shape.margin;
     let _ = write!(
         out,
-        "<h2>{}</h2><figure><svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
-        escaped(title),
+        "<svg class=\"{}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
+        shape.class,
         escaped(title)
     );
     for line in scale.lines() {
-        let x = LABEL_WIDTH + scale.position(line);
+        let x = left + scale.position(line);
         let _ = write!(
             out,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"18\" y2=\"{height}\" class=\"grid\"/>\
@@ -150,7 +186,7 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
         let _ = write!(
             out,
             "<text x=\"{:.1}\" y=\"{:.1}\" class=\"name\">{}<title>{}</title></text>",
-            LABEL_WIDTH - 8.0,
+            left - 8.0,
             middle + 3.0,
             escaped(&row.name),
             escaped(&row.title)
@@ -161,7 +197,7 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
             let length = scale.position(ours).max(2.0);
             let _ = write!(
                 out,
-                "<rect x=\"{LABEL_WIDTH}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{}\">\
+                "<rect x=\"{left}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{}\">\
                  <title>{} {}: {} {unit}</title></rect>",
                 colour(position),
                 escaped(&row.name),
@@ -175,7 +211,7 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
                 if (length - 4.0..length + VALUE_WIDTH).contains(&x) {
                     end = end.max(x);
                 }
-                let x = LABEL_WIDTH + x;
+                let x = left + x;
                 let _ = write!(
                     out,
                     "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" class=\"source\"/>",
@@ -186,7 +222,7 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
             let _ = write!(
                 out,
                 "<text x=\"{:.1}\" y=\"{:.1}\" class=\"value\">{}</text>",
-                LABEL_WIDTH + end + 6.0,
+                left + end + 6.0,
                 y + 12.0,
                 short(ours)
             );
@@ -194,7 +230,7 @@ fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64,
         }
         y += ROW_GAP;
     }
-    out.push_str("</svg></figure>\n");
+    out.push_str("</svg>");
 }
 
 fn table(report: &Report, out: &mut String) {
@@ -319,9 +355,10 @@ h2{font-size:19px;margin:44px 0 12px}.kicker{color:var(--muted);margin:0 0 4px;f
 .legend{display:flex;flex-wrap:wrap;gap:6px 20px;font-size:14px}.legend i,td i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:7px}
 .legend i.tick{width:3px;height:15px;border-radius:0;background:var(--ink);vertical-align:-3px}
 .muted{color:var(--muted);font-size:14px}figure{margin:0;background:var(--paper);border:1px solid var(--line);border-radius:8px;padding:14px;overflow-x:auto}
-svg{display:block;width:100%;min-width:560px;font:11px system-ui,sans-serif}.grid{stroke:var(--line)}.axis{fill:var(--muted);text-anchor:middle}
+svg{display:block;width:100%;font:11px system-ui,sans-serif}svg.narrow{display:none}.grid{stroke:var(--line)}.axis{fill:var(--muted);text-anchor:middle}
 .name{fill:var(--ink);font-weight:600;font-size:13px;text-anchor:end}.value{fill:var(--ink);font-variant-numeric:tabular-nums}.source{stroke:var(--ink);stroke-width:2.5}
 .scroll{overflow-x:auto;background:var(--paper);border:1px solid var(--line);border-radius:8px}table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 12px;text-align:right;white-space:nowrap}th:first-child,td:first-child[rowspan],th:nth-child(2),td.left{text-align:left}
 td[rowspan]{vertical-align:top;white-space:normal;min-width:190px}tr.first td{border-top:1px solid var(--line)}th{color:var(--muted);font-weight:500;font-size:13px}.beyond{color:#dc2626;font-weight:600}
+@media(max-width:640px){main{padding:28px 14px 60px}svg.wide{display:none}svg.narrow{display:block}figure{padding:10px 8px}th,td{padding:6px 7px}td[rowspan]{min-width:104px}}
 ";

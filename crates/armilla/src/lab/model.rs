@@ -215,88 +215,8 @@ impl Model {
     /// Reads and checks a model.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let model: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        model.check()?;
+        model.check().map_err(|problem| problem.located(text))?;
         Ok(model)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for (position, entity) in self.entities.iter().enumerate() {
-            let before = &self.entities[..position];
-            if let Some(owner) = &entity.per
-                && !before.iter().any(|other| other.name == *owner)
-            {
-                return Err(format!(
-                    "entity '{}' belongs to '{owner}', which does not come before it",
-                    entity.name
-                ));
-            }
-            if let Count::Scaled(name) = &entity.count
-                && !self.scale.contains_key(name)
-            {
-                return Err(format!(
-                    "entity '{}' counts '{name}', which [scale] does not have",
-                    entity.name
-                ));
-            }
-        }
-        for container in &self.containers {
-            if !container.key.starts_with('/') || container.key[1..].contains('/') {
-                return Err(format!(
-                    "container '{}': the key is the path of one property, as /id",
-                    container.name
-                ));
-            }
-            for source in &container.items {
-                self.entity(&source.from)?;
-            }
-        }
-        for request in &self.requests {
-            for (design, pattern) in &request.by {
-                let place = format!("request '{}' by '{design}'", request.name);
-                if !self.designs.contains(design) {
-                    return Err(format!("{place}: there is no such design"));
-                }
-                match &pattern.same_as {
-                    Some(other)
-                        if request.by.get(other).is_none_or(|other| other.same_as.is_some()) =>
-                    {
-                        return Err(format!(
-                            "{place}: the same as '{other}', which does not say how"
-                        ));
-                    }
-                    None if pattern.steps.is_empty() => return Err(format!("{place}: no steps")),
-                    _ => {}
-                }
-                for step in &pattern.steps {
-                    self.check_step(step).map_err(|why| format!("{place}: {why}"))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_step(&self, step: &Step) -> Result<(), String> {
-        let containers =
-            [&step.read, &step.query, &step.create, &step.upsert, &step.replace, &step.execute];
-        let named: Vec<&String> = containers.into_iter().flatten().collect();
-        if named.len() + usize::from(step.each.is_some()) != 1 {
-            return Err(
-                "a step has one verb: read, query, create, upsert, replace, execute or each"
-                    .to_owned(),
-            );
-        }
-        for name in named {
-            if !self.containers.iter().any(|container| container.name == *name) {
-                return Err(format!("there is no container '{name}'"));
-            }
-        }
-        if step.query.is_some() != step.sql.is_some() {
-            return Err("a query has its sql, and nothing else has".to_owned());
-        }
-        if step.query.is_none() && step.each.is_none() && step.key.is_none() {
-            return Err("everything but a query needs its key".to_owned());
-        }
-        step.steps.iter().try_for_each(|inner| self.check_step(inner))
     }
 
     /// The position of an entity.

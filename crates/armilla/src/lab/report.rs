@@ -1,5 +1,6 @@
 //! What a lab found: a row per request, a cell per design, and how it compares with the source.
 
+use super::footprint::Footprint;
 use super::load::Loaded;
 use super::model::{Figures, Model};
 use super::run::Counts;
@@ -22,6 +23,7 @@ pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) designs: Vec<String>,
     pub(crate) load: LoadFigures,
+    pub(crate) footprint: Footprint,
     pub(crate) containers: Vec<ContainerFigures>,
     pub(crate) rows: Vec<Row>,
     /// How it compares, when there are figures to compare with.
@@ -61,7 +63,10 @@ pub(crate) struct Row {
 /// What one design took.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cell {
+    /// The median.
     pub(crate) milliseconds: f64,
+    pub(crate) milliseconds_fastest: f64,
+    pub(crate) milliseconds_slowest: f64,
     pub(crate) request_units: f64,
     pub(crate) requests: u64,
     pub(crate) partitions: usize,
@@ -92,15 +97,19 @@ pub(crate) struct Verdict {
 }
 
 impl Cell {
-    /// A cell from what was counted and the median time.
-    pub(crate) fn new(counts: &Counts, median: Duration, source: Option<Figures>) -> Self {
+    /// A cell from what was counted and the times it took.
+    pub(crate) fn new(counts: &Counts, times: &mut [Duration], source: Option<Figures>) -> Self {
+        times.sort_unstable();
+        let milliseconds = |at: usize| times.get(at).map_or(0.0, Duration::as_secs_f64) * 1000.0;
         let source = source.map(|figures| SourceFigures {
             milliseconds: figures.ms,
             request_units: figures.ru,
             deviation: counts.charge / figures.ru - 1.0,
         });
         Self {
-            milliseconds: median.as_secs_f64() * 1000.0,
+            milliseconds: milliseconds(times.len() / 2),
+            milliseconds_fastest: milliseconds(0),
+            milliseconds_slowest: milliseconds(times.len().saturating_sub(1)),
             request_units: (counts.charge * 100.0).round() / 100.0,
             requests: counts.requests,
             partitions: counts.ranges.len(),
@@ -138,6 +147,7 @@ impl Report {
                 items_per_second: loaded.items as f64 / seconds.max(1e-9),
                 request_units: loaded.charge,
             },
+            footprint: Footprint::default(),
             containers,
             rows: Vec::new(),
             verdict: None,
@@ -190,7 +200,7 @@ mod tests {
     fn cell(theirs: f64, ours: f64) -> Option<Cell> {
         let counts = Counts { charge: ours, ..Counts::default() };
         let figures = Figures { ms: 1.0, ru: theirs };
-        Some(Cell::new(&counts, Duration::from_millis(1), Some(figures)))
+        Some(Cell::new(&counts, &mut [Duration::from_millis(1)], Some(figures)))
     }
 
     #[test]

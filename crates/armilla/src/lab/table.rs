@@ -23,15 +23,32 @@ pub(crate) fn text(report: &Report) -> String {
     let load = &report.load;
     let _ = writeln!(
         out,
-        "  loaded {} items ({} MB) in {:.1} s: {} items/s\n",
+        "  loaded {} items ({} MB) in {:.1} s: {} items/s",
         grouped(load.items),
         load.bytes / 1_000_000,
         load.seconds,
         grouped(load.items_per_second as u64)
     );
+    footprint(report, &mut out);
+    out.push('\n');
     rows(report, &mut out);
     verdict(report, &mut out);
     out
+}
+
+fn footprint(report: &Report, out: &mut String) {
+    let taken = &report.footprint;
+    if let (Some(bytes), Some(each)) = (taken.disk_bytes, taken.disk_bytes_per_item) {
+        let _ = writeln!(out, "  disk {} MB: {each:.0} bytes per item", bytes / 1_000_000);
+    }
+    if let (Some(loaded), Some(peak)) = (taken.memory_bytes_loaded, taken.memory_bytes_peak) {
+        let _ = writeln!(
+            out,
+            "  memory {} MB after the load, at most {} MB (server and lab together)",
+            loaded / 1_000_000,
+            peak / 1_000_000
+        );
+    }
 }
 
 fn rows(report: &Report, out: &mut String) {

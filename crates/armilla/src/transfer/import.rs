@@ -1,34 +1,31 @@
 //! `armilla import`.
 
-use super::records::{self, Record};
-use super::state::{State, StateFile};
-use super::{Format, key_definition, remote};
-use crate::bulk::{Item, Loader, Rejection};
+mod errors;
+mod source;
+
+use super::remote::Position;
+use super::state::{StateFile, beside};
+use super::{Format, describe};
+use crate::bulk::Loader;
 use crate::client::items::{ContainerName, OnConflict};
 use crate::client::{Client, ConnectOptions, Endpoint};
 use crate::progress;
+use crate::terminal::note;
 use armilla_gateway::auth::WELL_KNOWN_KEY;
 use armilla_gateway::serve::runtime;
 use armilla_model::clock::SystemClock;
-use armilla_model::json;
-use armilla_model::partition_key::{Definition, PartitionKey};
-use armilla_model::value::Value;
+use armilla_model::partition_key::Definition;
 use clap::{Args, ValueEnum};
+use errors::Errors;
 use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use source::{BUNDLES_MAX, Sender, read_records, read_server};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
-/// Records handed over at once between reader and loader.
-const BUNDLE_RECORDS: usize = 500;
-/// Such bundles that may wait.
-const BUNDLES_MAX: usize = 8;
-/// After this many records everything under way is waited for and the place is remembered.
-const CHECKPOINT_RECORDS: u64 = 20_000;
-/// Errors that are printed; the rest is counted.
-const ERRORS_SHOWN: usize = 20;
 /// Buffer of a file that is read.
 const READ_BUFFER: usize = 1024 * 1024;
 
@@ -70,6 +67,9 @@ pub(crate) struct ImportOptions {
     /// Begin anew even where an interrupted import could go on
     #[arg(long)]
     restart: bool,
+    /// Write every error with its line to this file; without it the first are printed
+    #[arg(long, value_name = "FILE")]
+    errors: Option<PathBuf>,
     /// Where to remember how far it came; beside the file when not given
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -89,19 +89,25 @@ pub(crate) struct ImportOptions {
     connect: ConnectOptions,
 }
 
-/// Records on their way to the loader.
-#[derive(Default)]
-struct Bundle {
-    items: Vec<Item>,
-    errors: Vec<Rejection>,
-    records: u64,
-    /// Bytes of the source up to here.
-    offset: u64,
+/// How far an import came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Bytes of the file that is read; one that has changed is another.
+    #[serde(default)]
+    size: u64,
+    /// Records that are done, stored or refused.
+    pub(super) records: u64,
+    /// Items stored so far.
+    pub(super) stored: u64,
+    /// Records that could not be stored so far.
+    refused: u64,
+    /// Bytes of the file of errors.
+    #[serde(default)]
+    errors_bytes: u64,
     /// Where another server goes on.
-    next: Option<(usize, Option<String>)>,
+    #[serde(default)]
+    position: Position,
 }
-
-type Sender = mpsc::Sender<Result<Bundle, String>>;
 
 /// Imports, and says what came of it.
 pub(crate) fn run(options: &ImportOptions) -> Result<(), String> {
@@ -116,76 +122,76 @@ async fn import(options: &ImportOptions) -> Result<(), String> {
     if !options.check {
         make_target(&client, options).await?;
     }
-    let definition = key_definition(&client, container).await?;
-    let state_file = StateFile(options.state_file());
-    let what = options.what();
-    let kept = if options.restart { None } else { state_file.read(&what)? };
-    let mut state = kept.unwrap_or_else(|| State { what, ..State::default() });
-    if state.records > 0 {
-        eprintln!("armilla: going on behind record {}", state.records);
+    let described = describe(&client, container).await?;
+    let mut state_file = StateFile::new(options.state_file(), options.what(&described.rid)?);
+    let kept: Option<State> = if options.restart { None } else { state_file.read()? };
+    let (size, resumed) = (options.source_size(), kept.is_some());
+    let mut state = kept.unwrap_or_else(|| State { size, ..State::default() });
+    if state.size != size {
+        return Err(format!(
+            "the file had {} bytes when its import was interrupted and has {size} now; give --restart",
+            state.size
+        ));
     }
+    if resumed {
+        note(&format!("going on behind record {}", state.records));
+    }
+    let mut errors = Errors::open(options.errors.as_deref(), state.refused, state.errors_bytes)?;
     let bar = options.bar();
     let (sender, mut receiver) = mpsc::channel(BUNDLES_MAX);
-    options.start_reader(&state, &definition, sender)?;
-    let on_conflict = match options.on_conflict {
-        ConflictOption::Replace => OnConflict::Replace,
-        ConflictOption::Refuse => OnConflict::Refuse,
-    };
-    let mut loader = Loader::new(&client, container, definition, on_conflict).await?;
-    let (mut errors, stored_before, refused_before) = (Vec::new(), state.stored, state.refused);
-    let (mut unreadable, mut since) = (0, 0);
+    options.start_reader(&state, &described.key, sender)?;
+    let mut loader =
+        Loader::new(&client, container, described.key, options.on_conflict(resumed)).await?;
+    let stored_before = state.stored;
     while let Some(bundle) = receiver.recv().await {
         let bundle = bundle?;
-        for item in bundle.items {
-            if !options.check {
+        if !options.check {
+            for item in bundle.items {
                 loader.add(item).await?;
             }
         }
-        unreadable += bundle.errors.len() as u64;
-        errors.extend(bundle.errors);
+        errors.extend(bundle.errors)?;
+        errors.extend(loader.take_rejections())?;
         state.records += bundle.records;
-        since += bundle.records;
-        if let Some((range, continuation)) = bundle.next {
-            (state.range, state.continuation) = (range, continuation);
+        if let Some(position) = bundle.position {
+            state.position = position;
         }
         show(&bar, bundle.offset, state.records);
-        if since >= CHECKPOINT_RECORDS && !options.check {
-            since = 0;
+        if state_file.is_due() {
+            // Only what is stored or refused may be remembered as done.
             loader.finish().await?;
+            errors.extend(loader.take_rejections())?;
             state.stored = stored_before + loader.progress().stored;
-            state.refused = refused_before + loader.progress().refused + unreadable;
+            (state.refused, state.errors_bytes) = (errors.count, errors.bytes);
             state_file.write(&state)?;
         }
     }
     loader.finish().await?;
+    errors.extend(loader.take_rejections())?;
     bar.finish_and_clear();
+    errors.show();
     let done = loader.progress();
-    let refused = refused_before + done.refused + unreadable;
-    errors.extend(done.rejections.iter().cloned());
-    errors.sort_by_key(|error| error.line);
-    print_errors(&errors);
-    let seconds = started.elapsed().as_secs_f64();
     if options.check {
-        eprintln!(
-            "armilla: {} records read, {refused} of them unusable; nothing was written",
-            state.records
-        );
+        note(&format!(
+            "{} records read, {} of them unusable; nothing was written",
+            state.records, errors.count
+        ));
     } else {
         state_file.remove();
-        eprintln!(
-            "armilla: {} items stored in {}/{}, {:.1} s, {:.0} items/s, {:.0} RU",
+        let seconds = started.elapsed().as_secs_f64();
+        note(&format!(
+            "{} items stored in {}/{}, {seconds:.1} s, {:.0} items/s, {:.0} RU",
             stored_before + done.stored,
             options.database,
             options.container,
-            seconds,
             done.stored as f64 / seconds.max(1e-9),
             done.charge
-        );
+        ));
     }
-    if refused > 0 {
-        return Err(format!("{refused} records could not be imported"));
+    match errors.count {
+        0 => Ok(()),
+        count => Err(format!("{count} records could not be imported")),
     }
-    Ok(())
 }
 
 async fn make_target(client: &Client, options: &ImportOptions) -> Result<(), String> {
@@ -208,7 +214,8 @@ impl ImportOptions {
         self.file.as_deref().is_none_or(|file| file == Path::new("-"))
     }
 
-    fn what(&self) -> String {
+    /// From where to where. A container that was made anew is another one.
+    fn what(&self, rid: &str) -> Result<String, String> {
         let from = match (&self.from_endpoint, &self.file) {
             (Some(endpoint), _) => {
                 let database = self.from_database.as_deref().unwrap_or(&self.database);
@@ -218,7 +225,22 @@ impl ImportOptions {
             (None, Some(file)) => file.display().to_string(),
             (None, None) => "-".to_owned(),
         };
-        format!("{from} to {} {}/{}", self.connect.endpoint, self.database, self.container)
+        let to = self.connect.endpoint()?.base;
+        Ok(format!("{from} to {to} {}/{} ({rid})", self.database, self.container))
+    }
+
+    fn source_size(&self) -> u64 {
+        let file = self.file.as_ref().filter(|_| !self.is_pipe());
+        file.and_then(|file| std::fs::metadata(file).ok()).map_or(0, |metadata| metadata.len())
+    }
+
+    /// After an interruption the items behind the last place that was remembered may be there.
+    fn on_conflict(&self, resumed: bool) -> OnConflict {
+        match self.on_conflict {
+            ConflictOption::Replace => OnConflict::Replace,
+            ConflictOption::Refuse if resumed => OnConflict::RefuseOther,
+            ConflictOption::Refuse => OnConflict::Refuse,
+        }
     }
 
     fn state_file(&self) -> Option<PathBuf> {
@@ -235,9 +257,7 @@ impl ImportOptions {
             )));
         }
         let file = self.file.as_ref().filter(|_| !self.is_pipe())?;
-        let mut name = file.as_os_str().to_owned();
-        name.push(".armilla-import");
-        Some(PathBuf::from(name))
+        Some(beside(file, ".armilla-import"))
     }
 
     fn bar(&self) -> ProgressBar {
@@ -261,8 +281,7 @@ impl ImportOptions {
             let client = Client::new(&endpoint, Arc::new(SystemClock))?;
             let database = self.from_database.clone().unwrap_or_else(|| self.database.clone());
             let container = self.from_container.clone().unwrap_or_else(|| self.container.clone());
-            let position = (state.range, state.continuation.clone());
-            let records = state.records;
+            let (position, records) = (state.position.clone(), state.records);
             tokio::spawn(async move {
                 let from = ContainerName::new(&database, &container);
                 let read = read_server(&client, from, position, records, &definition, &sender);
@@ -292,104 +311,11 @@ impl ImportOptions {
     }
 }
 
-fn read_records(
-    format: Format,
-    source: Box<dyn BufRead + Send>,
-    skipped: u64,
-    definition: &Definition,
-    sender: &Sender,
-) -> Result<(), String> {
-    let mut bundle = Bundle::default();
-    for (number, record) in records::read(format, source).enumerate() {
-        let record = record?;
-        if (number as u64) < skipped {
-            continue;
-        }
-        bundle.records += 1;
-        bundle.offset = record.offset;
-        match item(record, definition) {
-            Ok(item) => bundle.items.push(item),
-            Err(error) => bundle.errors.push(error),
-        }
-        if bundle.items.len() + bundle.errors.len() >= BUNDLE_RECORDS
-            && sender.blocking_send(Ok(std::mem::take(&mut bundle))).is_err()
-        {
-            return Ok(());
-        }
-    }
-    let _ = sender.blocking_send(Ok(bundle));
-    Ok(())
-}
-
-async fn read_server(
-    client: &Client,
-    from: ContainerName<'_>,
-    mut position: (usize, Option<String>),
-    mut line: u64,
-    definition: &Definition,
-    sender: &Sender,
-) -> Result<(), String> {
-    let ranges = remote::ranges(client, from).await?;
-    loop {
-        let page = remote::page(client, from, &ranges, position).await?;
-        let mut bundle = Bundle::default();
-        for members in page.items {
-            line += 1;
-            let mut text = Vec::new();
-            members.write(&mut text);
-            bundle.records += 1;
-            match item(Record { line, text: Ok(text), offset: 0 }, definition) {
-                Ok(item) => bundle.items.push(item),
-                Err(error) => bundle.errors.push(error),
-            }
-        }
-        // The end is remembered as the range behind the last one.
-        bundle.next = Some(page.next.clone().unwrap_or((ranges.len(), None)));
-        if sender.send(Ok(bundle)).await.is_err() {
-            return Ok(());
-        }
-        match page.next {
-            Some(next) => position = next,
-            None => return Ok(()),
-        }
-    }
-}
-
-/// The item of a record, or why there is none.
-fn item(record: Record, definition: &Definition) -> Result<Item, Rejection> {
-    let line = record.line;
-    let refused = |line: u64, message: String| Rejection { line, status: 0, message };
-    let text = record.text.map_err(|message| refused(line, message))?;
-    let value = json::parse(&text).map_err(|error| {
-        let column = error.column;
-        refused(line + error.line as u64 - 1, format!("{} at column {column}", error.message))
-    })?;
-    let Value::Object(object) = &value else {
-        return Err(refused(line, "an item is an object".to_owned()));
-    };
-    if !matches!(object.get("id"), Some(Value::String(_))) {
-        return Err(refused(line, "the item has no 'id' that is a string".to_owned()));
-    }
-    Ok(Item { line, key: PartitionKey::of_item(&value, definition), body: text })
-}
-
 fn show(bar: &ProgressBar, offset: u64, records: u64) {
     if bar.length().is_some() {
         bar.set_position(offset);
         bar.set_message(format!("importing, {records} items"));
     } else {
         bar.set_position(records);
-    }
-}
-
-fn print_errors(errors: &[Rejection]) {
-    for error in errors.iter().take(ERRORS_SHOWN) {
-        match error.status {
-            0 => eprintln!("line {}: {}", error.line, error.message),
-            status => eprintln!("line {}: {status} {}", error.line, error.message.trim()),
-        }
-    }
-    if errors.len() > ERRORS_SHOWN {
-        eprintln!("… and {} more", errors.len() - ERRORS_SHOWN);
     }
 }

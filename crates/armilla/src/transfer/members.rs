@@ -1,13 +1,11 @@
 //! An object as its members in order, each in the text it was sent in: what an export writes is what
 //! was stored, to the digit.
 
+use crate::client::items::SYSTEM_PROPERTIES;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
-
-/// Properties that the server adds; they mean nothing elsewhere.
-const SYSTEM: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
 
 /// The members of an object.
 pub(super) struct Members(pub(super) Vec<(String, Box<RawValue>)>);
@@ -16,7 +14,7 @@ impl Members {
     /// Reads an item without the server's own properties.
     pub(super) fn of_item(text: &str) -> Result<Self, String> {
         let mut members: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        members.0.retain(|(name, _)| !SYSTEM.contains(&name.as_str()));
+        members.0.retain(|(name, _)| !SYSTEM_PROPERTIES.contains(&name.as_str()));
         Ok(members)
     }
 

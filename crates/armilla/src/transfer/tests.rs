@@ -4,8 +4,11 @@ use super::records::{self, Record};
 use super::*;
 use crate::config::{Arguments, Command};
 use crate::local::LocalServer;
+use armilla_model::clock::SystemClock;
 use clap::Parser as _;
+use serde_json::json;
 use std::io::Cursor;
+use std::sync::Arc;
 
 fn read(format: Format, text: &str) -> Vec<Record> {
     let source = Box::new(Cursor::new(text.to_owned().into_bytes()));
@@ -132,16 +135,34 @@ async fn an_interrupted_import_goes_on_and_another_server_is_a_source() {
         .unwrap();
     let into = "import --database d --container a --partition-key /id";
     // What an import that was killed behind its first two hundred records leaves.
-    let what = format!("{} to {} d/a", file.display(), server.endpoint().base);
-    let left = state::State { what, records: 200, stored: 200, ..state::State::default() };
-    let state = state::StateFile(Some(folder.path().join("all.jsonl.armilla-import")));
-    state.write(&left).unwrap();
+    let state = folder.path().join("all.jsonl.armilla-import");
+    let remember = |what: &str, size: u64| {
+        let state_of =
+            json!({ "what": what, "size": size, "records": 200, "stored": 200, "refused": 0 });
+        std::fs::write(&state, state_of.to_string()).unwrap();
+    };
+    let nothing = folder.path().join("nothing.jsonl");
+    std::fs::write(&nothing, "").unwrap();
+    command(&server, into, &nothing).await.unwrap();
+    let client = Client::new(&server.endpoint(), Arc::new(SystemClock)).unwrap();
+    let rid = describe(&client, ContainerName::new("d", "a")).await.unwrap().rid;
+    let what = format!("{} to {} d/a ({rid})", file.display(), server.endpoint().base);
+    let size = std::fs::metadata(&file).unwrap().len();
+    remember(&what, size);
     command(&server, into, &file).await.unwrap();
     let back = folder.path().join("back.jsonl");
     command(&server, "export --database d --container a", &back).await.unwrap();
     assert_eq!(sorted(&back).len(), 100, "the first two hundred were not read again");
-    state.write(&state::State { what: "another".to_owned(), ..left }).unwrap();
-    assert!(command(&server, into, &file).await.unwrap_err().contains("another import"));
+    remember("another", size);
+    assert!(command(&server, into, &file).await.unwrap_err().contains("another transfer"));
+    remember(&what, size - 1);
+    assert!(command(&server, into, &file).await.unwrap_err().contains("--restart"));
+    // The hundred that are there count as done when an import goes on; as refused when it does not.
+    remember(&what, size);
+    let refuse = format!("{into} --on-conflict refuse");
+    command(&server, &refuse, &file).await.unwrap();
+    let error = command(&server, &refuse, &file).await.unwrap_err();
+    assert_eq!(error, "100 records could not be imported");
     command(&server, &format!("{into} --restart"), &file).await.unwrap();
 
     let other = LocalServer::start_in_memory(None).await.unwrap();
@@ -161,4 +182,74 @@ async fn an_interrupted_import_goes_on_and_another_server_is_a_source() {
     assert_eq!(sorted(&back), sorted(&file));
     other.stop().await;
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_export_goes_on_and_is_whole() {
+    let server = LocalServer::start_in_memory(Some(3)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let first = folder.path().join("first.jsonl");
+    let line = |n: u32| format!("{{\"id\":\"i{n}\",\"n\":{n}}}\n");
+    std::fs::write(&first, (0..5000).map(line).collect::<String>()).unwrap();
+    command(&server, "import --database d --container a --partition-key /id", &first)
+        .await
+        .unwrap();
+    for format in ["jsonl", "json", "csv"] {
+        let whole = folder.path().join(format!("whole.{format}"));
+        let out = "export --database d --container a";
+        command(&server, out, &whole).await.unwrap();
+        let text = std::fs::read(&whole).unwrap();
+        // Killed again and again, each time with some bytes behind what was remembered.
+        let file = folder.path().join(format!("again.{format}"));
+        let (part, state) =
+            (state::beside(&file, ".part"), state::beside(&file, ".armilla-export"));
+        let described = export_places(&server, &file, format).await;
+        assert!(described.len() > 3, "there are pages to be interrupted between");
+        for kept in described {
+            let bytes = kept["bytes"].as_u64().unwrap() as usize;
+            let torn = [&text[..bytes], b"{\"torn"].concat();
+            std::fs::write(&part, torn).unwrap();
+            std::fs::write(&state, kept.to_string()).unwrap();
+            command(&server, out, &file).await.unwrap();
+            assert!(std::fs::read(&file).unwrap() == text, "{format} from byte {bytes}");
+            assert!(!part.exists() && !state.exists());
+        }
+        // A part that is shorter than remembered cannot be gone on with.
+        std::fs::write(&part, b"{").unwrap();
+        let kept = export_places(&server, &file, format).await.pop().unwrap();
+        std::fs::write(&state, kept.to_string()).unwrap();
+        command(&server, out, &file).await.unwrap();
+        assert!(std::fs::read(&file).unwrap() == text, "{format} from the beginning");
+    }
+    server.stop().await;
+}
+
+/// What an export to this file remembers behind each of its pages.
+async fn export_places(
+    server: &LocalServer,
+    file: &FilePath,
+    format: &str,
+) -> Vec<serde_json::Value> {
+    let client = Client::new(&server.endpoint(), Arc::new(SystemClock)).unwrap();
+    let container = ContainerName::new("d", "a");
+    let format = Format::from_str(format, true).unwrap();
+    let rid = describe(&client, container).await.unwrap().rid;
+    let what = export::what(&server.endpoint().base, container, &rid, file, format);
+    let names = if format == Format::Csv { vec!["id".to_owned(), "n".to_owned()] } else { vec![] };
+    let mut sheet = sheet::Sheet::new(std::io::sink(), format, names.clone(), (0, 0));
+    sheet.begin().unwrap();
+    let (mut range, mut start) = (String::new(), (0, sheet.bytes));
+    let mut pages = remote::read(&client, container, remote::Position::default());
+    let mut places = Vec::new();
+    while let Some(arrived) = pages.recv().await {
+        let remote::Arrived::Page(items, position) = arrived.unwrap() else { panic!() };
+        items.iter().for_each(|item| sheet.item(item).unwrap());
+        if position.range != range {
+            (range, start) = (position.range.clone(), (sheet.items, sheet.bytes));
+        }
+        places.push(json!({ "what": what, "position": position, "names": names,
+            "items": sheet.items, "bytes": sheet.bytes,
+            "range_items": start.0, "range_bytes": start.1 }));
+    }
+    places
 }
