@@ -12,6 +12,7 @@ mod fuzz;
 mod official;
 mod processes;
 mod rest;
+mod roundtrip;
 mod sdk;
 mod server;
 mod splits;
@@ -36,12 +37,13 @@ Chores:
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
   counters     Kill the server while scripts count what they write; check counts equal items
   splits       Split and merge partitions under 16 writers and 8 queriers; check every answer
+  roundtrip    Import files and export them again, both killed and resumed; check every line comes back
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   conformance  Run the SDKs' own official test suites from a prepared folder
   help         Print this text
 
 `cargo xtask <CHORE> --help` explains the options of a chore.
-CARGO_TARGET_DIR is honoured. The last line of `test`, `ci`, `crash`, `counters`, `splits` and `fuzz` reads `N passed, N failed`.";
+CARGO_TARGET_DIR is honoured. The last line of `test`, `ci`, `crash`, `counters`, `splits`, `roundtrip` and `fuzz` reads `N passed, N failed`.";
 
 fn main() -> ExitCode {
     match run() {
@@ -65,6 +67,7 @@ fn run() -> Outcome<bool> {
         Some("crash") => crash::crash(&rest),
         Some("counters") => counters::counters(&rest),
         Some("splits") => splits::splits(&rest),
+        Some("roundtrip") => roundtrip::roundtrip(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
         Some("conformance") => official::conformance(&rest),
         None | Some("help" | "--help" | "-h") => {

@@ -124,7 +124,7 @@ impl Drop for Server {
 }
 
 /// The environment can configure a server; a test server must not hear what was meant for another.
-fn forget_settings(command: &mut Command) {
+pub(crate) fn forget_settings(command: &mut Command) {
     const SHARED: [&str; 7] = [
         "PORT",
         "PROTOCOL",

@@ -16,7 +16,7 @@ use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
-use crate::{counters, fuzz, splits};
+use crate::{counters, fuzz, roundtrip, splits};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
@@ -109,10 +109,12 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         summary.add(crash::run(&CrashPlan::new(&binary, rounds)));
         summary.add(counters::run(&binary));
         summary.add(splits::run(&binary));
+        summary.add(roundtrip::run(&binary));
     } else {
         summary.add(left_out("crash rounds"));
         summary.add(left_out("script counters"));
         summary.add(left_out("splits under load"));
+        summary.add(left_out("round trip"));
     }
     Ok(())
 }
