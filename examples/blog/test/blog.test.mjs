@@ -1,7 +1,7 @@
 // What a visitor can do, in a real browser, on each of the three models: read, write, comment, like, rename.
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
-import { launchBrowser, startBlog } from "./stage.mjs";
+import { describe, test } from "node:test";
+import { useStage } from "./stage.mjs";
 import { VERSIONS } from "../src/settings.mjs";
 import { sample } from "../src/seed/sample.mjs";
 
@@ -13,34 +13,23 @@ const FEED_LENGTH = 100;
 const data = sample(USERS);
 const newest = data.posts.at(-1);
 const byName = (id) => data.users.find((user) => user.id === id).username;
-let blog;
-let browser;
-
-before(async () => {
-  browser = await launchBrowser();
-  blog = await startBlog(USERS);
-});
-
-after(async () => {
-  await browser?.close();
-  await blog?.close();
-});
+const stage = useStage(USERS);
 
 /** A page of a visitor of its own; with `as`, one who has chosen to be that user. */
 async function visit(version, path, as) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const context = await stage.browser.newContext({ viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   if (as) {
-    await page.goto(`${blog.address}/${version}/users/${as}`);
+    await page.goto(`${stage.address}/${version}/users/${as}`);
     await page.getByRole("button", { name: /^Write as/ }).click();
     await page.getByText("You are writing as").waitFor();
   }
-  await page.goto(`${blog.address}/${version}/${path}`);
+  await page.goto(`${stage.address}/${version}/${path}`);
   return page;
 }
 
-const html = async (version, path) => (await fetch(`${blog.address}/${version}/${path}`)).text();
+const html = async (version, path) => (await fetch(`${stage.address}/${version}/${path}`)).text();
 
 /** Asks again until the answer is right; the last answer is in the error. */
 async function eventually(ask, isRight) {
@@ -98,7 +87,7 @@ for (const version of VERSIONS) {
         "The first paragraph.", "The second, with <b>no</b> bold.",
       ]);
       await eventually(() => html(version, ""), (text) => text.includes("Rings &#38; &#60;circles&#62;"));
-      await page.goto(`${blog.address}/${version}/`);
+      await page.goto(`${stage.address}/${version}/`);
       const titles = await page.locator(".entry h3").allInnerTexts();
       assert.equal(titles.length, FEED_LENGTH);
       assert.equal(titles[0], "Rings & <circles>");
@@ -127,7 +116,7 @@ for (const version of VERSIONS) {
       assert.equal(await count(page, "like-count"), oldest.likes.length + 1);
       assert.ok(await page.getByRole("button", { name: "Liked" }).isDisabled());
       // The form sent once more, as an impatient reader would.
-      const again = await page.request.post(`${blog.address}/${version}/posts/${oldest.id}/likes`, { form: {} });
+      const again = await page.request.post(`${stage.address}/${version}/posts/${oldest.id}/likes`, { form: {} });
       assert.match(await again.text(), /You liked this post before/);
       await page.reload();
       assert.equal(await count(page, "like-count"), oldest.likes.length + 1);
@@ -144,7 +133,7 @@ for (const version of VERSIONS) {
       const post = data.posts.at(-3);
       const fans = data.users.filter((user) => !post.likes.some((like) => like.userId === user.id));
       const answers = await Promise.all(fans.map(({ id, username }) =>
-        fetch(`${blog.address}/${version}/posts/${post.id}/likes`, {
+        fetch(`${stage.address}/${version}/posts/${post.id}/likes`, {
           method: "POST", redirect: "manual", headers: { cookie: `reader=is=${id}&is=${encodeURIComponent(username)}` },
         }),
       ));
@@ -188,7 +177,7 @@ test("the switch stays on the page, and each model asks less of the server", asy
   assert.ok(costs.v1.requests > 200 && costs.v1.charge > costs.v2.charge, JSON.stringify(costs));
   assert.ok(costs.v2.charge > costs.v3.charge && costs.v2.partitions > 1, JSON.stringify(costs));
   assert.deepEqual([costs.v3.requests, costs.v3.partitions], [1, 1]);
-  await page.goto(`${blog.address}/v3/posts/${newest.id}`);
+  await page.goto(`${stage.address}/v3/posts/${newest.id}`);
   await page.getByRole("navigation", { name: "Data model" }).getByText("V1").click();
   await page.getByRole("heading", { level: 1, name: newest.title }).waitFor();
   await page.locator(".receipt summary").click();
@@ -208,9 +197,9 @@ test("the comparison measures six requests on three models", async () => {
 test("what is not there is said so", async () => {
   const page = await visit("v2", "posts/never-written");
   await page.getByText("not in this model").waitFor();
-  assert.equal((await fetch(`${blog.address}/v9/`)).status, 404);
-  assert.equal((await fetch(`${blog.address}/v1/posts/p0001/comments`, { method: "POST" })).status, 400);
+  assert.equal((await fetch(`${stage.address}/v9/`)).status, 404);
+  assert.equal((await fetch(`${stage.address}/v1/posts/p0001/comments`, { method: "POST" })).status, 400);
   const stranger = { method: "POST", headers: { origin: "http://elsewhere.example" }, body: "content=x" };
-  assert.equal((await fetch(`${blog.address}/v1/posts/p0001/comments`, stranger)).status, 403);
+  assert.equal((await fetch(`${stage.address}/v1/posts/p0001/comments`, stranger)).status, 403);
   await page.context().close();
 });

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { after, before, test } from "node:test";
-import { launchBrowser, startBlog } from "./stage.mjs";
+import { test } from "node:test";
+import { useStage } from "./stage.mjs";
 import { sample } from "../src/seed/sample.mjs";
 
 const USERS = 6;
@@ -13,30 +13,19 @@ const LOOKS = [
 ];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PAGES = ["", "people", "compare", "write", "users/u0002", "posts/p0007"];
-let blog;
-let browser;
-
-before(async () => {
-  browser = await launchBrowser();
-  blog = await startBlog(USERS);
-});
-
-after(async () => {
-  await browser?.close();
-  await blog?.close();
-});
+const stage = useStage(USERS);
 
 for (const { viewport, colorScheme } of LOOKS) {
   test(`pages at ${viewport.width} px, ${colorScheme}`, async () => {
-    const context = await browser.newContext({ viewport, colorScheme, bypassCSP: true });
+    const context = await stage.browser.newContext({ viewport, colorScheme, bypassCSP: true });
     const page = await context.newPage();
     const complaints = [];
     page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
     page.on("pageerror", (error) => complaints.push(error.message));
-    await page.goto(`${blog.address}/v2/users/u0001`);
+    await page.goto(`${stage.address}/v2/users/u0001`);
     await page.getByRole("button", { name: /^Write as/ }).click();
     for (const path of PAGES) {
-      await page.goto(`${blog.address}/v2/${path}`);
+      await page.goto(`${stage.address}/v2/${path}`);
       const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(beyond <= 0, `/${path} is ${beyond} px too wide`);
       assert.deepEqual(await accessibilityProblems(page), [], `/${path}`);
@@ -55,14 +44,14 @@ async function accessibilityProblems(page) {
 }
 
 test("words without end do not push a phone’s page aside", async () => {
-  const page = await browser.newPage({ viewport: LOOKS[0].viewport });
+  const page = await stage.browser.newPage({ viewport: LOOKS[0].viewport });
   const narrow = async (where) => {
     // Text is there before the style sheet is.
     await page.waitForLoadState("load");
     const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(beyond <= 0, `${where} is ${beyond} px too wide`);
   };
-  await page.goto(`${blog.address}/v1/people?back=write`);
+  await page.goto(`${stage.address}/v1/people?back=write`);
   await page.getByLabel("Your name").fill("N".repeat(60));
   await page.getByRole("button", { name: "Join" }).click();
   await page.getByLabel("Title").fill("T".repeat(120));
@@ -80,16 +69,16 @@ test("words without end do not push a phone’s page aside", async () => {
   await page.locator("[data-author]").click();
   await page.getByText("1 post", { exact: true }).waitFor();
   await narrow("the user");
-  await page.goto(`${blog.address}/v1/`);
+  await page.goto(`${stage.address}/v1/`);
   await narrow("the feed");
-  await page.goto(`${blog.address}/v1/people`);
+  await page.goto(`${stage.address}/v1/people`);
   await narrow("people");
   await page.close();
 });
 
 test("the theme switch is remembered, and the first stop of the keyboard skips to the content", async () => {
-  const page = await browser.newPage({ colorScheme: "light" });
-  await page.goto(`${blog.address}/v3/people`);
+  const page = await stage.browser.newPage({ colorScheme: "light" });
+  await page.goto(`${stage.address}/v3/people`);
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

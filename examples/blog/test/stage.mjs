@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { readSettings } from "../src/settings.mjs";
@@ -35,6 +36,22 @@ export async function startBlog(users) {
     await close();
     throw error;
   }
+}
+
+/** The blog and a browser for all tests of a file: known once its tests run, gone when they have. */
+export function useStage(users) {
+  const stage = { browser: undefined, address: undefined };
+  let blog;
+  before(async () => {
+    stage.browser = await launchBrowser();
+    blog = await startBlog(users);
+    stage.address = blog.address;
+  });
+  after(async () => {
+    await stage.browser?.close();
+    await blog?.close();
+  });
+  return stage;
 }
 
 /** A headless browser: the one named by BLOG_BROWSER, or the first on the PATH. */
