@@ -1,4 +1,4 @@
-"""Proves that the examples of the service's modelling article behave as it says: those printed with mistakes are refused
+"""Proves that the examples of the service's modelling articles behave as they say: those printed with mistakes are refused
 with line and column, repaired they load, and the queries over them tell references, types and absence apart."""
 import json
 import pathlib
@@ -18,6 +18,7 @@ BROKEN = {
     "a comma before the end": ('{\n  "id": "b2",\n  "authors": [\n    {"id": "a1"},\n  ]\n}', 5, 3),
     "a missing comma between members": ('{\n  "id": "1",\n  "postId": "1"\n  "comments": []\n}', 4, 3),
     "a missing comma between elements": ('{\n  "id": "a1",\n  "images": [\n    {"thumbnail": "t"}\n    {"profile": "p"}\n  ]\n}', 5, 5),
+    "a count that is only named": ('{\n  "id": "<post-id>",\n  "commentCount": <count-of-comments>\n}', 3, 19),
     "a string without its closing quote": ('{"id": "a1", "books": ["b1, "b2", "b3"]}', 1, 30),
 }
 
@@ -117,6 +118,21 @@ def test_types_share_a_partition(make_container):
     books = load(make_container, "books_and_reviews", "/bookId")
     reviews = books.query_items("SELECT VALUE r.id FROM r WHERE r.type = 'review'", partition_key="b1")
     assert sorted(reviews) == ["r1", "r2"]
+
+
+def test_the_blog_reads_less_with_every_version(make_container):
+    of_post = "SELECT VALUE c.id FROM c WHERE c.postId = '<post-id>' AND c.type = 'comment'"
+    first = load(make_container, "blog_v1", "/postId")
+    assert ask(first, of_post) == ["<comment-id>"]
+    assert ask(first, "SELECT VALUE u.username FROM u WHERE NOT IS_DEFINED(u.type)") == ["<username>"]
+    second = load(make_container, "blog_v2", "/postId")
+    assert ask(second, of_post) == ["<comment-id>"]
+    counts = ask(second, "SELECT p.userUsername, p.commentCount, p.likeCount FROM p WHERE p.type = 'post'")
+    assert counts == [{"userUsername": "<post-author-username>", "commentCount": 1, "likeCount": 1}]
+    third = load(make_container, "blog_v3", "/userId")
+    of_user = third.query_items(
+        "SELECT VALUE p.title FROM p WHERE p.userId = '<user-id>' AND p.type = 'post'", partition_key="<user-id>")
+    assert list(of_user) == ["<post-title>"]
 
 
 def test_relational_joins_are_refused_in_words(make_container):

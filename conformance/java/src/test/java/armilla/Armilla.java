@@ -22,7 +22,7 @@ final class Armilla implements AutoCloseable {
 
     Armilla() {
         client = new CosmosClientBuilder()
-            .endpoint(setting("ARMILLA_ENDPOINT", "http://localhost:8081/"))
+            .endpoint(endpoint())
             .key(setting("ARMILLA_KEY", PUBLISHED_KEY))
             .gatewayMode()
             .consistencyLevel(ConsistencyLevel.SESSION)
@@ -31,6 +31,10 @@ final class Armilla implements AutoCloseable {
         String name = "java-" + UUID.randomUUID();
         client.createDatabase(name).block();
         database = client.getDatabase(name);
+    }
+
+    static String endpoint() {
+        return setting("ARMILLA_ENDPOINT", "http://localhost:8081/");
     }
 
     private static String setting(String name, String otherwise) {
