@@ -66,6 +66,8 @@ pub(crate) struct Served<'a> {
     /// How the charge is spread over ranges, where several answered.
     pub(crate) shares: &'a [(u32, RequestCharge)],
     pub(crate) status: u16,
+    /// Refusals with 429: the request, or operations of a bulk request.
+    pub(crate) throttled: u64,
     pub(crate) charge: RequestCharge,
     pub(crate) took: Duration,
 }
@@ -153,8 +155,8 @@ impl Metrics {
         let request = RequestLabels { operation, database, container, status };
         self.requests.get_or_create(&request).inc();
         self.units.get_or_create(&labels).inc_by(served.charge.units());
-        if served.status == 429 {
-            self.throttled.get_or_create(&labels).inc();
+        if served.throttled > 0 {
+            self.throttled.get_or_create(&labels).inc_by(served.throttled);
         }
         self.latency.get_or_create(&labels).observe(served.took.as_secs_f64());
         if let Some(container) = served.container {

@@ -34,6 +34,8 @@ pub struct Reply {
     charge: RequestCharge,
     /// How the charge is spread over ranges, where several answered.
     shares: Vec<(u32, RequestCharge)>,
+    /// Operations of a bulk request that were throttled.
+    throttled: u64,
     payload: Payload,
 }
 
@@ -50,7 +52,7 @@ impl Reply {
     pub fn new(status: StatusCode) -> Self {
         let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         let (charge, shares) = (RequestCharge::ZERO, Vec::new());
-        Self { status, headers, charge, shares, payload: Payload::Empty }
+        Self { status, headers, charge, shares, throttled: 0, payload: Payload::Empty }
     }
 
     /// An answer with a JSON body, passed on as it is.
@@ -138,6 +140,17 @@ impl Reply {
     /// How the charge is spread over ranges; empty where one answered.
     pub(crate) fn shares(&self) -> &[(u32, RequestCharge)] {
         &self.shares
+    }
+
+    /// Counts operations of a bulk request that were throttled.
+    pub(crate) fn with_throttled(mut self, operations: u64) -> Self {
+        self.throttled = operations;
+        self
+    }
+
+    /// What was throttled: the request, or so many of its operations.
+    pub(crate) fn throttled(&self) -> u64 {
+        self.throttled + u64::from(self.status == StatusCode::TOO_MANY_REQUESTS)
     }
 
     /// The range that answered, if it was one.

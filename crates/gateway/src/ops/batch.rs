@@ -114,6 +114,7 @@ pub(super) struct Rows<'c> {
     body: Vec<u8>,
     charge: RequestCharge,
     failed: bool,
+    throttled: u64,
 }
 
 impl<'c> Rows<'c> {
@@ -121,7 +122,15 @@ impl<'c> Rows<'c> {
         let mut body = Vec::with_capacity(capacity + 2);
         body.push(b'[');
         let rates = container.rates();
-        Self { call, rates, read_factor, body, charge: RequestCharge::ZERO, failed: false }
+        Self {
+            call,
+            rates,
+            read_factor,
+            body,
+            charge: RequestCharge::ZERO,
+            failed: false,
+            throttled: 0,
+        }
     }
 
     pub(super) fn success(&mut self, outcome: &Outcome) {
@@ -156,6 +165,7 @@ impl<'c> Rows<'c> {
         let free = dependent || retry_after.is_some();
         let charge = if free { RequestCharge::ZERO } else { self.rates.failure };
         self.failed = true;
+        self.throttled += u64::from(retry_after.is_some());
         self.begin(found.status.as_u16(), charge);
         let row = &mut self.body;
         if found.substatus != 0 {
@@ -184,6 +194,6 @@ impl<'c> Rows<'c> {
     pub(super) fn reply(mut self) -> Reply {
         self.body.push(b']');
         let status = if self.failed { StatusCode::MULTI_STATUS } else { StatusCode::OK };
-        Reply::json(status, self.body).charge(self.charge)
+        Reply::json(status, self.body).charge(self.charge).with_throttled(self.throttled)
     }
 }

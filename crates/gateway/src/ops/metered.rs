@@ -51,6 +51,7 @@ pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
         container: payer.container(),
         range: reply.answered_by(),
         shares: reply.shares(),
+        throttled: reply.throttled(),
         status: reply.status().as_u16(),
         charge: reply.charged(),
         took: started.elapsed(),

@@ -122,10 +122,9 @@ fn id_of<'s>(
     if segment.len() == RID_LENGTH
         && segment.ends_with("==")
         && container.read_item(key, segment)?.is_none()
+        && let Some(id) = container.id_of_rid(key, segment)?
     {
-        if let Some(id) = container.id_of_rid(key, segment)? {
-            return Ok(id.into());
-        }
+        return Ok(id.into());
     }
     Ok(segment.into())
 }

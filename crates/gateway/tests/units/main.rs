@@ -1,5 +1,7 @@
 //! Request units and throughput, asked of a whole server: what headers say.
 
+#![allow(clippy::unwrap_used, reason = "this whole target is a test")]
+
 mod article;
 mod blog;
 mod scan;

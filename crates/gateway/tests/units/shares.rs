@@ -64,6 +64,9 @@ async fn bulk_is_served_as_far_as_throughput_goes() {
     let wait = refused.get("retryAfterMilliseconds").unwrap().as_i64().unwrap();
     assert!((1..=1000).contains(&wait), "{wait}");
     assert_eq!(count(&armilla).await, 73);
+    let text = armilla.get("/metrics").await.expect(200).body;
+    let line = r#"armilla_throttled_total{operation="batch",database="d",container="c"} 27"#;
+    assert!(text.lines().any(|found| found == line), "{text}");
     // Nobody else gets in either, and after the wait what was refused does.
     armilla.send("GET", &format!("{DOCS}/0"), &[KEY], "").await.refused(429, 3200);
     armilla.clock.advance(Duration::from_millis(wait as u64));
