@@ -53,6 +53,7 @@ pub mod like;
 pub mod limits;
 pub mod parser;
 pub mod plan;
+mod precedence;
 pub mod print;
 pub mod rank;
 pub mod reference;

@@ -1,13 +1,15 @@
 //! Syntax trees back to text.
 //!
-//! The text parses to the same tree; it is not the text that was written. Operands that are not a
-//! single thing get parentheses, so no reader has to know the precedences.
+//! The text parses to the same tree; it is not the text that was written. Parentheses stand only where
+//! the tree would be another one without them: they count as nesting, so a text with more of them than
+//! the original could be nested too deeply to be read again.
 
 use crate::ast::{
     Collection, Count, CountValue, Expr, ExprKind, OrderItem, Query, SelectItem, Selection, Source,
     Step, SubqueryKind, UnaryOperator,
 };
 use crate::lexer::is_plain_name;
+use crate::precedence;
 use armilla_model::Number;
 use armilla_model::json::write_string;
 
@@ -25,13 +27,6 @@ pub fn expression(expr: &Expr) -> String {
     out
 }
 
-/// An expression as text, in parentheses unless it is a single thing.
-pub fn operand(expr: &Expr) -> String {
-    let mut out = String::new();
-    write_operand(expr, &mut out);
-    out
-}
-
 /// `FROM … JOIN …` with a blank in front; nothing without sources.
 pub fn from_clause(sources: &[Source]) -> String {
     let mut out = String::new();
@@ -43,7 +38,7 @@ pub fn from_clause(sources: &[Source]) -> String {
 pub fn order_list(items: &[OrderItem]) -> String {
     let mut out = String::new();
     write_separated(items, &mut out, |item, out| {
-        write_expr(&item.expr, out);
+        write_order_key(&item.expr, out);
         out.push_str(if item.descending { " DESC" } else { "" });
     });
     out
@@ -190,49 +185,41 @@ fn write_separated<T>(items: &[T], out: &mut String, write: impl Fn(&T, &mut Str
     }
 }
 
-/// True for what binds tighter than any operator.
-fn is_single(expr: &Expr) -> bool {
-    !matches!(
-        expr.kind,
-        ExprKind::Unary(..)
-            | ExprKind::Binary(..)
-            | ExprKind::And(_)
-            | ExprKind::Or(_)
-            | ExprKind::Conditional(..)
-            | ExprKind::In { .. }
-            | ExprKind::Between { .. }
-            | ExprKind::Like { .. }
-    )
+/// An order by something that is called `rank` must not look like ORDER BY RANK.
+fn write_order_key(key: &Expr, out: &mut String) {
+    let looks_like_rank =
+        matches!(&key.kind, ExprKind::Identifier(name) if name.eq_ignore_ascii_case("rank"));
+    write_grouped(looks_like_rank, key, out);
 }
 
-fn write_operand(expr: &Expr, out: &mut String) {
-    if is_single(expr) {
-        write_expr(expr, out);
-    } else {
-        out.push('(');
-        write_expr(expr, out);
-        out.push(')');
-    }
+/// An expression, in parentheses where `grouped` says so.
+fn write_grouped(grouped: bool, expr: &Expr, out: &mut String) {
+    out.push_str(if grouped { "(" } else { "" });
+    write_expr(expr, out);
+    out.push_str(if grouped { ")" } else { "" });
 }
 
-fn write_chain(parts: &[Expr], word: &str, out: &mut String) {
+/// An operand of something that takes operands binding at least as tightly as `minimum`.
+fn write_operand(expr: &Expr, minimum: u8, out: &mut String) {
+    write_grouped(precedence::of(expr) < minimum, expr, out);
+}
+
+/// Operands on one level; all but the first have to bind more tightly than it.
+fn write_chain(parts: &[Expr], word: &str, level: u8, out: &mut String) {
     for (position, part) in parts.iter().enumerate() {
-        if position > 0 {
+        if position == 0 {
+            write_operand(part, level, out);
+        } else {
             out.push_str(word);
+            write_operand(part, level + 1, out);
         }
-        write_operand(part, out);
     }
 }
 
 fn write_base(base: &Expr, out: &mut String) {
     // `5.a` would be read as a malformed number.
-    if matches!(base.kind, ExprKind::Number(_)) {
-        out.push('(');
-        write_expr(base, out);
-        out.push(')');
-    } else {
-        write_operand(base, out);
-    }
+    let is_number = matches!(base.kind, ExprKind::Number(_));
+    write_grouped(is_number || precedence::of(base) < precedence::SINGLE, base, out);
 }
 
 fn write_expr(expr: &Expr, out: &mut String) {
@@ -267,8 +254,8 @@ fn write_expr(expr: &Expr, out: &mut String) {
             });
             out.push('}');
         }
-        ExprKind::And(parts) => write_chain(parts, " AND ", out),
-        ExprKind::Or(parts) => write_chain(parts, " OR ", out),
+        ExprKind::And(parts) => write_chain(parts, " AND ", precedence::AND, out),
+        ExprKind::Or(parts) => write_chain(parts, " OR ", precedence::OR, out),
         ExprKind::Call { name, user, arguments } => {
             out.push_str(if *user { "udf." } else { "" });
             out.push_str(name);
@@ -286,46 +273,39 @@ fn write_expr(expr: &Expr, out: &mut String) {
 
 fn write_operation(expr: &Expr, out: &mut String) {
     match &expr.kind {
-        ExprKind::Unary(operator, operand) => {
-            out.push_str(match operator {
-                UnaryOperator::Minus => "-",
-                UnaryOperator::Plus => "+",
-                UnaryOperator::BitNot => "~",
-                UnaryOperator::Not => "NOT ",
-            });
-            write_operand(operand, out);
-        }
+        ExprKind::Unary(operator, operand) => write_unary(*operator, operand, out),
         ExprKind::Binary(operator, left, right) => {
-            write_operand(left, out);
+            let level = precedence::of_operator(*operator);
+            write_operand(left, level, out);
             out.push(' ');
             out.push_str(operator.symbol());
             out.push(' ');
-            write_operand(right, out);
+            write_operand(right, level + 1, out);
         }
         ExprKind::Conditional(condition, then, otherwise) => {
-            write_operand(condition, out);
+            write_operand(condition, precedence::COALESCE, out);
             out.push_str(" ? ");
-            write_operand(then, out);
+            write_expr(then, out);
             out.push_str(" : ");
-            write_operand(otherwise, out);
+            write_expr(otherwise, out);
         }
         ExprKind::In { needle, list, negated } => {
-            write_operand(needle, out);
+            write_operand(needle, precedence::PREDICATE, out);
             out.push_str(if *negated { " NOT IN (" } else { " IN (" });
             write_separated(list, out, write_expr);
             out.push(')');
         }
         ExprKind::Between { value, low, high, negated } => {
-            write_operand(value, out);
+            write_operand(value, precedence::PREDICATE, out);
             out.push_str(if *negated { " NOT BETWEEN " } else { " BETWEEN " });
-            write_operand(low, out);
+            write_operand(low, precedence::CONCAT, out);
             out.push_str(" AND ");
-            write_operand(high, out);
+            write_operand(high, precedence::CONCAT, out);
         }
         ExprKind::Like { value, pattern, escape, negated } => {
-            write_operand(value, out);
+            write_operand(value, precedence::PREDICATE, out);
             out.push_str(if *negated { " NOT LIKE " } else { " LIKE " });
-            write_operand(pattern, out);
+            write_operand(pattern, precedence::CONCAT, out);
             if let Some(escape) = escape {
                 out.push_str(" ESCAPE ");
                 out.push_str(&string_literal(escape));
@@ -333,6 +313,20 @@ fn write_operation(expr: &Expr, out: &mut String) {
         }
         _ => unreachable!("write_expr handles everything that is no operation"),
     }
+}
+
+fn write_unary(operator: UnaryOperator, operand: &Expr, out: &mut String) {
+    out.push_str(match operator {
+        UnaryOperator::Minus => "-",
+        UnaryOperator::Plus => "+",
+        UnaryOperator::BitNot => "~",
+        UnaryOperator::Not => "NOT ",
+    });
+    // `--` would begin a comment.
+    if operator != UnaryOperator::Not && matches!(operand.kind, ExprKind::Unary(..)) {
+        out.push(' ');
+    }
+    write_operand(operand, precedence::UNARY, out);
 }
 
 fn subquery_word(kind: SubqueryKind) -> &'static str {
@@ -363,10 +357,44 @@ mod tests {
             "SELECT * FROM c ORDER BY RANK RRF(FullTextScore(c.a, 'x'), VectorDistance(c.v, [1]))",
             "SELECT all, first.x, rank FROM rank ORDER BY rank.x",
             "SELECT 1 - 2 - 3 * 4 ?? 5 || 'x' | 7, - -5, ~NOT true",
+            "SELECT 1 - (2 - 3), (a ?? b) ?? (c ?? d), (a OR b) AND (c AND d) AND NOT (e AND f)",
+            "SELECT (a ? b : c) ? (d ? e : f) : (g ? h : i), (a ? b : c).d, (-a)[0], -(a.b), (a = b) = (c = d)",
+            "SELECT (a IN (1)) IN (2), a LIKE (b LIKE c), a BETWEEN (b AND c) AND (d BETWEEN e AND f)",
+            "SELECT VALUE 1 FROM rank ORDER BY (rank)",
         ] {
             let tree = parse(text).unwrap();
             let printed = super::query(&tree);
             assert_eq!(parse(&printed).unwrap(), tree, "{text} printed as {printed}");
+        }
+    }
+
+    #[test]
+    fn printing_nests_no_deeper_than_what_was_written() {
+        let deepest = |text: &dyn Fn(usize) -> String| {
+            let fitting = (1..400).take_while(|depth| parse(&text(*depth)).is_ok()).last();
+            text(fitting.expect("a shallow text is read"))
+        };
+        for text in [
+            deepest(&|depth| format!("SELECT VALUE {}1", "- ".repeat(depth))),
+            deepest(&|depth| format!("SELECT VALUE {}1", "a ? b : ".repeat(depth))),
+            deepest(&|depth| {
+                format!("SELECT VALUE {}1{}", "a - (".repeat(depth), ")".repeat(depth))
+            }),
+            deepest(&|depth| format!("SELECT VALUE {}1{}", "[".repeat(depth), "]".repeat(depth))),
+            deepest(&|depth| {
+                format!("SELECT VALUE {}1{}", "(".repeat(depth), " + 1)".repeat(depth))
+            }),
+            deepest(&|depth| format!("SELECT VALUE 1{}", " + 1 * 2".repeat(depth))),
+            deepest(&|depth| {
+                format!("SELECT VALUE {}1{}", "NOT (a AND ".repeat(depth), ")".repeat(depth))
+            }),
+        ] {
+            let tree = parse(&text).unwrap();
+            let printed = super::query(&tree);
+            assert_eq!(
+                parse(&printed).unwrap_or_else(|error| panic!("{printed}: {error:?}")),
+                tree
+            );
         }
     }
 }

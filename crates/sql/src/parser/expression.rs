@@ -5,14 +5,8 @@ use crate::ast::{BinaryOperator, Expr, ExprKind, SubqueryKind, UnaryOperator};
 use crate::error::{Code, Location, Result, SqlError};
 use crate::lexer::{Keyword, Kind};
 use crate::limits::{SUBQUERY_HEIGHT, USER_FUNCTION_CALLS_MAX};
+use crate::precedence;
 use armilla_model::Number;
-
-/// Precedences, loosest first. The gaps are filled by [`binary_operator`].
-const PRECEDENCE_COALESCE: u8 = 1;
-const PRECEDENCE_OR: u8 = 2;
-const PRECEDENCE_AND: u8 = 3;
-const PRECEDENCE_PREDICATE: u8 = 4;
-const PRECEDENCE_CONCAT: u8 = 5;
 
 /// An infix operator as the climbing loop sees it.
 enum Infix {
@@ -25,7 +19,7 @@ enum Infix {
 impl Parser<'_> {
     /// `coalesce [ ? expr : expr ]`
     pub(super) fn expression(&mut self) -> Result<Tall<Expr>> {
-        let condition = self.operators(PRECEDENCE_COALESCE)?;
+        let condition = self.operators(precedence::COALESCE)?;
         self.conditional(condition)
     }
 
@@ -92,14 +86,14 @@ impl Parser<'_> {
 
     fn infix(&self) -> Option<(Infix, u8)> {
         match &self.current.kind {
-            Kind::Keyword(Keyword::And) => Some((Infix::And, PRECEDENCE_AND)),
-            Kind::Keyword(Keyword::Or) => Some((Infix::Or, PRECEDENCE_OR)),
+            Kind::Keyword(Keyword::And) => Some((Infix::And, precedence::AND)),
+            Kind::Keyword(Keyword::Or) => Some((Infix::Or, precedence::OR)),
             Kind::Keyword(Keyword::In | Keyword::Between | Keyword::Like | Keyword::Not) => {
-                Some((Infix::Predicate, PRECEDENCE_PREDICATE))
+                Some((Infix::Predicate, precedence::PREDICATE))
             }
             Kind::Symbol(symbol) => {
-                let (operator, precedence) = binary_operator(symbol)?;
-                Some((Infix::Binary(operator), precedence))
+                let operator = binary_operator(symbol)?;
+                Some((Infix::Binary(operator), precedence::of_operator(operator)))
             }
             _ => None,
         }
@@ -146,14 +140,14 @@ impl Parser<'_> {
             self.expect_symbol(")")?;
             (ExprKind::In { needle: value, list, negated }, tall)
         } else if self.take_keyword(Keyword::Between) {
-            let (low, low_height) = self.operators(PRECEDENCE_CONCAT)?;
+            let (low, low_height) = self.operators(precedence::CONCAT)?;
             self.expect_keyword(Keyword::And)?;
-            let (high, high_height) = self.operators(PRECEDENCE_CONCAT)?;
+            let (high, high_height) = self.operators(precedence::CONCAT)?;
             let (low, high) = (Box::new(low), Box::new(high));
             (ExprKind::Between { value, low, high, negated }, low_height.max(high_height))
         } else {
             self.expect_keyword(Keyword::Like)?;
-            let (pattern, tall) = self.operators(PRECEDENCE_CONCAT)?;
+            let (pattern, tall) = self.operators(precedence::CONCAT)?;
             let escape =
                 if self.take_keyword(Keyword::Escape) { Some(self.escape()?) } else { None };
             (ExprKind::Like { value, pattern: Box::new(pattern), escape, negated }, tall)
@@ -255,7 +249,7 @@ impl Parser<'_> {
         self.close(&mut inner, innermost)?;
         while let Some(start) = starts.pop() {
             let operand = self.postfix_behind(inner, start)?;
-            let condition = self.operators_behind(operand, PRECEDENCE_COALESCE)?;
+            let condition = self.operators_behind(operand, precedence::COALESCE)?;
             inner = self.conditional(condition)?;
             self.close(&mut inner, start)?;
         }
@@ -389,27 +383,27 @@ fn literal_word(word: &str) -> Option<ExprKind> {
     }
 }
 
-fn binary_operator(symbol: &str) -> Option<(BinaryOperator, u8)> {
+fn binary_operator(symbol: &str) -> Option<BinaryOperator> {
     Some(match symbol {
-        "??" => (BinaryOperator::Coalesce, PRECEDENCE_COALESCE),
-        "||" => (BinaryOperator::Concat, PRECEDENCE_CONCAT),
-        "|" => (BinaryOperator::BitOr, 6),
-        "^" => (BinaryOperator::BitXor, 7),
-        "&" => (BinaryOperator::BitAnd, 8),
-        "=" => (BinaryOperator::Equal, 9),
-        "!=" | "<>" => (BinaryOperator::NotEqual, 9),
-        "<" => (BinaryOperator::Less, 10),
-        "<=" => (BinaryOperator::LessOrEqual, 10),
-        ">" => (BinaryOperator::Greater, 10),
-        ">=" => (BinaryOperator::GreaterOrEqual, 10),
-        "<<" => (BinaryOperator::ShiftLeft, 11),
-        ">>" => (BinaryOperator::ShiftRight, 11),
-        ">>>" => (BinaryOperator::ShiftRightUnsigned, 11),
-        "+" => (BinaryOperator::Add, 12),
-        "-" => (BinaryOperator::Subtract, 12),
-        "*" => (BinaryOperator::Multiply, 13),
-        "/" => (BinaryOperator::Divide, 13),
-        "%" => (BinaryOperator::Modulo, 13),
+        "??" => BinaryOperator::Coalesce,
+        "||" => BinaryOperator::Concat,
+        "|" => BinaryOperator::BitOr,
+        "^" => BinaryOperator::BitXor,
+        "&" => BinaryOperator::BitAnd,
+        "=" => BinaryOperator::Equal,
+        "!=" | "<>" => BinaryOperator::NotEqual,
+        "<" => BinaryOperator::Less,
+        "<=" => BinaryOperator::LessOrEqual,
+        ">" => BinaryOperator::Greater,
+        ">=" => BinaryOperator::GreaterOrEqual,
+        "<<" => BinaryOperator::ShiftLeft,
+        ">>" => BinaryOperator::ShiftRight,
+        ">>>" => BinaryOperator::ShiftRightUnsigned,
+        "+" => BinaryOperator::Add,
+        "-" => BinaryOperator::Subtract,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "%" => BinaryOperator::Modulo,
         _ => return None,
     })
 }
