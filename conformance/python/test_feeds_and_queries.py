@@ -147,6 +147,20 @@ def test_metrics_are_answered(filled):
     assert float(headers["x-ms-request-charge"]) > 0
 
 
+def test_advice_is_given(filled):
+    headers = {}
+    query = filled.query_items(
+        "SELECT * FROM c WHERE STARTSWITH(c.team, 'G1', true) AND CONTAINS(c.id, '1')",
+        partition_key="p0",
+        populate_query_advice=True,
+        response_hook=lambda received, _: headers.update(received),
+    )
+    assert len(list(query)) > 0
+    # The SDK has made sentences of the numbers.
+    advice = headers["x-ms-cosmos-query-advice"]
+    assert "QA1003" in advice and "QA1002" in advice
+
+
 @pytest.mark.parametrize(
     "query",
     ["SELECT", "SELECT * FROM", "SELEC * FROM c", "SELECT * FROM c WHERE", "SELECT c.a c.b FROM c",

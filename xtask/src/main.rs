@@ -9,6 +9,7 @@ mod arguments;
 mod counters;
 mod crash;
 mod fuzz;
+mod metamorphic;
 mod official;
 mod processes;
 mod rest;
@@ -32,7 +33,8 @@ Usage: cargo xtask <CHORE> [OPTIONS]
 
 Chores:
   test         Run everything: Rust tests, then the Python, JavaScript and Rust SDKs against a
-               fresh server over http and https, the example blog in a browser, then a short crash test
+               fresh server over http and https, the example blog in a browser, queries asked in many
+               ways before and after a restart, then a short crash test
   ci           What the continuous integration runs: formatting, lints, then `test`
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
   counters     Kill the server while scripts count what they write; check counts equal items

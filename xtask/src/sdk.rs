@@ -9,6 +9,7 @@ mod javascript;
 mod python;
 mod rust;
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -111,6 +112,26 @@ impl Sdk {
             Err(error) => Row::broken(&name, started.elapsed(), error.to_string()),
         }
     }
+}
+
+/// A file of Python tests that is not among those of [`Sdk::run`].
+pub(crate) fn run_python_file(
+    name: &str,
+    endpoint: &str,
+    file: &str,
+    variables: &[(&str, &OsStr)],
+) -> Outcome<Counts> {
+    python::run_tests(name, endpoint, &[file], variables)
+}
+
+/// A file of JavaScript tests that is not among those of [`Sdk::run`].
+pub(crate) fn run_javascript_file(
+    name: &str,
+    endpoint: &str,
+    file: &str,
+    variables: &[(&str, &OsStr)],
+) -> Outcome<Counts> {
+    javascript::run_file(name, endpoint, file, variables)
 }
 
 /// How many tests passed and failed, as the test tool itself reports it.

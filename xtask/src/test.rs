@@ -16,13 +16,14 @@ use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
-use crate::{counters, fuzz, roundtrip, splits};
+use crate::{counters, fuzz, metamorphic, roundtrip, splits};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
 const CARGO: &str = "cargo";
 const CRASH: &str = "crash";
 const FUZZ: &str = "fuzz";
+const METAMORPHIC: &str = "metamorphic";
 /// How long each fuzz target runs as part of all tests.
 const FUZZ_SECONDS: u64 = 20;
 /// The workspace's own tests, with the time it takes to compile them on a small machine.
@@ -31,8 +32,9 @@ const CRASH_ROUNDS_DEFAULT: u64 = 50;
 
 const ABOUT: &str = "\
 Runs every test: the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
-over http and https, the example blog in a browser, and a short crash test.
-Groups: cargo, python, js, rust, go, java, blog, crash, fuzz.";
+over http and https, the example blog in a browser, queries asked in many ways before and after a restart,
+and a short crash test.
+Groups: cargo, python, js, rust, go, java, blog, metamorphic, crash, fuzz.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -91,7 +93,7 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         }
         return Ok(());
     }
-    if ready.is_empty() && !groups.has(CRASH) {
+    if ready.is_empty() && !groups.has(CRASH) && !groups.has(METAMORPHIC) {
         return Ok(());
     }
     let profile = if arguments.has("release") { Profile::Release } else { Profile::Dev };
@@ -104,6 +106,11 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         }
     };
     run_sdks(&binary, &ready, summary);
+    if groups.has(METAMORPHIC) {
+        metamorphic::run(&binary).into_iter().for_each(|row| summary.add(row));
+    } else {
+        summary.add(left_out("metamorphic"));
+    }
     if groups.has(CRASH) {
         let rounds = arguments.number("crash-rounds", CRASH_ROUNDS_DEFAULT)?;
         summary.add(crash::run(&CrashPlan::new(&binary, rounds)));
@@ -230,7 +237,7 @@ impl Groups {
     fn chosen(arguments: &Arguments) -> Outcome<Self> {
         let mut all = vec![CARGO];
         all.extend(Sdk::ALL.map(Sdk::name));
-        all.extend([CRASH, FUZZ]);
+        all.extend([METAMORPHIC, CRASH, FUZZ]);
         let (only, without) = (arguments.list("only"), arguments.list("without"));
         for name in only.iter().chain(&without) {
             if !all.contains(name) {

@@ -23,7 +23,7 @@ pub(super) fn prepare() -> Outcome<()> {
 
 /// Runs the browser tests.
 pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
-    javascript::run_tests(name, GROUP, &folder(), endpoint)
+    javascript::run_folder(name, GROUP, &folder(), endpoint)
 }
 
 fn folder() -> PathBuf {

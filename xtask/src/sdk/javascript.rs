@@ -1,5 +1,6 @@
 //! The JavaScript SDK: packages beside the tests (Node looks nowhere else), and Node's own test runner.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +18,19 @@ pub(super) fn prepare() -> Outcome<()> {
 
 /// Runs our SDK tests.
 pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
-    run_tests(name, "js", &folder(), endpoint)
+    run_folder(name, "js", &folder(), endpoint)
+}
+
+/// Runs one file of our SDK tests, with further variables in its environment.
+pub(super) fn run_file(
+    name: &str,
+    endpoint: &str,
+    file: &str,
+    variables: &[(&str, &OsStr)],
+) -> Outcome<Counts> {
+    let mut command = runner("js", &folder())?;
+    command.arg(folder().join(file)).envs(variables.iter().copied());
+    run_and_count(name, "js", command, endpoint)
 }
 
 /// Installs the packages named in a folder's lock file; `group` names it on the command line.
@@ -34,28 +47,47 @@ pub(super) fn install(group: &str, folder: &Path) -> Outcome<()> {
     mark_installed(&stamp, &wanted)
 }
 
-/// Runs a folder's tests one file after the other and reads the counts from a TAP report.
-pub(super) fn run_tests(name: &str, group: &str, folder: &Path, endpoint: &str) -> Outcome<Counts> {
-    let report = workspace::work().join(format!("{group}-report.tap"));
+/// Runs a folder's tests one file after the other.
+pub(super) fn run_folder(
+    name: &str,
+    group: &str,
+    folder: &Path,
+    endpoint: &str,
+) -> Outcome<Counts> {
+    let mut command = runner(group, folder)?;
+    command.args(test_files(folder)?);
+    run_and_count(name, group, command, endpoint)
+}
+
+/// Node's test runner, to be given its files. It shows what it does, and writes a TAP report.
+fn runner(group: &str, folder: &Path) -> Outcome<Command> {
     std::fs::create_dir_all(workspace::work())?;
-    std::fs::remove_file(&report).ok();
+    std::fs::remove_file(report(group)).ok();
     let mut command = Command::new("node");
     command
         .current_dir(folder)
         .args(["--test", "--test-concurrency=1", "--test-timeout=240000"])
         .args(["--test-reporter=spec", "--test-reporter-destination=stdout"])
         .args(["--test-reporter=tap", "--test-reporter-destination"])
-        .arg(&report)
-        .args(test_files(folder)?)
+        .arg(report(group))
         // The certificate of a test server is its own; Node offers no narrower switch to the SDK.
         .env("NODE_TLS_REJECT_UNAUTHORIZED", "0")
         .env("NODE_NO_WARNINGS", "1");
+    Ok(command)
+}
+
+/// Runs a prepared command and reads the counts from its TAP report.
+fn run_and_count(name: &str, group: &str, mut command: Command, endpoint: &str) -> Outcome<Counts> {
     set_endpoint(&mut command, endpoint);
     let (success, _) = processes::run_and_keep(name, &mut command, RUN_WITHIN)?;
-    let text = std::fs::read_to_string(&report)
+    let text = std::fs::read_to_string(report(group))
         .map_err(|_| "node wrote no report, see its output".to_owned())?;
     let (passed, failed) = count_tap(&text);
     Ok(Counts { passed, failed, success })
+}
+
+fn report(group: &str) -> PathBuf {
+    workspace::work().join(format!("{group}-report.tap"))
 }
 
 fn folder() -> PathBuf {

@@ -1,5 +1,6 @@
 //! The Python SDK: a virtual environment in the work folder, and pytest.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -28,8 +29,19 @@ pub(super) fn prepare() -> Outcome<()> {
     mark_installed(&stamp, &wanted)
 }
 
-/// Runs pytest and reads the counts from its JUnit report.
+/// Runs all tests.
 pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
+    run_tests(name, endpoint, &[], &[])
+}
+
+/// Runs pytest on the named files, or on all tests, with further variables in its environment, and
+/// reads the counts from its JUnit report.
+pub(super) fn run_tests(
+    name: &str,
+    endpoint: &str,
+    files: &[&str],
+    variables: &[(&str, &OsStr)],
+) -> Outcome<Counts> {
     let report = workspace::work().join("python-report.xml");
     std::fs::remove_file(&report).ok();
     let mut command = Command::new(interpreter());
@@ -37,7 +49,9 @@ pub(super) fn run(name: &str, endpoint: &str) -> Outcome<Counts> {
         .current_dir(workspace::root().join("conformance/python"))
         .args(["-m", "pytest", "-q", "--junit-xml"])
         .arg(&report)
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+        .args(files)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs(variables.iter().copied());
     set_endpoint(&mut command, endpoint);
     let (success, _) = processes::run_and_keep(name, &mut command, RUN_WITHIN)?;
     let text = std::fs::read_to_string(&report)
