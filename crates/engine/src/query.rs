@@ -38,7 +38,7 @@ mod work;
 
 pub use armilla_sql::access::IndexUsage;
 pub use page::{Metrics, Page};
-pub use plan::{ClientMerge, client_merge, plan};
+pub use plan::{ClientMerge, advice, client_merge, plan};
 pub use request::{Request, ResumeFilter};
 pub(crate) use source::Overlay;
 pub use token::INVALID_TOKEN;

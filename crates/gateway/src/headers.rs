@@ -107,6 +107,8 @@ pub struct RequestContext<'a> {
     pub populate_index_metrics: bool,
     /// `x-ms-cosmos-populateindexmetrics-V2`: answer percent-encoded.
     pub populate_index_metrics_v2: bool,
+    /// `x-ms-cosmos-populatequeryadvice`: name patterns that could be written better.
+    pub populate_query_advice: bool,
 
     /// `x-ms-cosmos-batch-atomic`.
     pub batch_atomic: bool,
@@ -284,6 +286,7 @@ impl<'a> RequestContext<'a> {
             "query-version" => self.query_version = Some(text(name, value)?),
             "supported-query-features" => self.query_features = Some(text(name, value)?),
             "populateindexmetrics" => self.populate_index_metrics = flag(name, value)?,
+            "populatequeryadvice" => self.populate_query_advice = flag(name, value)?,
             "populateindexmetrics-v2" => self.populate_index_metrics_v2 = flag(name, value)?,
             "changefeed-wire-format-version" => self.feed_wire_format = Some(text(name, value)?),
             "offer-autopilot-settings" => self.autopilot_settings = Some(text(name, value)?),

@@ -40,6 +40,7 @@
 //! ```
 
 pub mod access;
+pub mod advice;
 pub mod aggregate;
 pub mod ast;
 pub mod bind;

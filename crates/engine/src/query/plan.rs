@@ -6,6 +6,7 @@ use armilla_model::error::Result;
 use armilla_model::partition_key::{Definition, PartitionKey};
 use armilla_model::value::Value;
 use armilla_sql::access::{IndexUsage, index_usage};
+use armilla_sql::advice::advise;
 use armilla_sql::plan::{Features, PlanRange, PlanRequest, partitioned_plan};
 
 /// The plan of a query, as the document that clients read. `features` is the list of what the
@@ -25,6 +26,12 @@ pub fn plan(container: &Container, request: &Request, features: Option<&str>) ->
         range_of: &range_of,
     });
     Ok(plan.map_err(failure)?.to_value())
+}
+
+/// The numbers of the rules of advice that a query breaks.
+pub fn advice(container: &Container, request: &Request) -> Result<Vec<&'static str>> {
+    let (query, _) = prepare::parsed(&container.settings(), request)?;
+    Ok(advise(&query, &request.parameters))
 }
 
 /// What a client has to do that merges a query over ranges by itself.

@@ -49,6 +49,8 @@ names! {
     QUERY_METRICS = "x-ms-documentdb-query-metrics";
     /// Indexes that a query used or could use.
     INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
+    /// Numbers of the rules that would make a query better, percent-encoded.
+    QUERY_ADVICE = "x-ms-cosmos-query-advice";
     /// How ORDER BY ties run.
     QUERY_EXECUTION_INFO = "x-ms-cosmos-query-execution-info";
     /// How a query found its items, percent-encoded.

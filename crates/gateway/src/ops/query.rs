@@ -80,6 +80,7 @@ struct Facts {
     descending: bool,
     explained: Option<String>,
     usage: Option<IndexUsage>,
+    advice: Vec<&'static str>,
 }
 
 /// Makes the page here when it is sure to be quick, and on the pool otherwise.
@@ -90,6 +91,10 @@ async fn page(
     scope: &Scope,
 ) -> Result<(Page, Facts)> {
     let request = Request::parse(&call.body)?;
+    let advice = match call.context.populate_query_advice {
+        true => query::advice(container, &request)?,
+        false => Vec::new(),
+    };
     let query = Query::new(container.clone(), request, &query_scope(call, scope))?;
     let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
     let context = &call.context;
@@ -100,6 +105,7 @@ async fn page(
         descending: query.is_descending(),
         explained: None,
         usage: (wants_usage && context.continuation.is_none()).then(|| query.index_usage()),
+        advice,
     };
     // Python counts the pages of a query, and knows of one per range at least.
     let range_by_range = context.client == Client::Python && !scope.limited;
@@ -172,6 +178,9 @@ fn reply(
         };
         reply = reply.text_header(names::INDEX_UTILIZATION, &text);
     }
+    if !facts.advice.is_empty() {
+        reply = reply.text_header(names::QUERY_ADVICE, &query_advice(&facts.advice));
+    }
     addressed::from_scope(reply, container, scope)
 }
 
@@ -240,6 +249,12 @@ fn index_metrics_v2(usage: &IndexUsage) -> String {
         joined(&usage.potential, single),
         joined(&usage.potential_composites, composite),
     ))
+}
+
+/// A percent-encoded list; no rule that is found takes parameters.
+fn query_advice(rules: &[&str]) -> String {
+    let entry = |rule: &&str| format!("{{\"Id\":\"{rule}\",\"Params\":[]}}");
+    percent_encode(&format!("[{}]", joined(rules, entry)))
 }
 
 fn joined<T>(items: &[T], text: impl Fn(&T) -> String) -> String {

@@ -164,6 +164,12 @@ async fn small_words_that_clients_look_for() {
     ];
     let told = ask(&armilla, "SELECT * FROM c", &usage).await.expect(200);
     assert!(told.header("x-ms-cosmos-index-utilization").unwrap().contains("%2Fpk%2F%3F"));
+    let advice = [usage[0], ("x-ms-cosmos-populatequeryadvice", "true")];
+    let told = ask(&armilla, "SELECT * FROM c WHERE CONTAINS(c.s, 'x')", &advice).await.expect(200);
+    let entry = "%5B%7B%22Id%22%3A%22QA1002%22%2C%22Params%22%3A%5B%5D%7D%5D";
+    assert_eq!(told.header("x-ms-cosmos-query-advice"), Some(entry));
+    let silent = ask(&armilla, "SELECT * FROM c", &advice).await.expect(200);
+    assert!(silent.header("x-ms-cosmos-query-advice").is_none());
     let averages = "SELECT VALUE AVG(c.n) FROM c ORDER BY c.n, c.pk";
     assert_eq!(ask(&armilla, averages, &[]).await.expect(200).rows("Documents").len(), 1);
 }
