@@ -63,10 +63,11 @@ impl Schema {
         self.geometry
     }
 
-    /// True when ORDER BY keeps items that have nothing at the path: the policy names it.
+    /// True when ORDER BY keeps items that have nothing at the path: the policy names it, or has a
+    /// composite index, which makes the service build an index that holds undefined everywhere.
     pub(crate) fn keeps_undefined(&self, names: &[Name]) -> bool {
         let Some(indexing) = &self.indexing else { return true };
-        indexing.explicit.iter().any(|path| covers(path, names))
+        !indexing.composites.is_empty() || indexing.explicit.iter().any(|path| covers(path, names))
     }
 
     /// True when the path is indexed, or there is no policy that could say otherwise.

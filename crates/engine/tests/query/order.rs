@@ -52,6 +52,33 @@ fn a_client_may_say_where_to_go_on() {
     assert_eq!(resumed(&bench, text, r#"{"value":[[]],"exclude":true}"#).len(), 12);
 }
 
+/// The default policy leaves out what has no key; one that names the path, or has any composite index,
+/// does not.
+#[test]
+fn items_without_the_key_come_first_where_the_policy_asks_for_more() {
+    let composite = r#"{"compositeIndexes":[[{"path":"/x"},{"path":"/y"}]]}"#;
+    let named = r#"{"includedPaths":[{"path":"/*"},{"path":"/n/?"}]}"#;
+    for (policy, kept) in [("{}", false), (named, true), (composite, true)] {
+        let definition =
+            format!(r#"{{"partitionKey":{{"paths":["/pk"]}},"indexingPolicy":{policy}}}"#);
+        let bench = Bench::new(&json::parse(definition.as_bytes()).unwrap(), 2);
+        for (id, key) in
+            [("a", ""), ("b", r#","n":null"#), ("c", r#","n":1"#), ("d", r#","n":"s""#)]
+        {
+            bench.put_text(&format!(r#"{{"id":"{id}","pk":"{id}"{key}}}"#));
+        }
+        let mut expected = vec!["\"b\"", "\"c\"", "\"d\""];
+        if kept {
+            expected.insert(0, "\"a\"");
+        }
+        let rows = bench.rows("SELECT VALUE c.id FROM c ORDER BY c.n");
+        assert_eq!(texts(&rows), expected, "{policy}");
+        expected.reverse();
+        let rows = bench.rows("SELECT VALUE c.id FROM c ORDER BY c.n DESC");
+        assert_eq!(texts(&rows), expected, "{policy}");
+    }
+}
+
 #[test]
 fn indexes_do_not_show_what_has_expired() {
     let definition = br#"{"partitionKey":{"paths":["/pk"]},"defaultTtl":-1}"#;
