@@ -21,6 +21,8 @@ const GRACE: Duration = Duration::from_secs(120);
 const INPUT_LENGTH_MAX: &str = "-max_len=2048";
 /// An input that takes longer than this many seconds counts as a finding.
 const INPUT_SECONDS_MAX: &str = "-timeout=25";
+/// Seeds go by so much of the hash of what they hold.
+const SEED_NAME_LENGTH: usize = 12;
 /// What the fuzzer needs to know of every branch.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -33,6 +35,11 @@ const ABOUT: &str = "Fuzzes the query language and the JSON readers, guided by c
 const CHOICES: &[Choice] = &[
     Choice { name: "seconds", value: "N", meaning: "How long each target runs (default 60)" },
     Choice { name: "only", value: "TARGET", meaning: "Run only this target; may be repeated" },
+    Choice {
+        name: "keep",
+        value: "",
+        meaning: "Afterwards add to fuzz/corpus the fewest inputs that reach everything that was reached",
+    },
 ];
 
 /// The chore: reads its options, runs, prints the closing line.
@@ -45,6 +52,12 @@ pub(crate) fn fuzz(words: &[OsString]) -> Outcome<bool> {
     let mut summary = Summary::default();
     for row in run(seconds, |target| only.is_empty() || only.contains(&target)) {
         summary.add(row);
+    }
+    if arguments.has("keep") {
+        for target in TARGETS.into_iter().filter(|target| only.is_empty() || only.contains(target))
+        {
+            keep(target)?;
+        }
     }
     Ok(summary.close())
 }
@@ -75,6 +88,23 @@ fn build() -> Outcome<PathBuf> {
         .env("RUSTFLAGS", INSTRUMENTED);
     processes::run("fuzz targets", &mut command)?;
     Ok(target_folder.join(host).join("release"))
+}
+
+/// Adds what a target has found to its seeds, as few inputs as reach all of it.
+fn keep(target: &str) -> Outcome<()> {
+    let fewest = tempfile::tempdir()?;
+    let found = workspace::work().join("fuzz-corpus").join(target);
+    let seeds = workspace::root().join("fuzz/corpus").join(target);
+    let mut merge = Command::new(build()?.join(target));
+    merge.args(["-set_cover_merge=1", INPUT_LENGTH_MAX]).arg(fewest.path()).arg(found).arg(&seeds);
+    processes::run(&format!("fuzz {target}: keep what was found"), &mut merge)?;
+    for input in std::fs::read_dir(fewest.path())? {
+        let input = input?;
+        let name = input.file_name();
+        let name = name.to_str().and_then(|name| name.get(..SEED_NAME_LENGTH));
+        std::fs::copy(input.path(), seeds.join(name.ok_or("an input without a name")?))?;
+    }
+    Ok(())
 }
 
 fn run_target(folder: &std::path::Path, target: &str, seconds: u64) -> Row {
