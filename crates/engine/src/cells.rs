@@ -1,10 +1,12 @@
-//! A grid over the globe: where points are, and which cells a shape can reach.
+//! A grid over the globe: where shapes are, and which cells a shape can reach.
 //!
-//! Every point stands in one cell of 1/64 degree. Whatever is not a plain point inside the grid stands
-//! *everywhere*: lines, areas, shapes at the antimeridian. A query asks for the cells that a shape
-//! covers and for everywhere, and looks at each item it finds; so the grid may be coarse, and only
-//! has to be right in what it leaves out. Shapes that it cannot bound with certainty are not asked
-//! for: areas turned inside out, anything near a pole or across the antimeridian.
+//! Every point stands in one cell of 1/64 degree. A line or an area stands in the few cells that its
+//! bounds touch, on the finest of several coarser grids where they are few. Whatever cannot be bounded
+//! stands *everywhere*: shapes at the antimeridian or as large as continents, areas turned inside out. A
+//! query asks every grid for the cells that a shape covers and for everywhere, and looks at each item it
+//! finds; so the grids may be coarse, and only have to be right in what they leave out. Shapes that they
+//! cannot bound with certainty are not asked for: areas turned inside out, anything near a pole or across
+//! the antimeridian.
 
 use armilla_index::ValueRange;
 use armilla_model::value::Value;
@@ -20,22 +22,37 @@ const LATITUDE_MAX: f64 = 80.0;
 /// The smallest radius of curvature of the ellipsoid, in metres: angles come out too large rather
 /// than too small.
 const RADIUS_MIN: f64 = 6_335_000.0;
+/// The coarser grids: cells of 2, 4, 6 … doublings, up to 16 degrees.
+const DOUBLINGS: [u8; 5] = [2, 4, 6, 8, 10];
+/// What tells their cells from those of points: no row of the finest grid begins with it.
+const COARSE: u8 = 0x40;
+/// A shape stands in no more cells than this.
+const CELLS_MAX: usize = 16;
+/// Shapes wider than this, in degrees, stand everywhere.
+const WIDTH_MAX: f64 = 60.0;
 /// A little more than is needed, for what rounding takes away.
 const MARGIN: f64 = 1e-6;
 /// The cell of what is anywhere.
 const EVERYWHERE: [u8; 4] = [0xff; 4];
 
-/// The cell of a shape in an item; nothing when it is no shape at all.
-pub(crate) fn cell_of(shape: &Value) -> Option<[u8; 4]> {
-    shape.as_object()?;
+/// A cell's place among the values of a path.
+pub(crate) type Cell = Vec<u8>;
+
+/// The cells of a shape in an item; none when it is no shape at all.
+pub(crate) fn cells_of(shape: &Value) -> Vec<Cell> {
+    if shape.as_object().is_none() {
+        return Vec::new();
+    }
     let is_point = shape.get("type").and_then(Value::as_str) == Some("Point");
     let place = shape.get("coordinates").filter(|_| is_point).and_then(position);
-    Some(match place {
+    let cells = match place {
         Some((longitude, latitude)) if longitude.abs() < 180.0 && latitude.abs() <= 90.0 => {
-            cell(row(latitude), column(longitude))
+            Some(vec![cell(row(latitude), column(longitude)).to_vec()])
         }
-        _ => EVERYWHERE,
-    })
+        Some(_) => None,
+        None => Bounds::of_item(shape).and_then(|bounds| bounds.cells()),
+    };
+    cells.unwrap_or_else(|| vec![EVERYWHERE.to_vec()])
 }
 
 /// The cells that may hold what a test asks for; nothing when that cannot be told.
@@ -54,8 +71,21 @@ pub(crate) fn reach(test: &Spatial) -> Option<Vec<ValueRange>> {
     } else {
         (low..=high).map(|row| between(cell(row, west), cell(row, east))).collect()
     };
+    for doublings in DOUBLINGS {
+        let (west, east) = (west >> doublings, east >> doublings);
+        ranges.extend((low >> doublings..=high >> doublings).map(|row| {
+            let (from, to) = (coarse(doublings, row, west), coarse(doublings, row, east));
+            ValueRange::new(Bound::Included(from), Bound::Included(to))
+        }));
+    }
     ranges.push(ValueRange::exact(EVERYWHERE));
     Some(ranges)
+}
+
+fn coarse(doublings: u8, row: u16, column: u16) -> Cell {
+    let mut coarse = vec![COARSE + doublings];
+    coarse.extend_from_slice(&cell(row, column));
+    coarse
 }
 
 fn cell(row: u16, column: u16) -> [u8; 4] {
@@ -100,6 +130,45 @@ impl Bounds {
             }
             _ => None,
         }
+    }
+
+    /// Around a shape in an item, for tests of distance too: those take edges for arcs, which bulge
+    /// towards the poles.
+    fn of_item(shape: &Value) -> Option<Self> {
+        let bounds = match shape.get("type").and_then(Value::as_str)? {
+            "MultiPolygon" => {
+                let areas = shape.get("coordinates")?.as_array()?.iter().map(|area| {
+                    let ring: Option<Vec<_>> =
+                        area.as_array()?.first()?.as_array()?.iter().map(position).collect();
+                    ring.filter(|ring| turns_left(ring))
+                });
+                Self::around_all(&areas.collect::<Option<Vec<_>>>()?.concat())?
+            }
+            _ => Self::of(shape)?,
+        };
+        let width = bounds.east - bounds.west;
+        if width > WIDTH_MAX {
+            return None;
+        }
+        bounds.grown(0.0, (width.to_radians().powi(2) / 12.0).to_degrees())
+    }
+
+    /// The cells that the rectangle touches, on the finest grid where they are few.
+    fn cells(&self) -> Option<Vec<Cell>> {
+        let (low, high) = (row(self.south), row(self.north));
+        let (west, east) = (column(self.west), column(self.east));
+        let count = |doublings: &u8| {
+            let rows = usize::from(high >> doublings) - usize::from(low >> doublings) + 1;
+            let columns = usize::from(east >> doublings) - usize::from(west >> doublings) + 1;
+            rows * columns
+        };
+        let doublings = DOUBLINGS.into_iter().find(|doublings| count(doublings) <= CELLS_MAX)?;
+        let rows = low >> doublings..=high >> doublings;
+        let cells = rows.flat_map(|row| {
+            let columns = west >> doublings..=east >> doublings;
+            columns.map(move |column| coarse(doublings, row, column))
+        });
+        Some(cells.collect())
     }
 
     fn around_all(positions: &[(f64, f64)]) -> Option<Self> {
@@ -161,8 +230,31 @@ mod tests {
     }
 
     fn reaches(test: &Spatial, shape: &Value) -> bool {
-        let cell = cell_of(shape).unwrap();
-        reach(test).unwrap().iter().any(|range| range.contains(&cell))
+        let ranges = reach(test).unwrap();
+        assert!(ranges.windows(2).all(|pair| pair[0].end_key() < pair[1].start_key()));
+        cells_of(shape).iter().any(|cell| ranges.iter().any(|range| range.contains(cell)))
+    }
+
+    trait Keys {
+        fn start_key(&self) -> Vec<u8>;
+        fn end_key(&self) -> Vec<u8>;
+    }
+
+    impl Keys for ValueRange {
+        fn start_key(&self) -> Vec<u8> {
+            let Bound::Included(key) = &self.start else { panic!("{self:?}") };
+            key.clone()
+        }
+
+        fn end_key(&self) -> Vec<u8> {
+            let Bound::Included(key) = &self.end else { panic!("{self:?}") };
+            key.clone()
+        }
+    }
+
+    fn line(positions: &str) -> Value {
+        let text = format!(r#"{{"type":"LineString","coordinates":{positions}}}"#);
+        parse(text.as_bytes()).unwrap()
     }
 
     #[test]
@@ -171,8 +263,28 @@ mod tests {
         assert!(reaches(&near, &point(9.13, 50.0)));
         assert!(reaches(&near, &point(9.0, 49.915)));
         assert!(!reaches(&near, &point(9.4, 50.0)));
-        let line = parse(br#"{"type":"LineString","coordinates":[[0,0],[1,1]]}"#).unwrap();
-        assert!(reaches(&near, &line), "lines are everywhere");
+    }
+
+    #[test]
+    fn lines_and_areas_stand_where_they_are() {
+        let near = Spatial::Near { shape: point(9.0, 50.0), distance: 10_000.0 };
+        assert!(reaches(&near, &line("[[8.5,49.5],[9.5,50.5]]")));
+        assert!(reaches(&near, &line("[[-10,40],[30,55]]")));
+        assert!(!reaches(&near, &line("[[0,0],[1,1]]")));
+        // The great circle between two places on one parallel passes north of it.
+        let north = Spatial::Near { shape: point(15.0, 51.0), distance: 1_000.0 };
+        assert!(reaches(&north, &line("[[0,50],[30,50]]")));
+        assert_eq!(cells_of(&line("[[-100,0],[100,1]]")), [EVERYWHERE]);
+        assert_eq!(cells_of(&line("[[170,0],[-170,1]]")), [EVERYWHERE]);
+        let area = |ring: &str| {
+            let text = format!(r#"{{"type":"Polygon","coordinates":[{ring}]}}"#);
+            parse(text.as_bytes()).unwrap()
+        };
+        let (left, right) = ("[[0,0],[2,0],[2,2],[0,2],[0,0]]", "[[0,0],[0,2],[2,2],[2,0],[0,0]]");
+        let inside = Spatial::Intersects(area("[[1,1],[1.5,1],[1.5,1.5],[1,1]]"));
+        assert!(reaches(&inside, &area(left)) && !reaches(&near, &area(left)));
+        assert_eq!(cells_of(&area(right)), [EVERYWHERE], "all but a hole is everywhere");
+        assert!(cells_of(&area(left)).len() <= CELLS_MAX);
     }
 
     #[test]
@@ -182,7 +294,7 @@ mod tests {
         for (shape, distance) in [(point(179.99, 0.0), 5000.0), (point(0.0, 85.0), 1.0)] {
             assert!(reach(&Spatial::Near { shape, distance }).is_none());
         }
-        assert_eq!(cell_of(&point(180.0, 0.0)), Some(EVERYWHERE));
-        assert_eq!(cell_of(&Value::from("x")), None);
+        assert_eq!(cells_of(&point(180.0, 0.0)), [EVERYWHERE]);
+        assert!(cells_of(&Value::from("x")).is_empty());
     }
 }

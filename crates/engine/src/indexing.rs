@@ -5,7 +5,7 @@
 //! `IS_DEFINED` and type tests need no item. Paths are numbered per container by
 //! [`PathDictionary`]; numbers are given out once and kept in `meta`.
 
-use crate::{cells, keys};
+use crate::{cells, computed, keys};
 use armilla_index::Terms;
 use armilla_model::limits::INDEXED_STRING_MAX;
 use armilla_model::ordered;
@@ -60,6 +60,11 @@ impl PathDictionary {
     /// The number of a composite index, by its place in the policy.
     pub fn find_composite(&self, number: usize) -> Option<u32> {
         self.find(ROOT, &composite_step(number))
+    }
+
+    /// The number of a computed property that has terms.
+    pub fn find_computed(&self, name: &str) -> Option<u32> {
+        self.find(ROOT, &computed_step(name))
     }
 
     /// The number of a spatial index, by its place in the policy.
@@ -150,6 +155,7 @@ pub fn terms_of(
     if indexed && policy.indexing.enabled {
         walk.members(item, ROOT, policy.indexing.paths.root(), true);
         walk.term(paths.number(ROOT, "._ts"), &Value::from(i64::from(ts)));
+        walk.computed(item);
         walk.composites(item);
         walk.found.fixed += policy.unique_keys.len() as u32;
     }
@@ -280,6 +286,18 @@ impl Walk<'_> {
         self.found.weights.push((hash, weight));
     }
 
+    /// A computed property that the policy names is walked like a property, below a path of its own.
+    fn computed(&mut self, item: &Value) {
+        let policy = self.policy;
+        for (name, value) in computed::values(item, policy) {
+            let cursor = policy.indexing.paths.root().name(name);
+            if cursor.may_index_below() && value != Value::Undefined {
+                let path = self.paths.number(ROOT, &computed_step(name));
+                self.value(&value, path, cursor, true);
+            }
+        }
+    }
+
     /// A composite index is one synthetic path whose value joins the encodings of its members,
     /// descending ones inverted, absent ones encoded as undefined.
     fn composites(&mut self, item: &Value) {
@@ -304,10 +322,11 @@ impl Walk<'_> {
         for (number, spatial) in policy.spatial.iter().enumerate() {
             if let Some(shape) = spatial.path.find(item) {
                 // The grid is one of the globe.
-                let cell = if self.policy.geometry { None } else { cells::cell_of(shape) };
-                if let Some(cell) = cell {
+                if !self.policy.geometry {
                     let path = self.paths.number(ROOT, &spatial_step(number));
-                    self.found.terms.push_cut(path, &cell);
+                    for cell in cells::cells_of(shape) {
+                        self.found.terms.push_cut(path, &cell);
+                    }
                 }
                 self.found.weights.push((weight_hash(ROOT, shape.to_json().as_bytes()), 2));
             }
@@ -318,6 +337,11 @@ impl Walk<'_> {
 /// Tells charged terms apart. A clash, which clients gain nothing by, costs them a term less.
 fn weight_hash(path: u32, value: &[u8]) -> u64 {
     xxh3_64_with_seed(value, u64::from(path))
+}
+
+/// The dictionary's name for a computed property: properties of items begin with a dot.
+fn computed_step(name: &str) -> String {
+    format!("computed {name}")
 }
 
 /// The dictionary's name for a spatial index, by its place in the policy.

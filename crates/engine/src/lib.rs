@@ -14,6 +14,7 @@
 pub mod account;
 pub mod catalog;
 mod cells;
+mod computed;
 pub mod container;
 pub mod core;
 pub mod dials;

@@ -85,7 +85,7 @@ impl Advisor<'_> {
             ExprKind::Subquery(_, query) => self.query(query),
             _ => {}
         }
-        children(expr, &mut |child| self.expression(child, in_condition));
+        expr.for_each_child(&mut |child| self.expression(child, in_condition));
     }
 
     fn call(&mut self, name: &str, arguments: &[Expr], in_condition: bool) {
@@ -120,44 +120,6 @@ fn is_path(expr: &Expr) -> bool {
         ExprKind::Identifier(_) => true,
         ExprKind::Member(base, _) | ExprKind::Index(base, _) => is_path(base),
         _ => false,
-    }
-}
-
-/// The expressions right below one, those of sub-queries left out.
-fn children(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
-    match &expr.kind {
-        ExprKind::Undefined
-        | ExprKind::Null
-        | ExprKind::Bool(_)
-        | ExprKind::Number(_)
-        | ExprKind::String(_)
-        | ExprKind::Parameter(_)
-        | ExprKind::Identifier(_)
-        | ExprKind::Subquery(..) => {}
-        ExprKind::Member(one, _) | ExprKind::Unary(_, one) => visit(one),
-        ExprKind::Index(left, right) | ExprKind::Binary(_, left, right) => {
-            visit(left);
-            visit(right);
-        }
-        ExprKind::Array(list) | ExprKind::And(list) | ExprKind::Or(list) => {
-            list.iter().for_each(visit);
-        }
-        ExprKind::Call { arguments, .. } => arguments.iter().for_each(visit),
-        ExprKind::Object(members) => members.iter().for_each(|(_, member)| visit(member)),
-        ExprKind::Conditional(condition, then, otherwise) => {
-            [condition, then, otherwise].into_iter().for_each(|part| visit(part));
-        }
-        ExprKind::In { needle, list, .. } => {
-            visit(needle);
-            list.iter().for_each(visit);
-        }
-        ExprKind::Between { value, low, high, .. } => {
-            [value, low, high].into_iter().for_each(|part| visit(part));
-        }
-        ExprKind::Like { value, pattern, .. } => {
-            visit(value);
-            visit(pattern);
-        }
     }
 }
 

@@ -319,6 +319,44 @@ impl Expr {
             _ => None,
         }
     }
+
+    /// Visits the expressions right below this one, those of sub-queries left out.
+    pub fn for_each_child(&self, visit: &mut dyn FnMut(&Self)) {
+        match &self.kind {
+            ExprKind::Undefined
+            | ExprKind::Null
+            | ExprKind::Bool(_)
+            | ExprKind::Number(_)
+            | ExprKind::String(_)
+            | ExprKind::Parameter(_)
+            | ExprKind::Identifier(_)
+            | ExprKind::Subquery(..) => {}
+            ExprKind::Member(one, _) | ExprKind::Unary(_, one) => visit(one),
+            ExprKind::Index(left, right) | ExprKind::Binary(_, left, right) => {
+                visit(left);
+                visit(right);
+            }
+            ExprKind::Array(list) | ExprKind::And(list) | ExprKind::Or(list) => {
+                list.iter().for_each(visit);
+            }
+            ExprKind::Call { arguments, .. } => arguments.iter().for_each(visit),
+            ExprKind::Object(members) => members.iter().for_each(|(_, member)| visit(member)),
+            ExprKind::Conditional(condition, then, otherwise) => {
+                [condition, then, otherwise].into_iter().for_each(|part| visit(part));
+            }
+            ExprKind::In { needle, list, .. } => {
+                visit(needle);
+                list.iter().for_each(visit);
+            }
+            ExprKind::Between { value, low, high, .. } => {
+                [value, low, high].into_iter().for_each(|part| visit(part));
+            }
+            ExprKind::Like { value, pattern, .. } => {
+                visit(value);
+                visit(pattern);
+            }
+        }
+    }
 }
 
 impl Source {

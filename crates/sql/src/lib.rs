@@ -59,6 +59,7 @@ pub mod print;
 pub mod rank;
 pub mod reference;
 pub mod schema;
+pub mod stable;
 pub mod udf;
 pub mod weight;
 

@@ -9,7 +9,7 @@
 mod leaf;
 mod selector;
 
-pub(super) use leaf::{Leaf, path_number};
+pub(super) use leaf::{Leaf, computed_number, path_number};
 pub(super) use selector::{Runs, Selection, Selector};
 
 use crate::container::Container;

@@ -6,7 +6,7 @@
 //! group documents go by ordinal, unless the index holds the group's value only in part (long
 //! strings, arrays, objects): then the items decide.
 
-use super::access::{Selection, known_value, path_number};
+use super::access::{Selection, computed_number, known_value, path_number};
 use super::reader::PathColumn;
 use super::source::{PartPlan, Source, Target};
 use crate::indexing::write_joined;
@@ -38,7 +38,7 @@ impl OrderIndex {
     pub(super) fn find(source: &Source<'_>, plan: &Compiled) -> Option<Self> {
         let Order::Keys { drop_undefined, .. } = &plan.order else { return None };
         let keys = order_paths(plan)?;
-        if keys.iter().any(|key| key.computed) {
+        if keys.len() > 1 && keys.iter().any(|key| key.computed) {
             return None;
         }
         if source.is_any_bare() {
@@ -47,8 +47,9 @@ impl OrderIndex {
         let policy = &source.index.policy;
         if let [key] = keys.as_slice() {
             let steps: Vec<_> = key.path.iter().cloned().map(PathStep::Name).collect();
+            let number = if key.computed { computed_number } else { path_number };
             return Some(Self {
-                path: path_number(&steps, source.container, policy)?,
+                path: number(&steps, source.container, policy)?,
                 direction: direction(key.descending),
                 members: None,
                 keeps_undefined: !drop_undefined,

@@ -150,6 +150,8 @@ impl Generator<'_> {
             "c.none",
             "c.m.b",
             "c._ts",
+            "c.low",
+            "c.pair.b",
         ])
     }
 
@@ -166,7 +168,7 @@ impl Generator<'_> {
 
     fn predicate(&mut self) -> String {
         let path = self.path();
-        match self.random.below(24) {
+        match self.random.below(25) {
             0..=9 => self.comparison(),
             10 => {
                 let list: Vec<_> = (0..1 + self.random.below(4)).map(|_| self.scalar()).collect();
@@ -215,6 +217,16 @@ impl Generator<'_> {
                     "c.n ?? 5 = 5",
                 ])
                 .to_owned(),
+            23 => {
+                // What composite indexes are for.
+                let (path, operator) =
+                    (self.random.one_of(&["c.n", "c.s"]), self.random.one_of(&["<", ">="]));
+                format!(
+                    "c.t = \"t{}\" AND {path} {operator} {}",
+                    self.random.below(3),
+                    self.scalar()
+                )
+            }
             _ => path.to_owned(),
         }
     }
@@ -305,6 +317,8 @@ impl Generator<'_> {
             ("c.m DESC", true),
             ("c.id", false),
             ("c._ts DESC", true),
+            ("c.low", false),
+            ("c.pair.b DESC", true),
             ("c.t, c.n", false),
             ("c.t DESC, c.n DESC", true),
             ("c.s, c.n DESC", false),

@@ -18,7 +18,7 @@ const QUERIES: u64 = 20_000;
 const QUERIES_PER_STATE: u64 = 100;
 const SEED: u64 = 20_261_116;
 
-const POLICIES: [&str; 6] = [
+const POLICIES: [&str; 7] = [
     r#"{"partitionKey":{"paths":["/pk"]}}"#,
     r#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*"},
         {"path":"/n/?"},{"path":"/a/b/?"}],"excludedPaths":[{"path":"/t/?"}],
@@ -33,6 +33,10 @@ const POLICIES: [&str; 6] = [
         "indexingPolicy":{"compositeIndexes":[[{"path":"/t"},{"path":"/n"}],
         [{"path":"/n","order":"descending"},{"path":"/s","order":"descending"}]]}}"#,
     r#"{"partitionKey":{"paths":["/id"]}}"#,
+    r#"{"partitionKey":{"paths":["/pk"]},"computedProperties":[
+        {"name":"low","query":"SELECT VALUE LOWER(c.s ?? c.n) FROM c"},
+        {"name":"pair","query":"SELECT VALUE {b: c.n, l: c.tags} FROM c"}],
+        "indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/low/?"},{"path":"/pair/*"}]}}"#,
 ];
 
 fn setting(name: &str, default: u64) -> u64 {

@@ -117,6 +117,14 @@ impl Bench {
         }
     }
 
+    /// How a query uses the index.
+    pub(crate) fn explain(&self, text: &str) -> String {
+        let query = Query::new(self.container.clone(), Request::of_text(text), &everything());
+        let query = query.unwrap().by(Access::Index);
+        let options = PageOptions { count_max: 1000, continuation: None, range_by_range: false };
+        query.explain(&query.page(options).unwrap())
+    }
+
     /// All rows of a query.
     pub(crate) fn rows(&self, text: &str) -> Vec<Value> {
         self.pages(&Request::of_text(text), 1000).unwrap().concat()

@@ -1,6 +1,7 @@
 //! One test as spans of encoded values at one numbered path.
 
 use crate::cells;
+use crate::computed;
 use crate::container::Container;
 use crate::indexing::{ROOT, write_joined};
 use armilla_index::ValueRange;
@@ -35,11 +36,29 @@ pub(in crate::query) fn path_number(
     if !policy.indexing.enabled || !is_indexed(steps, policy) {
         return None;
     }
-    let number = steps.iter().try_fold(ROOT, |parent, step| match step {
+    Some(number_below(ROOT, steps, container))
+}
+
+/// The same for a path whose first step is a computed property.
+pub(in crate::query) fn computed_number(
+    steps: &[PathStep],
+    container: &Container,
+    policy: &ContainerPolicy,
+) -> Option<Option<u32>> {
+    let Some((PathStep::Name(first), rest)) = steps.split_first() else { return None };
+    let enabled = policy.indexing.enabled && computed::is_indexed(first, policy);
+    if !enabled || !is_walked(steps, policy) {
+        return None;
+    }
+    let number = container.paths.find_computed(first);
+    Some(number.and_then(|number| number_below(number, rest, container)))
+}
+
+fn number_below(number: u32, steps: &[PathStep], container: &Container) -> Option<u32> {
+    steps.iter().try_fold(number, |parent, step| match step {
         PathStep::Name(name) => container.paths.find_name(parent, name),
         PathStep::Element => container.paths.find_element(parent),
-    });
-    Some(number)
+    })
 }
 
 fn is_indexed(steps: &[PathStep], policy: &ContainerPolicy) -> bool {
@@ -50,6 +69,11 @@ fn is_indexed(steps: &[PathStep], policy: &ContainerPolicy) -> bool {
             _ => {}
         }
     }
+    is_walked(steps, policy)
+}
+
+/// True when the policy lets a walk over an item come here and leave terms.
+fn is_walked(steps: &[PathStep], policy: &ContainerPolicy) -> bool {
     let mut cursor = policy.indexing.paths.root();
     for part in steps {
         // The walk over an item turns back where nothing below can be indexed.
@@ -71,13 +95,12 @@ impl Leaf {
         container: &Container,
         policy: &ContainerPolicy,
     ) -> Option<Self> {
-        if atom.computed {
-            return None;
-        }
-        if let Test::Spatial(test) = &atom.test {
-            return Self::spatial(&atom.path, test, container, policy);
-        }
-        let path = path_number(&atom.path, container, policy)?;
+        let path = match &atom.test {
+            Test::Spatial(_) if atom.computed => return None,
+            Test::Spatial(test) => return Self::spatial(&atom.path, test, container, policy),
+            _ if atom.computed => computed_number(&atom.path, container, policy)?,
+            _ => path_number(&atom.path, container, policy)?,
+        };
         let spans = spans(&atom.test)?;
         Some(Self {
             path,
@@ -105,37 +128,85 @@ impl Leaf {
         Some(Self { path, ranges, predicate: None, complement: false, exact: false })
     }
 
-    /// A composite index whose first members are all compared for equality by some of these tests:
-    /// one lookup for all of them. It says nothing that the tests do not say.
+    /// A composite index whose first members are compared for equality by some of these tests, and
+    /// the next one perhaps by a range: one lookup for all of them. It says nothing that the tests
+    /// do not say.
     pub(super) fn composite(
         tests: &[Node],
         container: &Container,
         policy: &ContainerPolicy,
     ) -> Option<Self> {
-        let equal =
-            |member: &CompositePath| -> Option<Vec<u8>> {
-                tests.iter().find_map(|test| match test {
-                    Node::Atom(Atom {
-                        path, test: Test::Equal(value), computed: false, ..
-                    }) if is_same(&member.path, path) => Some(term(value)),
-                    _ => None,
-                })
-            };
         let composites = policy.indexing.composites.iter().enumerate();
-        let known = composites
-            .map(|(number, members)| (number, members.iter().map_while(equal).collect::<Vec<_>>()));
-        let (number, terms) = known.max_by_key(|(_, terms)| terms.len())?;
-        if terms.len() < 2 {
+        let used = composites.map(|(number, members)| (number, composite_span(members, tests)));
+        let (number, (served, span)) = used.max_by_key(|(_, (served, _))| *served)?;
+        if served < 2 {
             return None;
         }
-        let mut joined = Vec::new();
-        for (member, term) in policy.indexing.composites[number].iter().zip(terms) {
-            write_joined(&term, member.descending, &mut joined);
-        }
-        let (path, ranges) =
-            (container.paths.find_composite(number), vec![ValueRange::prefix(&joined)]);
-        Some(Self { path, ranges, predicate: None, complement: false, exact: true })
+        let path = container.paths.find_composite(number);
+        Some(Self { path, ranges: vec![span], predicate: None, complement: false, exact: true })
     }
+}
+
+/// How many members of a composite index some tests pin, and where it then has to be read.
+fn composite_span(members: &[CompositePath], tests: &[Node]) -> (usize, ValueRange) {
+    let mut joined = Vec::new();
+    for (served, member) in members.iter().enumerate() {
+        let on_member = || {
+            tests.iter().filter_map(|test| match test {
+                Node::Atom(atom) if !atom.computed && is_same(&member.path, &atom.path) => {
+                    Some(&atom.test)
+                }
+                _ => None,
+            })
+        };
+        let equal = on_member().find_map(|test| match test {
+            Test::Equal(value) => Some(term(value)),
+            _ => None,
+        });
+        if let Some(equal) = equal {
+            write_joined(&equal, member.descending, &mut joined);
+            continue;
+        }
+        let ranged =
+            on_member().find(|test| matches!(test, Test::Range { .. } | Test::StartsWith(_)));
+        let spans = ranged.and_then(spans);
+        return match spans.as_ref().and_then(|spans| spans.ranges.first()) {
+            Some(range) => (served + 1, joined_span(&joined, range, member.descending)),
+            None => (served, ValueRange::prefix(&joined)),
+        };
+    }
+    (members.len(), ValueRange::prefix(&joined))
+}
+
+/// The joined values that begin with `head` and go on with a member inside `range`.
+///
+/// Joining keeps the order of members, or reverses it, and no joined member begins another one; so
+/// each bound becomes the beginning or the end of what begins with it.
+fn joined_span(head: &[u8], range: &ValueRange, descending: bool) -> ValueRange {
+    let beginning_with = |member: &[u8]| {
+        let mut joined = head.to_vec();
+        write_joined(member, descending, &mut joined);
+        ValueRange::prefix(&joined)
+    };
+    let (first, last) =
+        if descending { (&range.end, &range.start) } else { (&range.start, &range.end) };
+    let start = match first {
+        Bound::Included(member) => beginning_with(member).start,
+        Bound::Excluded(member) => match beginning_with(member).end {
+            Bound::Excluded(behind) => Bound::Included(behind),
+            other => other,
+        },
+        Bound::Unbounded => ValueRange::prefix(head).start,
+    };
+    let end = match last {
+        Bound::Included(member) => beginning_with(member).end,
+        Bound::Excluded(member) => match beginning_with(member).start {
+            Bound::Included(at) => Bound::Excluded(at),
+            other => other,
+        },
+        Bound::Unbounded => ValueRange::prefix(head).end,
+    };
+    ValueRange::new(start, end)
 }
 
 fn is_same(path: &Path, steps: &[PathStep]) -> bool {
@@ -264,4 +335,43 @@ fn types_ranges(types: &[Type]) -> Vec<ValueRange> {
     types.sort_unstable();
     types.dedup();
     types.into_iter().map(|kind| ValueRange::half_open([tag(kind)], [behind(kind)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_spans_hold_what_is_inside_and_nothing_else() {
+        let values = ["", "\0", "\0\0", "a", "a\0", "ab", "b", "\u{7f}"];
+        let bounds: Vec<Bound<Vec<u8>>> = values
+            .iter()
+            .map(|value| value.as_bytes().to_vec())
+            .flat_map(|value| [Bound::Included(value.clone()), Bound::Excluded(value)])
+            .chain([Bound::Unbounded])
+            .collect();
+        for descending in [false, true] {
+            let join = |head: &str, member: &str| {
+                let mut joined = Vec::new();
+                write_joined(head.as_bytes(), false, &mut joined);
+                write_joined(member.as_bytes(), descending, &mut joined);
+                write_joined(b"rest", false, &mut joined);
+                joined
+            };
+            let mut head = Vec::new();
+            write_joined(b"h", false, &mut head);
+            for (start, end) in bounds.iter().flat_map(|s| bounds.iter().map(move |e| (s, e))) {
+                let range = ValueRange::new(start.clone(), end.clone());
+                let span = joined_span(&head, &range, descending);
+                for value in values {
+                    assert_eq!(
+                        span.contains(&join("h", value)),
+                        range.contains(value.as_bytes()),
+                        "{value:?} in {range:?}, descending: {descending}"
+                    );
+                    assert!(!span.contains(&join("g", value)) && !span.contains(&join("i", value)));
+                }
+            }
+        }
+    }
 }

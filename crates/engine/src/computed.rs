@@ -1,0 +1,65 @@
+//! Computed properties as index terms.
+//!
+//! A computed property that an included path of the policy names is evaluated when an item is written,
+//! and its value has terms like a property of the item, under a name that no property can have. All
+//! others, and those that depend on more than the item (the time, system properties), are evaluated
+//! row by row when a query asks for them.
+
+use armilla_model::policy::{ComputedProperty, ContainerPolicy, Step};
+use armilla_model::value::Value;
+use armilla_sql::reference::{Options, run_compiled, with_runtime};
+use armilla_sql::{Compiled, Schema, compile, parse, stable};
+use quick_cache::sync::Cache;
+use std::sync::{Arc, LazyLock};
+
+/// Definitions whose compiled form is kept.
+const DEFINITIONS_MAX: usize = 1024;
+
+/// Compiled definitions by their text; nothing for those that cannot be indexed.
+static DEFINITIONS: LazyLock<Cache<String, Option<Arc<Compiled>>>> =
+    LazyLock::new(|| Cache::new(DEFINITIONS_MAX));
+
+/// True when the values of the computed property of this name have terms.
+pub(crate) fn is_indexed(name: &str, policy: &ContainerPolicy) -> bool {
+    let property = policy.computed.iter().find(|property| property.name == name);
+    property.is_some_and(|property| evaluator(property, policy).is_some())
+}
+
+/// The computed properties that have terms, with their values for an item.
+pub(crate) fn values<'p>(
+    item: &'p Value,
+    policy: &'p ContainerPolicy,
+) -> impl Iterator<Item = (&'p str, Value)> {
+    policy.computed.iter().filter_map(move |property| {
+        let compiled = evaluator(property, policy)?;
+        Some((property.name.as_str(), value(&compiled, item)))
+    })
+}
+
+/// The compiled definition of a property, if it is one to index.
+fn evaluator(property: &ComputedProperty, policy: &ContainerPolicy) -> Option<Arc<Compiled>> {
+    let named = policy.indexing.explicit.iter().any(
+        |path| matches!(path.steps.first(), Some(Step::Name(first)) if *first == property.name),
+    );
+    // Spatial functions mean something else there.
+    if !named || policy.geometry {
+        return None;
+    }
+    if let Some(known) = DEFINITIONS.get(&property.query) {
+        return known;
+    }
+    let query = parse(&property.query).ok().filter(stable::is_stable);
+    let compiled = query.and_then(|query| compile(&query, &[], &Schema::none()).ok());
+    let compiled = compiled.map(Arc::new);
+    DEFINITIONS.insert(property.query.clone(), compiled.clone());
+    compiled
+}
+
+/// What the definition gives for an item; undefined where it fails, as no query gets past that.
+fn value(compiled: &Compiled, item: &Value) -> Value {
+    let schema = Schema::none();
+    let rows = with_runtime(Options::new(&schema), |runtime| {
+        run_compiled(compiled, vec![item.clone()], runtime)
+    });
+    rows.ok().and_then(|rows| rows.into_iter().next()).unwrap_or_default()
+}
