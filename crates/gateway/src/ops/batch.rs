@@ -118,7 +118,12 @@ pub(super) struct Rows<'c> {
 }
 
 impl<'c> Rows<'c> {
-    pub(super) fn new(call: &'c Call<'c>, container: &Container, capacity: usize, read_factor: u64) -> Self {
+    pub(super) fn new(
+        call: &'c Call<'c>,
+        container: &Container,
+        capacity: usize,
+        read_factor: u64,
+    ) -> Self {
         let mut body = Vec::with_capacity(capacity + 2);
         body.push(b'[');
         let rates = container.rates();
