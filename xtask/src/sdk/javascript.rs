@@ -66,7 +66,7 @@ fn runner(group: &str, folder: &Path) -> Outcome<Command> {
     let mut command = Command::new("node");
     command
         .current_dir(folder)
-        .args(["--test", "--test-concurrency=1", "--test-timeout=240000"])
+        .args(["--test", "--test-concurrency=1", "--test-timeout=600000"])
         .args(["--test-reporter=spec", "--test-reporter-destination=stdout"])
         .args(["--test-reporter=tap", "--test-reporter-destination"])
         .arg(report(group))
