@@ -32,6 +32,9 @@ const KEYS: [(&str, &str); 5] = [
 const INTERRUPTED_BYTES_MIN: u64 = 2_000_000;
 /// How often the file is looked at that says how far a transfer came.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// With this many lines there is time to wait for a third of them; smaller files are interrupted as
+/// soon as anything is remembered.
+const LARGE_LINES_MIN: u64 = 100_000;
 const TRANSFER_WITHIN: Duration = Duration::from_secs(60 * 60);
 
 const ABOUT: &str = "\
@@ -163,13 +166,15 @@ impl<'a> Trip<'a> {
         let name = name_of(file);
         let key = KEYS.iter().find(|(found, _)| *found == name).map_or("/id", |(_, key)| key);
         let size = std::fs::metadata(file)?.len();
-        let interrupted = size >= INTERRUPTED_BYTES_MIN;
+        let lines = compare::lines(file)?;
+        let third = if lines >= LARGE_LINES_MIN { lines / 3 } else { 1 };
+        let interrupted_at = (size >= INTERRUPTED_BYTES_MIN).then_some(third);
         let import = self.transfer(
             server,
             &["import", "--container", &name, "--partition-key", key],
             file,
             ".armilla-import",
-            interrupted,
+            interrupted_at,
         )?;
         let back = self.folder.path().join("out").join(format!("{name}.jsonl"));
         let export = self.transfer(
@@ -177,7 +182,7 @@ impl<'a> Trip<'a> {
             &["export", "--container", &name],
             &back,
             ".armilla-export",
-            interrupted,
+            interrupted_at,
         )?;
         let count = compare::same_lines(file, &back)?;
         let rate = |took: &Took| count as f64 / took.time.as_secs_f64().max(1e-9);
@@ -196,14 +201,14 @@ impl<'a> Trip<'a> {
     }
 
     /// Runs a transfer to its end; one that is interrupted is killed as soon as it has remembered
-    /// something, and started again.
+    /// so many items, and started again.
     fn transfer(
         &self,
         server: &Server,
         words: &[&str],
         file: &Path,
         suffix: &str,
-        interrupted: bool,
+        interrupted_at: Option<u64>,
     ) -> Outcome<Took> {
         let started = Instant::now();
         let mut command = Command::new(self.binary);
@@ -215,10 +220,10 @@ impl<'a> Trip<'a> {
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
         let mut took = Took::default();
-        if interrupted {
+        if let Some(items) = interrupted_at {
             let mut state = file.as_os_str().to_owned();
             state.push(suffix);
-            took.interrupted = kill_once_remembered(&mut command, Path::new(&state))?;
+            took.interrupted = kill_once_remembered(&mut command, Path::new(&state), items)?;
             if !took.interrupted {
                 return Err(format!("{} was over before it could be killed", words[0]).into());
             }
@@ -228,7 +233,7 @@ impl<'a> Trip<'a> {
         if !output.status.success() {
             return Err(format!("{} ended with {}: {said}", words[0], output.status).into());
         }
-        if interrupted && !said.contains("going on behind") {
+        if took.interrupted && !said.contains("going on behind") {
             return Err(format!("{} began anew: {said}", words[0]).into());
         }
         took.time = started.elapsed();
@@ -236,15 +241,15 @@ impl<'a> Trip<'a> {
     }
 }
 
-/// Kills a transfer once its state file tells of something done; false when it ended before.
-fn kill_once_remembered(command: &mut Command, state: &Path) -> Outcome<bool> {
+/// Kills a transfer once its state file tells of so many items; false when it ended before.
+fn kill_once_remembered(command: &mut Command, state: &Path, items: u64) -> Outcome<bool> {
     let mut child = command.spawn()?;
     let deadline = Instant::now() + TRANSFER_WITHIN;
     while Instant::now() < deadline {
         if child.try_wait()?.is_some() {
             return Ok(false);
         }
-        if has_progress(state) {
+        if remembered(state) >= items {
             kill(&mut child)?;
             return Ok(state.exists());
         }
@@ -254,10 +259,11 @@ fn kill_once_remembered(command: &mut Command, state: &Path) -> Outcome<bool> {
     Err("no progress was remembered in time".into())
 }
 
-fn has_progress(state: &Path) -> bool {
-    let Ok(text) = std::fs::read(state) else { return false };
-    let Ok(kept) = serde_json::from_slice::<serde_json::Value>(&text) else { return false };
-    ["records", "items"].iter().any(|name| kept[*name].as_u64().unwrap_or(0) > 0)
+/// The items that a state file tells of.
+fn remembered(state: &Path) -> u64 {
+    let Ok(text) = std::fs::read(state) else { return 0 };
+    let Ok(kept) = serde_json::from_slice::<serde_json::Value>(&text) else { return 0 };
+    kept["records"].as_u64().or(kept["items"].as_u64()).unwrap_or(0)
 }
 
 fn kill(child: &mut Child) -> Outcome<()> {

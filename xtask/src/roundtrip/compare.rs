@@ -31,6 +31,16 @@ pub(super) fn same_lines(left: &Path, right: &Path) -> Outcome<u64> {
     .into())
 }
 
+/// How many lines a file has.
+pub(super) fn lines(file: &Path) -> Outcome<u64> {
+    let mut count = 0;
+    for line in BufReader::new(File::open(file)?).split(b'\n') {
+        line?;
+        count += 1;
+    }
+    Ok(count)
+}
+
 fn marks(file: &Path) -> Outcome<Vec<Mark>> {
     let mut marks = Vec::new();
     for line in BufReader::new(File::open(file)?).split(b'\n') {
