@@ -15,6 +15,7 @@
 mod access;
 mod bill;
 mod bounded;
+mod copied;
 mod extreme;
 mod functions;
 mod grouped;

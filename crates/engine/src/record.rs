@@ -9,10 +9,14 @@
 //! The header answers preconditions, expiry and charges without a look at the text, and tells a
 //! write which feed entry to remove. All numbers are big-endian.
 
+use armilla_model::error::Error;
 use armilla_model::etag::ETag;
+use armilla_model::json;
 use armilla_model::lsn::Lsn;
+use armilla_model::value::Value;
 use armilla_storage::StoreError;
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Length of the header.
 pub const HEADER_LENGTH: usize = 54;
@@ -113,6 +117,12 @@ impl Record {
     /// Physical partition whose log has it.
     pub fn partition(&self) -> u32 {
         u32::from_be_bytes(self.field(22))
+    }
+
+    /// Reads the item's members with these names, and only those.
+    pub fn members(&self, names: &[Arc<str>]) -> armilla_model::error::Result<Value> {
+        json::parse_members(&self.bytes[HEADER_LENGTH..], names)
+            .map_err(|error| Error::Internal(format!("a stored item is not JSON: {error}")))
     }
 
     /// Second of the last write.

@@ -5,6 +5,10 @@
 //! whitespace but with its numbers exactly as written, and handed back as a [`Value`]. The tokens
 //! come from `jiter`; what it does not check is checked here.
 
+mod members;
+
+pub use members::parse_members;
+
 use crate::limits::NESTING_MAX;
 use crate::number::Number;
 use crate::value::{Object, Value};

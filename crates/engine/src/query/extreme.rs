@@ -73,20 +73,20 @@ fn asked_for(plan: &Compiled) -> Option<Vec<(Vec<PathStep>, bool)>> {
 /// The extreme of one target; the outer option is nothing when only the items know.
 fn extreme(run: &Run<'_>, index: &OrderIndex, target: &Target) -> Option<Option<Value>> {
     let marker = [tag(Type::Array)];
-    let mut arrays = Groups::walk(&run.source, index, target, &ValueRange::at_least(marker));
+    let mut arrays = Groups::new(&run.source, index, target, &ValueRange::at_least(marker), 1);
     if !arrays.is_exact() {
         return None;
     }
     while let Some(mut group) = arrays.next_group(&|_, _, _| false) {
         if group.pop().is_some() {
             // An array or object makes the result undefined.
-            return Some(Some(Value::array(Vec::new())));
+            return arrays.is_exact().then(|| Some(Value::array(Vec::new())));
         }
     }
-    let mut scalars = Groups::walk(&run.source, index, target, &ValueRange::below(marker));
+    let mut scalars = Groups::new(&run.source, index, target, &ValueRange::below(marker), 1);
     while let Some(mut group) = scalars.next_group(&|_, _, _| false) {
         if group.pop().is_some() {
-            if group.ambiguous {
+            if group.ambiguous || !scalars.is_exact() {
                 return None;
             }
             return scalars.known_value(&group).map(Some);

@@ -11,13 +11,14 @@ mod cursor;
 mod walked;
 
 use super::access::path_number;
+use super::copied::Copied;
 use super::heap::Smallest;
 use super::page::Page;
-use super::reader::{Loaded, Reader};
+use super::reader::Loaded;
 use super::source::Source;
 use super::token::{KeyValue, OrderedPosition, Place, Position, Window};
 use super::work::{Moment, Work, with_runtime};
-use super::{Run, bill, bounded, failure, stream};
+use super::{Run, bill, bounded, failure};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
@@ -134,12 +135,9 @@ fn each_row(
     let plan = run.plan();
     let counted = run.position.is_none() && !pays_by_row(run);
     // A VALUE that is undefined is no row, so it must be known before rows are counted.
-    let projects = plan.distinct || matches!(plan.projection, Projection::Value(_));
-    let mut reader = if projects {
-        run.source.reader()
-    } else {
-        Reader::new(&run.source, &run.source.prepared.key_references)
-    };
+    let copied = run.source.prepared.copied.is_some();
+    let projects = plan.distinct || (matches!(plan.projection, Projection::Value(_)) && !copied);
+    let mut reader = if projects { run.source.reader() } else { run.source.key_reader() };
     for found in run.source.documents(None) {
         let found = found?;
         let Loaded { value, size, .. } = reader.load(&found, work)?;
@@ -247,7 +245,7 @@ fn hand_out(
 ) -> Result<Option<Entry>> {
     let mut last: Option<Entry> = None;
     let mut loaded: Option<(Place, Loaded)> = None;
-    let whole = stream::is_whole_item(run.plan());
+    let copied = run.source.prepared.copied.as_deref();
     let mut reader = run.source.reader();
     let by_row = pays_by_row(run);
     for entry in entries {
@@ -268,7 +266,7 @@ fn hand_out(
         if loaded.as_ref().is_none_or(|(place, _)| *place != entry.place) {
             let found = run.source.find(&entry.place);
             let found = found.ok_or_else(|| Error::Internal("a row lost its item".to_owned()))?;
-            let item = if whole {
+            let item = if copied.is_some() {
                 let record = reader.record(&found, work)?;
                 let size = record.size();
                 Loaded { record: Some(record), value: Value::Undefined, size }
@@ -278,7 +276,8 @@ fn hand_out(
             loaded = Some((entry.place.clone(), item));
         }
         let Some((_, item)) = &loaded else { continue };
-        let Some((row, evaluated)) = make_row(run.plan(), &entry, item, runtime, work)? else {
+        let Some((row, evaluated)) = make_row(run.plan(), copied, &entry, item, runtime, work)?
+        else {
             // A condition that throws dice has changed its mind.
             *window = before;
             continue;
@@ -298,15 +297,14 @@ fn hand_out(
 /// The row of an entry, and what was evaluated for it.
 fn make_row(
     plan: &Compiled,
+    copied: Option<&Copied>,
     entry: &Entry,
     item: &Loaded,
     runtime: &mut Runtime<'_>,
     work: &Work,
 ) -> Result<Option<(Bytes, RequestCharge)>> {
-    if let Some(record) = &item.record
-        && stream::is_whole_item(plan)
-    {
-        return Ok(Some((record.text(), RequestCharge::ZERO)));
+    if let Some((copied, record)) = copied.zip(item.record.as_ref()) {
+        return Ok(Some((copied.row(plan, record)?, RequestCharge::ZERO)));
     }
     let (mut number, mut made) = (0, None);
     let mut begun = work.moment(runtime);

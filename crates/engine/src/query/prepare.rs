@@ -3,6 +3,7 @@
 //! Both caches are keyed by the container's settings themselves: every change of a container makes
 //! new settings, so nothing that was compiled for old ones can be found again.
 
+use super::copied::Copied;
 use super::{Request, failure};
 use crate::container::Settings;
 use armilla_model::error::{Error, Result};
@@ -37,10 +38,13 @@ pub(super) struct Prepared {
     pub(super) node: Arc<Node>,
     /// Every path of the item that the query reads.
     pub(super) references: Arc<Vec<Vec<PathStep>>>,
-    /// Those that it reads before it makes rows: for its condition and its order.
+    /// Those that it reads before it makes rows, where that is a step of its own (ORDER BY, copies of
+    /// items): for its condition and its order.
     pub(super) key_references: Arc<Vec<Vec<PathStep>>>,
     /// The partition keys that the condition pins.
     pub(super) constraint: Arc<KeyConstraint>,
+    /// How rows are made of the texts of items, if they are.
+    pub(super) copied: Option<Arc<Copied>>,
 }
 
 impl Prepared {
@@ -53,8 +57,9 @@ impl Prepared {
         let node = Arc::new(access::analyse(inner));
         let references = Arc::new(access::referenced_paths(&compiled));
         let constraint = Arc::new(access::partition_keys(&compiled, &definition.paths));
+        let copied = Copied::of(&compiled).map(Arc::new);
         let key_references = match &compiled.order {
-            Order::Keys { .. } => {
+            Order::Keys { .. } | Order::None if is_apart(&compiled, copied.is_some()) => {
                 let projection = Projection::Value(Expr::Constant(Value::Null));
                 let keys_only = Compiled { projection, ..compiled.clone() };
                 Arc::new(access::referenced_paths(&keys_only))
@@ -62,8 +67,13 @@ impl Prepared {
             _ => references.clone(),
         };
         let compiled = Arc::new(compiled);
-        Self { compiled, schema, node, references, key_references, constraint }
+        Self { compiled, schema, node, references, key_references, constraint, copied }
     }
+}
+
+/// True when rows are made behind everything else, of what only they need.
+fn is_apart(query: &Compiled, copied: bool) -> bool {
+    copied || matches!(query.order, Order::Keys { .. })
 }
 
 /// A parsed query, and its compiled form when that does not depend on parameters.

@@ -31,6 +31,8 @@ pub(super) struct Loaded {
 pub(super) struct Reader<'s> {
     source: &'s Source<'s>,
     cover: Option<Cover>,
+    /// The members of an item that are read; nothing for all of them.
+    names: Option<Vec<Arc<str>>>,
     /// Per target and part, made when first needed.
     columns: Vec<Vec<Option<PartColumns<'s>>>>,
     mean_sizes: Vec<usize>,
@@ -97,14 +99,6 @@ impl<'s> PathColumn<'s> {
         match self {
             Self::Absent => Some(Value::Undefined),
             Self::Dense(index, _) | Self::Sparse(index, _) => known_value(index.value(ordinal)),
-        }
-    }
-
-    /// The entry of an ordinal.
-    pub(super) fn entry(&self, ordinal: u32) -> Option<armilla_index::Value<'s>> {
-        match self {
-            Self::Absent => None,
-            Self::Dense(index, _) | Self::Sparse(index, _) => Some(index.value(ordinal)),
         }
     }
 
@@ -186,6 +180,32 @@ fn build(
     Some(any.then(|| Value::object(Object::from_unique(defined))))
 }
 
+/// The members that paths begin with; nothing when one is the whole item, or there are too many.
+fn names_of(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Vec<Arc<str>>> {
+    if references.len() > PATHS_MAX {
+        return None;
+    }
+    let mut names: Vec<Arc<str>> = Vec::with_capacity(references.len());
+    let mut add = |name: &str| {
+        if names.iter().all(|known| **known != *name) {
+            names.push(name.into());
+        }
+    };
+    for path in references {
+        match path.first()? {
+            PathStep::Name(name) => add(name),
+            // An item has no elements.
+            PathStep::Element => {}
+        }
+    }
+    // Items that were found by their ids may match by their key.
+    if source.has_points() {
+        let keys = source.settings.policy.partition_key.paths.iter();
+        keys.filter_map(|path| path.0.first()).for_each(|name| add(name));
+    }
+    Some(names)
+}
+
 impl<'s> Reader<'s> {
     /// A reader of these paths.
     pub(super) fn new(source: &'s Source<'s>, references: &[Vec<PathStep>]) -> Self {
@@ -198,10 +218,16 @@ impl<'s> Reader<'s> {
         };
         Self {
             cover: if source.is_plain() { Cover::new(source, references) } else { None },
+            names: names_of(source, references),
             columns: columns.collect(),
             mean_sizes: source.targets.iter().map(mean).collect(),
             source,
         }
+    }
+
+    /// What is read from.
+    pub(super) fn source(&self) -> &'s Source<'s> {
+        self.source
     }
 
     /// What an item of a target costs to read when it is not read.
@@ -227,7 +253,10 @@ impl<'s> Reader<'s> {
             return Ok(Loaded { record: None, value, size });
         }
         let record = self.source.record(found, work)?;
-        let value = crate::txn::parse_stored(&record.text())?;
+        let value = match &self.names {
+            Some(names) => record.members(names)?,
+            None => crate::txn::parse_stored(&record.text())?,
+        };
         let size = record.size();
         Ok(Loaded { record: Some(record), value, size })
     }

@@ -501,6 +501,11 @@ impl<'a> Source<'a> {
         Reader::new(self, &self.prepared.references)
     }
 
+    /// The same, before rows are made: where those are copies, the items are read for them only.
+    pub(super) fn key_reader(&self) -> Reader<'_> {
+        Reader::new(self, &self.prepared.key_references)
+    }
+
     /// How each target is gone through, one line each.
     pub(super) fn describe(&self) -> Vec<String> {
         if let Some(points) = &self.points {

@@ -7,10 +7,11 @@ use super::source::{Certainty, Found, Source};
 use super::token::{Place, Position, Window};
 use super::work::{Work, with_runtime};
 use super::{Run, bounded, failure};
+use crate::record::Record;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_model::value::Value;
-use armilla_sql::compiled::{Compiled, Expr, Input, Projection};
+use armilla_sql::compiled::{Compiled, Input};
 use armilla_sql::eval::{Runtime, Visited, project, visit_rows};
 use bytes::Bytes;
 use std::ops::ControlFlow;
@@ -109,7 +110,7 @@ impl State {
         let after = self.last.clone();
         let mut tried = 0;
         let end = run.options.range_by_range.then(|| source.end_of_range(after.as_ref())).flatten();
-        let mut reader = source.reader();
+        let mut reader = source.key_reader();
         for (count, found) in source.documents(after.as_ref()).enumerate() {
             let found = found?;
             if self.is_satisfied() {
@@ -173,35 +174,28 @@ impl State {
             Some((place, rows)) if place == found.place() => rows,
             _ => 0,
         };
-        let whole = levels.len() == 1 && is_whole_item(levels[0]);
         let begun = work.moment(runtime);
         work.items_visited += 1;
         runtime.document_id = found.document.docno;
         let mut emit = Emit { page, skip, rows: 0, full: false, failure: None };
-        let certain = levels[0].filter.is_none() || found.certainty == Certainty::Matches;
-        let matched = if whole && certain {
-            let record = reader.record(found, work)?;
-            self.whole_row(record.text(), &mut emit, runtime);
-            Some(record.size())
-        } else {
-            let Loaded { record, value, size } = reader.load(found, work)?;
-            let text = record.filter(|_| whole).map(|record| record.text());
-            match text {
-                Some(text) if reader.has_key(found, &value) => {
-                    self.whole_row(text, &mut emit, runtime);
-                    Some(size)
+        let matched = match &reader.source().prepared.copied {
+            Some(copied) => {
+                let record = matching(levels[0], reader, found, runtime, work)?;
+                if let Some(record) = &record
+                    && self.windows[0].admit()
+                {
+                    let _flow = emit.row(copied.row(levels[0], record)?);
                 }
-                text => {
-                    let mut sink = |row: &Value| match &text {
-                        Some(text) => emit.row(text.clone()),
-                        None => emit.value(row),
-                    };
-                    let (mut matched, windows) = (false, &mut self.windows);
-                    let met = &mut || matched = true;
-                    let _stopped =
-                        feed(levels, windows, &value, runtime, met, &mut sink).map_err(failure)?;
-                    matched.then_some(size)
-                }
+                record.map(|record| record.size())
+            }
+            None => {
+                let Loaded { value, size, .. } = reader.load(found, work)?;
+                let mut sink = |row: &Value| emit.value(row);
+                let (mut matched, windows) = (false, &mut self.windows);
+                let met = &mut || matched = true;
+                let _stopped =
+                    feed(levels, windows, &value, runtime, met, &mut sink).map_err(failure)?;
+                matched.then_some(size)
             }
         };
         let (rows, full, failed) = (emit.rows, emit.full, emit.failure);
@@ -213,13 +207,34 @@ impl State {
         work.item_done(found.target, matched, begun, runtime);
         Ok(Outcome::Done)
     }
+}
 
-    /// Hands out an item as it is, if the window lets it through.
-    fn whole_row(&mut self, text: Bytes, emit: &mut Emit<'_>, runtime: &mut Runtime<'_>) {
+/// The item, if it meets the condition.
+fn matching(
+    query: &Compiled,
+    reader: &mut Reader<'_>,
+    found: &Found<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<Option<Record>> {
+    if query.filter.is_none() || found.certainty == Certainty::Matches {
         runtime.rows_visited += 1;
-        if self.windows[0].admit() {
-            let _flow = emit.row(text);
-        }
+        return reader.record(found, work).map(Some);
+    }
+    let Loaded { record, value, .. } = reader.load(found, work)?;
+    let mut met = reader.has_key(found, &value);
+    if met {
+        runtime.rows_visited += 1;
+    } else {
+        let _stopped = visit_rows(query, &value, runtime, &mut |_, _| {
+            met = true;
+            Ok(ControlFlow::Break(()))
+        })
+        .map_err(failure)?;
+    }
+    match record {
+        record if met && record.is_none() => reader.record(found, work).map(Some),
+        record => Ok(record.filter(|_| met)),
     }
 }
 
@@ -256,16 +271,6 @@ impl Emit<'_> {
         self.rows += 1;
         ControlFlow::Continue(())
     }
-}
-
-/// True when a row is the item as it is stored.
-pub(super) fn is_whole_item(query: &Compiled) -> bool {
-    let whole = match &query.projection {
-        Projection::Star => true,
-        Projection::Value(Expr::Path(path)) => path.hops == 0 && path.steps.is_empty(),
-        _ => false,
-    };
-    whole && query.sources.is_empty() && query.aggregation.is_none()
 }
 
 /// Sends a value through the levels of a query.

@@ -3,21 +3,19 @@
 use super::cursor::Cursor;
 use super::{Entry, SORT_MAX, row_charge};
 use crate::query::page::Page;
-use crate::query::reader::Reader;
-use crate::query::source::{Certainty, Found, Target};
-use crate::query::walk::{Group, Groups, OrderIndex};
+use crate::query::reader::{Loaded, Reader};
+use crate::query::source::{Certainty, Found, Source};
+use crate::query::token::Window;
+use crate::query::walk::{Group, Groups, OrderIndex, Passed};
 use crate::query::work::Work;
-use crate::query::{Run, bounded, failure, stream};
+use crate::query::{Run, bounded, failure};
+use armilla_index::Part;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
 use armilla_model::value::Value;
-use armilla_sql::compiled::Compiled;
 use armilla_sql::eval::{Runtime, order_keys, project, visit_rows};
 use bytes::Bytes;
 use std::ops::ControlFlow;
-
-/// More documents than this are not brought in order at once.
-const HEAP_MAX: u64 = 1 << 20;
 
 /// The index to read in order, when that is better than sorting.
 pub(super) fn walk_index(run: &Run<'_>, cursor: &Cursor<'_>) -> Option<OrderIndex> {
@@ -32,6 +30,13 @@ pub(super) fn walk_index(run: &Run<'_>, cursor: &Cursor<'_>) -> Option<OrderInde
     OrderIndex::find(source, run.plan())
 }
 
+/// What all streams of a page share.
+struct Walk<'w, 's> {
+    run: &'s Run<'s>,
+    cursor: &'w Cursor<'w>,
+    passed: &'w Passed<'w>,
+}
+
 /// The rows of one target in order, made one after the other.
 struct Stream<'s> {
     target: usize,
@@ -41,11 +46,17 @@ struct Stream<'s> {
     ready: Vec<Ready>,
 }
 
-/// A row that can be handed out, and what it costs besides its bytes.
+/// A row that can be handed out.
 struct Ready {
     entry: Entry,
-    row: Bytes,
-    charge: RequestCharge,
+    row: Row,
+}
+
+enum Row {
+    /// Made, and what it costs besides its bytes.
+    Made(Bytes, RequestCharge),
+    /// To be copied from an item, which is read when the row is handed out.
+    Item(usize, u32),
 }
 
 /// Fills the page from indexes read in order; gives the last row handed out if there is more.
@@ -58,88 +69,118 @@ pub(super) fn walked(
     page: &mut Page,
 ) -> Result<Option<Entry>> {
     let start = cursor.start();
-    let mut reader = run.source.reader();
-    let mut streams = Vec::new();
-    for (number, target) in run.source.targets.iter().enumerate() {
-        let groups = groups_of(run, index, cursor, &start, target);
-        streams.push(Stream { target: number, groups, group: None, ready: Vec::new() });
+    let position = index.position_bytes(&start);
+    let mut window = cursor.window;
+    let given = &*cursor;
+    let passed = |value: Option<&[u8]>, part: &Part, local: u32| {
+        position.as_ref().is_some_and(|position| position.as_deref() == value) && {
+            let document = part.document(local);
+            given.is_passed(document.epk, document.docno)
+        }
+    };
+    let walk = Walk { run, cursor: given, passed: &passed };
+    let mut reader = if run.source.prepared.copied.is_some() {
+        run.source.key_reader()
+    } else {
+        run.source.reader()
+    };
+    let range = index.range_from(&start);
+    let wanted = cursor.wanted(run.options.count_max) as u64;
+    let mut streams = Vec::with_capacity(run.source.targets.len());
+    for (target, of) in run.source.targets.iter().enumerate() {
+        let groups = Groups::new(&run.source, index, of, &range, wanted);
+        let mut stream = Stream { target, groups, group: None, ready: Vec::new() };
+        stream.fill(&walk, &mut reader, runtime, work)?;
+        streams.push(stream);
     }
+    let last = hand_out(&walk, &mut streams, &mut window, &mut reader, runtime, work, page)?;
+    cursor.window = window;
+    Ok(last)
+}
+
+/// Merges the streams into the page; gives the last row handed out if there is more.
+fn hand_out<'s>(
+    walk: &Walk<'_, 's>,
+    streams: &mut [Stream<'s>],
+    window: &mut Window,
+    reader: &mut Reader<'s>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+    page: &mut Page,
+) -> Result<Option<Entry>> {
+    let source = &walk.run.source;
     let mut last: Option<Entry> = None;
-    for stream in &mut streams {
-        stream.fill(run, index, cursor, &start, &mut reader, runtime, work)?;
-    }
     loop {
         let heads = streams
             .iter()
             .enumerate()
             .filter_map(|(number, stream)| stream.ready.last().map(|ready| (number, &ready.entry)));
-        let next = heads.min_by(|left, right| cursor.compare(left.1, right.1));
+        let next = heads.min_by(|left, right| walk.cursor.compare(left.1, right.1));
         let Some(number) = next.map(|(number, _)| number) else { return Ok(None) };
-        if cursor.window.take == 0 {
+        if window.take == 0 {
             return Ok(None);
         }
-        let before = cursor.window;
+        let before = *window;
         if page.is_full() {
             return Ok(last);
         }
-        let Some(ready) = streams[number].ready.pop() else { return Ok(None) };
-        if cursor.window.admit() {
-            if !page.offer(ready.row) {
-                cursor.window = before;
+        let Some(Ready { entry, row }) = streams[number].ready.pop() else { return Ok(None) };
+        if window.admit() {
+            let (row, charge) = match row {
+                Row::Made(row, charge) => (row, charge),
+                Row::Item(part, local) => {
+                    let found = found_at(source, entry.target, part, local);
+                    copied_row(walk.run, &found, reader, work)?
+                }
+            };
+            if !page.offer(row) {
+                *window = before;
                 return Ok(last);
             }
-            work.charge += ready.charge;
-            last = Some(ready.entry);
+            work.charge += charge;
+            last = Some(entry);
         } else {
-            work.charge += work.rates.load(run.source.mean_size(ready.entry.target));
+            work.charge += work.rates.load(source.mean_size(entry.target));
         }
-        streams[number].fill(run, index, cursor, &start, &mut reader, runtime, work)?;
+        streams[number].fill(walk, reader, runtime, work)?;
     }
 }
 
-/// Chooses how a target's documents are brought in order.
-fn groups_of<'s>(
-    run: &'s Run<'s>,
-    index: &'s OrderIndex,
-    cursor: &Cursor<'_>,
-    start: &[Option<Value>],
-    target: &'s Target,
-) -> Groups<'s> {
-    let source = &run.source;
-    let range = index.range_from(start);
-    let candidates: u64 = source.parts(target, None).iter().map(|plan| plan.size() as u64).sum();
-    let wanted = cursor.wanted(run.options.count_max) as u64;
-    let steps = wanted.saturating_mul(index.documents(target)) / candidates.max(1);
-    if steps > candidates
-        && candidates <= HEAP_MAX
-        && let Some(groups) = Groups::heap(source, index, target, &range)
-    {
-        return groups;
-    }
-    Groups::walk(source, index, target, &range)
+/// A document of a part.
+fn found_at<'s>(source: &'s Source<'_>, target: usize, part: usize, local: u32) -> Found<'s> {
+    let document = source.targets[target].published.view.parts()[part].document(local);
+    let at = Some((part, local));
+    Found { target, at, document, record: None, certainty: Certainty::Open }
+}
+
+/// Copies a row from an item, and says what that costs.
+fn copied_row(
+    run: &Run<'_>,
+    found: &Found<'_>,
+    reader: &Reader<'_>,
+    work: &mut Work,
+) -> Result<(Bytes, RequestCharge)> {
+    let record = reader.record(found, work)?;
+    let charge = work.rates.load(record.size());
+    let row = match &run.source.prepared.copied {
+        Some(copied) => copied.row(run.plan(), &record)?,
+        None => record.text(),
+    };
+    Ok((row, charge))
 }
 
 impl<'s> Stream<'s> {
     /// Makes the next rows, if none is ready.
-    #[allow(clippy::too_many_arguments, reason = "they are the state of the page")]
     fn fill(
         &mut self,
-        run: &'s Run<'s>,
-        index: &OrderIndex,
-        cursor: &Cursor<'_>,
-        start: &[Option<Value>],
+        walk: &Walk<'_, 's>,
         reader: &mut Reader<'s>,
         runtime: &mut Runtime<'_>,
         work: &mut Work,
     ) -> Result<()> {
-        let position = index.position_bytes(start);
-        let passed = |value: Option<&[u8]>, epk: &[u8], docno: u64| {
-            position.as_ref().is_some_and(|position| position.as_deref() == value)
-                && cursor.is_passed(epk, docno)
-        };
         while self.ready.is_empty() {
             let Some(group) = &mut self.group else {
-                match self.groups.next_group(&passed) {
+                match self.groups.next_group(walk.passed) {
                     Some(group) => self.group = Some(group),
                     None => return Ok(()),
                 }
@@ -149,12 +190,13 @@ impl<'s> Stream<'s> {
             match group.pop() {
                 None => self.group = None,
                 Some((part, local)) => {
-                    self.rows_of(run, cursor, part, local, reader, runtime, work)?;
+                    self.rows_of(walk, part, local, reader, runtime, work)?;
                     while ambiguous
                         && let Some((part, local)) = self.group.as_mut().and_then(Group::pop)
                     {
-                        self.rows_of(run, cursor, part, local, reader, runtime, work)?;
+                        self.rows_of(walk, part, local, reader, runtime, work)?;
                     }
+                    let cursor = walk.cursor;
                     self.ready.sort_by(|left, right| cursor.compare(&right.entry, &left.entry));
                 }
             }
@@ -162,66 +204,56 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// The value of the group, when its documents surely match and each is a row as it is.
-    fn whole_value(&self, plan: &Compiled) -> Option<Value> {
+    /// The value of the group, when its documents surely match and the index knows it.
+    fn known_value(&self) -> Option<Value> {
         let group = self.group.as_ref().filter(|group| !group.ambiguous)?;
-        if !self.groups.is_exact() || !stream::is_whole_item(plan) {
-            return None;
-        }
-        self.groups.known_value(group)
+        if self.groups.is_exact() { self.groups.known_value(group) } else { None }
     }
 
-    /// Makes a row of an item without looking into it.
-    fn whole_row(
-        &mut self,
-        cursor: &Cursor<'_>,
-        value: Value,
-        found: &Found<'_>,
-        reader: &Reader<'_>,
-        work: &mut Work,
-    ) -> Result<()> {
-        let entry =
-            Entry { values: vec![value], target: self.target, place: found.place(), row: 0 };
-        if !cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, 0) {
-            return Ok(());
-        }
-        let record = reader.record(found, work)?;
-        work.items_visited += 1;
-        let charge = work.rates.load(record.size());
-        self.ready.push(Ready { entry, row: record.text(), charge });
-        Ok(())
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "they are the state of the page")]
     fn rows_of(
         &mut self,
-        run: &'s Run<'s>,
-        cursor: &Cursor<'_>,
+        walk: &Walk<'_, 's>,
         part: usize,
         local: u32,
         reader: &mut Reader<'s>,
         runtime: &mut Runtime<'_>,
         work: &mut Work,
     ) -> Result<()> {
-        let plan = run.plan();
-        let view = &run.source.targets[self.target].published.view;
-        let document = view.parts()[part].document(local);
-        let at = Some((part, local));
-        let certainty = Certainty::Open;
-        let found = Found { target: self.target, at, document, record: None, certainty };
-        if let Some(value) = self.whole_value(plan) {
-            return self.whole_row(cursor, value, &found, reader, work);
-        }
-        let item = reader.load(&found, work)?;
+        let source = &walk.run.source;
+        let found = found_at(source, self.target, part, local);
         work.items_visited += 1;
-        runtime.document_id = document.docno;
+        if source.prepared.copied.is_none() {
+            return self.made_rows(walk, &found, reader, runtime, work);
+        }
+        let values = match self.known_value() {
+            Some(value) => Some(vec![value]),
+            None => values_of(walk.run, &found, reader, runtime, work)?,
+        };
+        let Some(values) = values else { return Ok(()) };
+        let entry = Entry { values, target: self.target, place: found.place(), row: 0 };
+        if walk.cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, 0) {
+            self.ready.push(Ready { entry, row: Row::Item(part, local) });
+        }
+        Ok(())
+    }
+
+    /// Makes all rows of an item.
+    fn made_rows(
+        &mut self,
+        walk: &Walk<'_, 's>,
+        found: &Found<'_>,
+        reader: &mut Reader<'s>,
+        runtime: &mut Runtime<'_>,
+        work: &mut Work,
+    ) -> Result<()> {
+        let (plan, cursor, target) = (walk.run.plan(), walk.cursor, self.target);
+        let item = reader.load(found, work)?;
+        runtime.document_id = found.document.docno;
         let place = found.place();
-        let whole = stream::is_whole_item(plan);
         let (mut number, mut failed) = (0, None);
         let mut begun = work.moment(runtime);
         let load = work.rates.load(item.size);
         let ready = &mut self.ready;
-        let target = self.target;
         let _stopped = visit_rows(plan, &item.value, runtime, &mut |frame, runtime| {
             let row = number;
             number += 1;
@@ -232,36 +264,54 @@ impl<'s> Stream<'s> {
             if !cursor.admits(&values, &place.epk, place.docno, row) {
                 return Ok(ControlFlow::Continue(()));
             }
-            let made = match &item.record {
-                Some(record) if whole => Some(Ok(record.text())),
-                _ => project(plan, frame, runtime)?.as_ref().map(bounded::row),
+            let Some(made) = project(plan, frame, runtime)? else {
+                return Ok(ControlFlow::Continue(()));
             };
-            match made {
-                None => {}
-                Some(Ok(bytes)) => {
-                    let charge = match whole && item.record.is_some() {
-                        true => load,
-                        false => load + row_charge(row, since, runtime, work),
-                    };
-                    begun = work.moment(runtime);
-                    let checked = values.iter().try_for_each(bounded::check);
-                    let entry = Entry { values, target, place: place.clone(), row };
-                    let held = checked.and_then(|()| work.hold(entry.size() + bytes.len()));
-                    if let Err(error) = held {
-                        failed = Some(error);
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    work.release(entry.size() + bytes.len());
-                    ready.push(Ready { entry, row: bytes, charge });
+            let charge = load + row_charge(row, since, runtime, work);
+            begun = work.moment(runtime);
+            let entry = Entry { values, target, place: place.clone(), row };
+            match ready_row(entry, &made, charge, work) {
+                Ok(made) => {
+                    ready.push(made);
+                    Ok(ControlFlow::Continue(()))
                 }
-                Some(Err(error)) => {
+                Err(error) => {
                     failed = Some(error);
-                    return Ok(ControlFlow::Break(()));
+                    Ok(ControlFlow::Break(()))
                 }
             }
-            Ok(ControlFlow::Continue(()))
         })
         .map_err(failure)?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// A row in its bounds.
+fn ready_row(entry: Entry, made: &Value, charge: RequestCharge, work: &mut Work) -> Result<Ready> {
+    let bytes = bounded::row(made)?;
+    entry.values.iter().try_for_each(bounded::check)?;
+    let size = entry.size() + bytes.len();
+    work.hold(size)?;
+    work.release(size);
+    Ok(Ready { entry, row: Row::Made(bytes, charge) })
+}
+
+/// The values that an item is ordered by, if it matches.
+fn values_of(
+    run: &Run<'_>,
+    found: &Found<'_>,
+    reader: &mut Reader<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<Option<Vec<Value>>> {
+    let Loaded { value, .. } = reader.load(found, work)?;
+    runtime.document_id = found.document.docno;
+    let mut values = None;
+    let _stopped = visit_rows(run.plan(), &value, runtime, &mut |frame, runtime| {
+        values = order_keys(run.plan(), frame, runtime)?;
+        Ok(ControlFlow::Break(()))
+    })
+    .map_err(failure)?;
+    values.iter().flatten().try_for_each(bounded::check)?;
+    Ok(values)
 }
