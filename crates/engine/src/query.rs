@@ -55,8 +55,9 @@ use armilla_sql::access::KeyConstraint;
 use armilla_sql::compiled::{Compiled, Input, Order};
 use armilla_sql::reference::{self, Options as ListOptions};
 use armilla_sql::{Schema, SqlError};
+use parking_lot::Mutex;
 use prepare::Prepared;
-use source::{Source, overlap};
+use source::{Source, Target, overlap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use work::Work;
@@ -69,6 +70,8 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 const QUERY_MEMORY_MAX: usize = 128 << 20;
 /// Items up to which a query is small enough for the thread that asks.
 const SMALL_ITEMS_MAX: u64 = 64;
+/// The same for rows that are copies of items, which are made in no time.
+const SMALL_COPIES_MAX: u64 = 256;
 /// Bytes of one level of a hierarchical effective key.
 const KEY_LEVEL_LENGTH: usize = 16;
 
@@ -129,6 +132,8 @@ pub struct Query {
     access: Access,
     binding: token::Binding,
     compiled_in: Duration,
+    /// What was looked at to see whether the query is small: the next page goes on from there.
+    looked_at: Mutex<Option<Vec<Target>>>,
 }
 
 impl Query {
@@ -152,6 +157,7 @@ impl Query {
             access,
             binding,
             compiled_in,
+            looked_at: Mutex::new(None),
         })
     }
 
@@ -164,9 +170,14 @@ impl Query {
     /// True when a page will surely be answered in a moment, so that it may be made on the thread
     /// that took the request.
     pub fn is_small(&self) -> bool {
+        if self.prepared.compiled.calls_user_functions {
+            return false;
+        }
+        let most = if self.prepared.copied.is_some() { SMALL_COPIES_MAX } else { SMALL_ITEMS_MAX };
         let source = self.source();
-        !self.prepared.compiled.calls_user_functions
-            && (source.scope() <= SMALL_ITEMS_MAX || source.estimate() <= SMALL_ITEMS_MAX)
+        let is_small = source.scope() <= most || source.estimate() <= most;
+        *self.looked_at.lock() = Some(source.into_targets());
+        is_small
     }
 
     /// True when rows come as items go by, in the order of (effective key, ordinal): those of one
@@ -238,8 +249,9 @@ impl Query {
 
     fn source(&self) -> Source<'_> {
         let key = self.scope_key.as_ref();
-        Source::new(&self.container, &self.settings, &self.prepared, &self.spans, key)
-            .by(self.access)
+        let targets = self.looked_at.lock().take();
+        let targets = targets.unwrap_or_else(|| Source::look_at(&self.container, &self.spans));
+        Source::new(&self.container, &self.settings, &self.prepared, targets, key).by(self.access)
     }
 }
 

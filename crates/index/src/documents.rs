@@ -135,7 +135,7 @@ impl Documents {
         let end = match range.as_exact() {
             // One logical partition: no second search.
             Some(exact) => start + u32::from(start < self.epk_count() && self.epk(start) == exact),
-            None => self.epk_search(|epk| !range.ends_before(epk)).max(start),
+            None => self.epk_search_from(start, |epk| !range.ends_before(epk)),
         };
         self.first(start)..self.first(end)
     }
@@ -219,6 +219,21 @@ impl Documents {
 
     fn epk_search(&self, below: impl Fn(&[u8]) -> bool) -> u32 {
         partition_point(0..self.layout.epk_count, |ordinal| below(self.epk(ordinal)))
+    }
+
+    /// The same from an ordinal on, quickest when it is near.
+    fn epk_search_from(&self, start: u32, below: impl Fn(&[u8]) -> bool) -> u32 {
+        let (mut low, mut step) = (start, 1);
+        loop {
+            let high = low.saturating_add(step);
+            if high >= self.layout.epk_count {
+                return partition_point(low..self.layout.epk_count, |at| below(self.epk(at)));
+            }
+            if !below(self.epk(high)) {
+                return partition_point(low..high, |at| below(self.epk(at)));
+            }
+            (low, step) = (high + 1, step.saturating_mul(2));
+        }
     }
 
     fn relative(&self, at: usize, wide: bool, local: u32) -> u64 {

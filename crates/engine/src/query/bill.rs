@@ -216,11 +216,11 @@ fn useful_parts(condition: &Condition) -> Vec<&Condition> {
 
 /// The candidates of a target behind a place.
 fn count_behind(source: &Source<'_>, target: &Target, after: Option<&Place>) -> u64 {
-    let parts: Vec<(&Part, Runs)> = source.runs_of(target, after);
-    let all = || parts.iter().map(|(part, runs)| live(part, runs)).sum::<u64>();
+    let parts: Vec<(usize, &Part, Runs)> = target.runs(after).collect();
+    let all = || parts.iter().map(|(_, part, runs)| live(part, runs)).sum::<u64>();
     let useful = useful_parts(&source.charged);
     let counts = useful.iter().map(|condition| {
-        let of_part = |(part, runs): &(&Part, Runs)| {
+        let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
             let scope = runs.iter().map(|run| run.len()).sum();
             Selector::new(condition, part, scope, source.is_bare(part)).count_live(runs)
         };
@@ -235,9 +235,9 @@ fn live(part: &Part, runs: &Runs) -> u64 {
 
 /// How many items of a target match at most: all conditions together, as far as the index knows.
 pub(super) fn may_match(source: &Source<'_>, target: &Target) -> u64 {
-    let of_part = |(part, runs): &(&Part, Runs)| {
+    let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
         let scope = runs.iter().map(|run| run.len()).sum();
         Selector::new(&source.charged, part, scope, source.is_bare(part)).count_live(runs)
     };
-    source.runs_of(target, None).iter().map(of_part).sum()
+    target.runs(None).map(|part| of_part(&part)).sum()
 }

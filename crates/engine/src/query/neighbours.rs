@@ -1,84 +1,212 @@
-//! Items of a small logical partition, read together.
+//! Items that lie side by side, read together.
 //!
-//! They lie side by side in the store, in the order of their hashes. A query that wants a good part of
-//! them gets them by one pass over their blocks instead of a search for each. Whether it wants that
-//! many is known only when it goes on reading, so the first few are searched for all the same.
+//! The store keeps the items of a logical partition next to each other, in the order of their hashes,
+//! and logical partitions in the order in which queries go through them. A query that wants a good
+//! part of what lies on its way gets it by passes over the store, some whole partitions at a time,
+//! instead of by a search for each item. How many it wants it mostly knows before it reads the first;
+//! where it does not, the first few are searched for, and only a small partition is read whole.
 
 use super::source::{Source, Target};
 use crate::keys;
 use crate::record::Record;
 use crate::store_failure;
-use armilla_model::error::Result;
-use armilla_storage::{Direction, Keyspace, Snapshot};
-use std::collections::HashMap;
+use armilla_index::DocumentRef;
+use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::Epk;
+use armilla_storage::{Direction, Keyspace};
 use std::ops::{Bound, ControlFlow};
 
-/// Items that are searched for one by one before the others are fetched.
-const SINGLE_READS: usize = 6;
-/// Logical partitions with more items than this are not read whole.
-const ITEMS_MAX: u64 = 512;
-/// Nor those with more bytes.
-const BYTES_MAX: u64 = 512 << 10;
-/// One item in so many must be wanted.
-const SHARE: u64 = 3;
+/// Items that must be wanted, and that are searched for where it is not known how many are.
+const SINGLE_READS: u64 = 6;
+/// Items read in the first pass, unless fewer lie ahead; each pass has twice as many.
+const PASS_MIN: u64 = 128;
+/// Items of one pass at most; larger logical partitions are not read together.
+const PASS_MAX: u64 = 1024;
+/// Bytes of one pass at most.
+const PASS_BYTES_MAX: usize = 1 << 20;
+/// One item in so many must be wanted: passing over one costs so much less than searching for one.
+const SHARE: u64 = 8;
+/// Bytes of a key behind the logical partition: hash and probe.
+const KEY_TAIL: usize = 9;
 
-/// The items that were read together, by ordinal.
-#[derive(Default)]
+/// The items that were read together last, and what is known of those to come.
 pub(super) struct Neighbours {
-    reads: usize,
-    records: HashMap<u64, Record>,
+    reads: u64,
+    /// Items that will be read if nobody stops, and items on the way to them.
+    expected: Option<(u64, u64)>,
+    /// Items that will be read at most.
+    limit: u64,
+    /// Items of the next pass.
+    pass: u64,
+    given_up: bool,
+    /// By ordinal.
+    records: Vec<(u64, Record)>,
+    /// How many of them were wanted.
+    used: u64,
+    /// In this range partitions up to this one were gone through, or all of them.
+    behind: Option<(usize, Option<Epk>)>,
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self {
+            reads: 0,
+            expected: None,
+            limit: u64::MAX,
+            pass: PASS_MIN,
+            given_up: false,
+            records: Vec::new(),
+            used: 0,
+            behind: None,
+        }
+    }
 }
 
 impl Neighbours {
-    /// Takes an item out that was read with others. Call this for every item that is wanted: it
-    /// notices when reading them together is worth it.
-    pub(super) fn take(&mut self, source: &Source<'_>, docno: u64) -> Result<Option<Record>> {
-        self.reads += 1;
-        if self.reads == SINGLE_READS
-            && let [target] = source.targets.as_slice()
-            && is_worth_it(source, target)
-        {
-            self.records = read_all(source, target, target.snapshot())?;
-        }
-        Ok(self.records.remove(&docno))
+    /// Says how many items will be read from now on, in the order of their partitions, if nobody
+    /// stops; and among how many they lie.
+    pub(super) fn expect(&mut self, items: u64, scope: u64) {
+        self.expected = Some((items, scope));
+        self.behind = None;
+        self.given_up = false;
     }
-}
 
-fn is_worth_it(source: &Source<'_>, target: &Target) -> bool {
-    let scope = source.scope_of(target);
-    let bytes = scope * (target.partition.size() / target.partition.document_count().max(1));
-    target.spans.len() == 1
-        && scope <= ITEMS_MAX
-        && bytes <= BYTES_MAX
-        && source.candidates_of(target) * SHARE >= scope
-}
+    /// Says how many items will be read at most.
+    pub(super) fn limit(&mut self, items: u64) {
+        self.limit = items;
+    }
 
-fn read_all(
-    source: &Source<'_>,
-    target: &Target,
-    snapshot: &dyn Snapshot,
-) -> Result<HashMap<u64, Record>> {
-    let mut records = HashMap::new();
-    let mut damaged = None;
-    for span in &target.spans {
+    /// Says that items will be read in another order from now on.
+    pub(super) fn leave_order(&mut self) {
+        self.given_up = true;
+    }
+
+    /// An item that was read with others. Call this for every item that is wanted: it notices when
+    /// reading them together is worth it.
+    pub(super) fn take(
+        &mut self,
+        source: &Source<'_>,
+        target: usize,
+        document: &DocumentRef<'_>,
+    ) -> Result<Option<Record>> {
+        self.reads += 1;
+        if let Some(record) = self.find(document.docno) {
+            return Ok(Some(record));
+        }
+        if self.given_up || !self.is_ahead(target, document.epk) {
+            return Ok(None);
+        }
+        let Some(items) = self.worth_reading(source, &source.targets[target]) else {
+            return Ok(None);
+        };
+        self.pass(source, target, &Epk::from_bytes(document.epk), items)?;
+        Ok(self.find(document.docno))
+    }
+
+    fn find(&mut self, docno: u64) -> Option<Record> {
+        let at = self.records.binary_search_by_key(&docno, |(docno, _)| *docno).ok()?;
+        self.used += 1;
+        Some(self.records[at].1.clone())
+    }
+
+    fn is_ahead(&self, target: usize, epk: &[u8]) -> bool {
+        let passed = |(last, behind): &(usize, Option<Epk>)| {
+            *last == target && behind.as_ref().is_none_or(|behind| epk <= behind.as_bytes())
+        };
+        !self.behind.as_ref().is_some_and(passed)
+    }
+
+    /// How many items to read together from here on, if that is worth it.
+    fn worth_reading(&mut self, source: &Source<'_>, target: &Target) -> Option<u64> {
+        // Of those read last, too few were wanted.
+        if self.used.saturating_mul(SHARE) < self.records.len() as u64 {
+            self.given_up = true;
+            return None;
+        }
+        let Some((expected, scope)) = self.expected else {
+            let all = target.scope();
+            let one = source.targets.len() == 1 && target.spans.len() == 1 && all <= PASS_MAX;
+            let worth = self.reads == SINGLE_READS
+                && one
+                && source.candidates_of(target).saturating_mul(SHARE) >= all;
+            return worth.then_some(all);
+        };
+        // A limit that was reached was wrong: items had to be read that gave no row.
+        let left = expected.min(if self.reads > self.limit { u64::MAX } else { self.limit });
+        if left < SINGLE_READS || expected.saturating_mul(SHARE) < scope {
+            return None;
+        }
+        let ahead = left.saturating_mul(scope) / expected.max(1);
+        let items = self.pass.min(ahead);
+        self.pass = (self.pass * 2).min(PASS_MAX);
+        Some(items)
+    }
+
+    /// Reads about so many items from a partition on: whole partitions only.
+    fn pass(&mut self, source: &Source<'_>, target: usize, from: &Epk, items: u64) -> Result<()> {
+        let number = target;
+        let target = &source.targets[number];
         let definition = &source.settings.policy.partition_key;
-        let (min, max) = (Bound::Included(&span.min), span.max.as_ref());
-        let range = keys::items_between(source.container.number, definition, min, max);
-        let visit = &mut |_: &[u8], value| match Record::new(value) {
-            Ok(record) if record.is_tombstone() => ControlFlow::Continue(()),
-            Ok(record) => {
-                records.insert(record.docno(), record);
-                ControlFlow::Continue(())
+        let inside = |max: &Option<Epk>| max.as_ref().is_none_or(|max| from < max);
+        let end = target.spans.iter().map(|span| &span.max).find(|max| inside(max));
+        let max = end.and_then(Option::as_ref);
+        let range =
+            keys::items_between(source.container.number, definition, Bound::Included(from), max);
+        let mut records: Vec<(u64, Record)> = Vec::new();
+        // The partition at hand, where its items begin, and a key of the one before it.
+        let (mut partition, mut first, mut last) = (Vec::new(), 0, None);
+        let (mut bytes, mut cut, mut damaged) = (0, false, None);
+        let visit = &mut |key: &[u8], value| {
+            let prefix = &key[..key.len().saturating_sub(KEY_TAIL)];
+            if !partition.starts_with(prefix) || partition.len() != key.len() {
+                if records.len() as u64 >= items {
+                    cut = true;
+                    first = records.len();
+                    last = Some(std::mem::take(&mut partition));
+                    return ControlFlow::Break(());
+                }
+                last = (!partition.is_empty()).then(|| std::mem::take(&mut partition));
+                partition = key.to_vec();
+                first = records.len();
             }
-            Err(error) => {
-                damaged = Some(error);
-                ControlFlow::Break(())
+            match Record::new(value) {
+                Ok(record) if record.is_tombstone() => {}
+                Ok(record) => {
+                    bytes += record.size();
+                    records.push((record.docno(), record));
+                }
+                Err(error) => {
+                    damaged = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            if records.len() as u64 >= PASS_MAX || bytes >= PASS_BYTES_MAX {
+                cut = true;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        let scanned = target.snapshot().scan(Keyspace::Items, &range, Direction::Forward, visit);
+        scanned.map_err(store_failure)?;
+        if let Some(error) = damaged {
+            return Err(store_failure(error));
+        }
+        // Of a partition that was not read to its end nothing is kept: it is the next to be begun,
+        // or, when it is the first, it is too large.
+        let behind = match (cut, last) {
+            (false, _) => max.cloned(),
+            (true, None) => Some(from.clone()),
+            (true, Some(key)) => {
+                let key = keys::read_item(&key, definition);
+                Some(key.map_err(|error| Error::Internal(error.to_string()))?.epk)
             }
         };
-        snapshot.scan(Keyspace::Items, &range, Direction::Forward, visit).map_err(store_failure)?;
-    }
-    match damaged {
-        Some(error) => Err(store_failure(error)),
-        None => Ok(records),
+        if cut {
+            records.truncate(first);
+        }
+        records.sort_unstable_by_key(|(docno, _)| *docno);
+        (self.records, self.used) = (records, 0);
+        self.behind = Some((number, behind));
+        Ok(())
     }
 }

@@ -246,6 +246,7 @@ fn hand_out(
     let mut last: Option<Entry> = None;
     let mut loaded: Option<(Place, Loaded)> = None;
     let copied = run.source.prepared.copied.as_deref();
+    run.source.read_anywhere();
     let mut reader = run.source.reader();
     let by_row = pays_by_row(run);
     for entry in entries {

@@ -4,6 +4,7 @@
 //! new settings, so nothing that was compiled for old ones can be found again.
 
 use super::copied::Copied;
+use super::walk::Habit;
 use super::{Request, failure};
 use crate::container::Settings;
 use armilla_model::error::{Error, Result};
@@ -45,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) constraint: Arc<KeyConstraint>,
     /// How rows are made of the texts of items, if they are.
     pub(super) copied: Option<Arc<Copied>>,
+    /// What was learnt by reading in order.
+    pub(super) habit: Arc<Habit>,
 }
 
 impl Prepared {
@@ -66,8 +69,8 @@ impl Prepared {
             }
             _ => references.clone(),
         };
-        let compiled = Arc::new(compiled);
-        Self { compiled, schema, node, references, key_references, constraint, copied }
+        let (compiled, habit) = (Arc::new(compiled), Arc::default());
+        Self { compiled, schema, node, references, key_references, constraint, copied, habit }
     }
 }
 

@@ -1,6 +1,10 @@
 //! The items a query goes through: ranges, one consistent view of each, and how items are found.
 
+mod by_id;
 mod merge;
+mod target;
+
+pub(super) use target::Target;
 
 use super::Access;
 use super::access::{Condition, Runs, Selector};
@@ -12,19 +16,17 @@ use super::reader::Reader;
 use super::token::Place;
 use super::work::Work;
 use crate::container::{Container, Settings};
-use crate::core::Root;
 use crate::generation::IndexDefinition;
 use crate::indexing::ROOT;
 use crate::listing::index_range;
-use crate::partition::{Partition, PublishedView};
+use crate::partition::Partition;
 use crate::ranges::EpkSpan;
 use crate::record::Record;
 use armilla_index::{Direction, DocumentRef, Part};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_sql::access::KeyConstraint;
-use armilla_storage::Snapshot;
-use merge::{Merge, by_number, runs};
+use merge::{Merge, by_number};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,21 +71,6 @@ pub(super) struct Source<'a> {
 /// Items that are different from what the index and the store say, by ordinal: their version, or
 /// nothing if they are gone.
 pub(crate) type Overlay = HashMap<u64, Option<Record>>;
-
-/// A range, seen as of one moment, and the parts of it that are asked for.
-pub(super) struct Target {
-    pub(super) partition: Arc<Partition>,
-    pub(super) spans: Vec<EpkSpan>,
-    root: Arc<Root>,
-    pub(super) published: Arc<PublishedView>,
-}
-
-impl Target {
-    /// The store as of that moment.
-    pub(super) fn snapshot(&self) -> &dyn Snapshot {
-        &*self.root.snapshot
-    }
-}
 
 /// A document of a target.
 #[derive(Clone)]
@@ -137,26 +124,28 @@ impl PartPlan<'_> {
 
 impl<'a> Source<'a> {
     /// Takes a view of every range that the spans touch.
-    pub(super) fn new(
-        container: &'a Container,
-        settings: &'a Settings,
-        prepared: &'a Prepared,
-        spans: &[EpkSpan],
-        scope_key: Option<&Epk>,
-    ) -> Self {
-        let core = &container.core;
+    pub(super) fn look_at(container: &Container, spans: &[EpkSpan]) -> Vec<Target> {
         let target = |partition: &Arc<Partition>| {
             let parts = spans.iter().filter_map(|span| partition.range.overlap(span));
             let spans: Vec<_> = parts.collect();
             if spans.is_empty() {
                 return None;
             }
-            let (root, published) = core.consistent_view(partition);
-            Some(Target { partition: partition.clone(), spans, root, published })
+            Some(Target::new(partition.clone(), spans, container.core.consistent_view(partition)))
         };
+        container.partitions().iter().filter_map(target).collect()
+    }
+
+    /// The items of ranges that were looked at.
+    pub(super) fn new(
+        container: &'a Container,
+        settings: &'a Settings,
+        prepared: &'a Prepared,
+        targets: Vec<Target>,
+        scope_key: Option<&Epk>,
+    ) -> Self {
         let policy = &settings.policy;
         let points = points::find(&prepared.node, &policy.partition_key, scope_key);
-        let targets: Vec<Target> = container.partitions().iter().filter_map(target).collect();
         let first = targets.first().map(|target| target.published.definition.clone());
         let index = first.unwrap_or_else(|| container.index_definition());
         let indexed = targets.iter().all(|target| target.published.definition.id == index.id);
@@ -175,7 +164,7 @@ impl<'a> Source<'a> {
             indexed,
             index,
             stamp: container.paths.find_name(ROOT, "_ts"),
-            now: u64::from(core.now_seconds()),
+            now: u64::from(container.core.now_seconds()),
             points,
             neighbours: RefCell::default(),
             overlay: None,
@@ -184,6 +173,11 @@ impl<'a> Source<'a> {
             settings,
             prepared,
         }
+    }
+
+    /// Gives back what was looked at.
+    pub(super) fn into_targets(self) -> Vec<Target> {
+        self.targets
     }
 
     /// The same, as an open transaction sees it.
@@ -240,7 +234,7 @@ impl<'a> Source<'a> {
 
     /// Items of a target that may have to be looked at, at most.
     pub(super) fn candidates_of(&self, target: &Target) -> u64 {
-        let scope = self.scope_of(target);
+        let scope = target.scope();
         if scope <= self.threshold(SCAN_MAX) || !self.condition.is_useful() {
             return scope;
         }
@@ -250,13 +244,7 @@ impl<'a> Source<'a> {
 
     /// Live documents in scope, expired ones included.
     pub(super) fn scope(&self) -> u64 {
-        self.targets.iter().map(|target| self.scope_of(target)).sum()
-    }
-
-    /// Live documents of a target in scope, expired ones included.
-    pub(super) fn scope_of(&self, target: &Target) -> u64 {
-        let view = &target.published.view;
-        target.spans.iter().map(|span| view.live_count_in(&index_range(span))).sum()
+        self.targets.iter().map(Target::scope).sum()
     }
 
     /// The documents behind a place that may match, in the order of (effective key, ordinal).
@@ -312,7 +300,8 @@ impl<'a> Source<'a> {
         after: Option<&Place>,
     ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
         let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
-        if !self.condition.is_useful() || self.scope_of(target) <= self.threshold(SCAN_MAX) {
+        if !self.condition.is_useful() || target.scope() <= self.threshold(SCAN_MAX) {
+            self.neighbours.borrow_mut().expect(target.scope(), target.scope());
             return Box::new(self.scan(number, target, after).filter(alive));
         }
         let parts = self.parts(target, after);
@@ -328,10 +317,13 @@ impl<'a> Source<'a> {
                 _ => true,
             };
             let certainty = if exact { Certainty::Matches } else { Certainty::Open };
+            self.neighbours.borrow_mut().expect(size as u64, scope as u64);
             let found = self.scan(number, target, after).filter(may_match).filter(alive);
             return Box::new(found.map(move |found| Found { certainty, ..found }));
         }
-        Box::new(Merge::new(number, &parts).filter(alive))
+        let merge = Merge::new(number, &parts);
+        self.neighbours.borrow_mut().expect(merge.len() as u64, scope as u64);
+        Box::new(merge.filter(alive))
     }
 
     /// Every document of a target in order.
@@ -365,18 +357,12 @@ impl<'a> Source<'a> {
         target: &'s Target,
         after: Option<&Place>,
     ) -> Vec<PartPlan<'s>> {
-        let parts = target.published.view.parts().iter().enumerate();
-        parts
-            .filter_map(|(number, part)| {
-                let runs = runs(part, &target.spans, after);
-                let scope: usize = runs.iter().map(|run| run.len()).sum();
-                if scope == 0 {
-                    return None;
-                }
-                let selector = Selector::new(&self.condition, part, scope, self.is_bare(part));
-                Some(PartPlan { number, part, runs, selector })
-            })
-            .collect()
+        let plan = |(number, part, runs): (usize, &'s Part, Runs)| {
+            let scope = runs.iter().map(|run| run.len()).sum();
+            let selector = Selector::new(&self.condition, part, scope, self.is_bare(part));
+            PartPlan { number, part, runs, selector }
+        };
+        target.runs(after).map(plan).collect()
     }
 
     /// True when some documents of a part have no terms: their writers wanted none.
@@ -390,49 +376,6 @@ impl<'a> Source<'a> {
         let bare =
             |target: &Target| target.published.view.parts().iter().any(|part| self.is_bare(part));
         self.targets.iter().any(bare)
-    }
-
-    fn documents_at<'s>(
-        &'s self,
-        points: &'s [points::Point],
-        after: Option<&Place>,
-    ) -> Result<Vec<Found<'s>>> {
-        let find = |point: &'s points::Point| self.point(point).transpose();
-        let mut found: Vec<Found<'s>> = points.iter().filter_map(find).collect::<Result<_>>()?;
-        found.retain(|found| {
-            self.is_alive(&found.document) && after.is_none_or(|place| *place < found.place())
-        });
-        found.sort_by(|left, right| {
-            let key = |found: &Found<'s>| (found.document.epk, found.document.docno);
-            key(left).cmp(&key(right))
-        });
-        Ok(found)
-    }
-
-    /// The item with an id, if it is there and in scope.
-    fn point<'s>(&'s self, point: &'s points::Point) -> Result<Option<Found<'s>>> {
-        let contains = |target: &Target| target.partition.range.contains(&point.epk);
-        let Some(number) = self.targets.iter().position(contains) else { return Ok(None) };
-        let target = &self.targets[number];
-        let inside = |span: &EpkSpan| {
-            span.min <= point.epk && span.max.as_ref().is_none_or(|max| point.epk < *max)
-        };
-        if !target.spans.iter().any(inside) {
-            return Ok(None);
-        }
-        let slot = self.container.locate(target.snapshot(), &point.epk, &point.id)?;
-        let Some(record) = slot.record else { return Ok(None) };
-        let document = DocumentRef {
-            epk: point.epk.as_bytes(),
-            docno: record.docno(),
-            lsn: record.lsn().0,
-            hash: slot.key.hash,
-            ts: record.ts(),
-            ttl: record.ttl(),
-            size: u32::try_from(record.size()).unwrap_or(u32::MAX),
-        };
-        let certainty = point.key.as_ref().map_or(Certainty::Open, Certainty::ByKey);
-        Ok(Some(Found { target: number, at: None, document, record: Some(record), certainty }))
     }
 
     /// False once an item's time to live has passed.
@@ -479,7 +422,7 @@ impl<'a> Source<'a> {
             (_, Some(Some(record))) | (Some(record), _) => record.clone(),
             (None, _) => {
                 let document = &found.document;
-                match self.neighbours.borrow_mut().take(self, document.docno)? {
+                match self.neighbours.borrow_mut().take(self, found.target, document)? {
                     Some(record) => record,
                     None => self.search(found.target, document)?,
                 }
@@ -494,6 +437,16 @@ impl<'a> Source<'a> {
         let (snapshot, epk) = (self.targets[target].snapshot(), Epk::from_bytes(document.epk));
         let read = self.container.find_by_docno(snapshot, &epk, document.hash, document.docno)?;
         read.ok_or_else(|| Error::Internal("the index names an item that is not there".to_owned()))
+    }
+
+    /// Says that no more than so many items will be read.
+    pub(super) fn read_at_most(&self, items: u64) {
+        self.neighbours.borrow_mut().limit(items);
+    }
+
+    /// Says that items will be read in another order than that of their partitions from now on.
+    pub(super) fn read_anywhere(&self) {
+        self.neighbours.borrow_mut().leave_order();
     }
 
     /// What reads the items, or what the query needs of them.
@@ -513,7 +466,7 @@ impl<'a> Source<'a> {
         }
         let describe = |target: &Target| {
             let (id, spans) = (target.partition.range.id, target.spans.len());
-            let scope = self.scope_of(target);
+            let scope = target.scope();
             let head = format!("range {id}: {spans} span(s), {scope} item(s)");
             if !self.condition.is_useful() || scope <= self.threshold(SCAN_MAX) {
                 return format!("{head}, scan");
@@ -525,17 +478,6 @@ impl<'a> Source<'a> {
             format!("{head}, index: at most {size} in {} part(s), {exact}", parts.len())
         };
         self.targets.iter().map(describe).collect()
-    }
-
-    /// The documents of a target behind a place, as runs of local numbers of its parts.
-    pub(super) fn runs_of<'s>(
-        &self,
-        target: &'s Target,
-        after: Option<&Place>,
-    ) -> Vec<(&'s Part, Runs)> {
-        let parts = target.published.view.parts().iter();
-        let with_runs = parts.map(|part| (part, runs(part, &target.spans, after)));
-        with_runs.filter(|(_, runs)| !runs.is_empty()).collect()
     }
 }
 

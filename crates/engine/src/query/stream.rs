@@ -110,6 +110,10 @@ impl State {
         let after = self.last.clone();
         let mut tried = 0;
         let end = run.options.range_by_range.then(|| source.end_of_range(after.as_ref())).flatten();
+        // Filters and inner windows may pass over more; then it is no worse than before.
+        let rows = self.windows.iter().map(|window| window.skip.saturating_add(window.take)).min();
+        let page_max = run.options.count_max as u64 + 1;
+        source.read_at_most(rows.map_or(page_max, |rows| rows.min(page_max)));
         let mut reader = source.key_reader();
         for (count, found) in source.documents(after.as_ref()).enumerate() {
             let found = found?;

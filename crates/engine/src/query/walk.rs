@@ -5,9 +5,11 @@
 //! Inside a group documents go by ordinal, unless the index holds the group's value only in part
 //! (long strings, arrays, objects): then the items decide.
 
+mod habit;
 mod lane;
 mod order_index;
 
+pub(super) use habit::Habit;
 pub(super) use order_index::OrderIndex;
 
 use super::access::{Selection, known_value};
@@ -93,7 +95,7 @@ impl<'s> Groups<'s> {
         let mut plans = source.parts(target, None);
         let mut exact = plans.iter().all(|plan| plan.selector.may_be_exact());
         let direction = index.direction;
-        let choice = choose(&plans, index.documents(target), wanted);
+        let choice = choose(&plans, index.documents(target), wanted, &source.prepared.habit);
         let (mut lanes, mut heads) = (Vec::new(), BinaryHeap::new());
         for (number, plan) in plans.iter_mut().enumerate() {
             // A part that does not know the path has nothing in order.
@@ -203,13 +205,13 @@ impl<'s> Groups<'s> {
 }
 
 /// Whether lanes should rank: when walking is expected to test more documents than there are
-/// candidates.
-fn choose(plans: &[PartPlan<'_>], documents: u64, wanted: u64) -> Choice {
+/// candidates, or did so the last time.
+fn choose(plans: &[PartPlan<'_>], documents: u64, wanted: u64, habit: &Habit) -> Choice {
     let candidates: u64 = plans.iter().map(|plan| plan.size() as u64).sum();
     let tested = wanted.saturating_mul(documents) / candidates.max(1);
     match candidates {
         RANK_MAX.. => Choice::Walk,
-        few if tested > few => Choice::Rank,
+        few if tested > few || habit.ranks() => Choice::Rank,
         _ => Choice::WalkFirst,
     }
 }

@@ -64,6 +64,16 @@ impl Bench {
         });
     }
 
+    /// Writes items of one logical partition together, so that they are one part of the index.
+    pub(crate) fn put_all(&self, texts: &[String]) {
+        let first = json::parse(texts[0].as_bytes()).unwrap();
+        self.write(&first, |txn| {
+            for text in texts {
+                txn.create_item(text.as_bytes(), &WriteOptions::default()).unwrap();
+            }
+        });
+    }
+
     /// Replaces the definition but for the id.
     pub(crate) fn redefine(&self, definition: &Value) {
         let mut body = definition.as_object().cloned().unwrap();

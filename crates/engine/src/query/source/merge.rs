@@ -10,13 +10,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::{Bound, Range};
 
-/// The documents of spans behind a place, as runs of local numbers.
-pub(super) fn runs(part: &Part, spans: &[EpkSpan], after: Option<&Place>) -> Runs {
-    let first = after.map_or(0, |place| first_behind(part, place));
+/// The documents of spans, as runs of local numbers.
+pub(super) fn runs(part: &Part, spans: &[EpkSpan]) -> Runs {
     let mut runs: Runs = Vec::with_capacity(spans.len().min(16));
     for span in spans {
-        let mut run = part.locals_of(&index_range(span));
-        run.start = run.start.max(first);
+        let run = part.locals_of(&index_range(span));
         if run.start < run.end {
             match runs.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
@@ -25,6 +23,13 @@ pub(super) fn runs(part: &Part, spans: &[EpkSpan], after: Option<&Place>) -> Run
         }
     }
     runs
+}
+
+/// What lies behind a place.
+pub(super) fn behind(part: &Part, runs: &Runs, place: &Place) -> Runs {
+    let first = first_behind(part, place);
+    let rest = runs.iter().map(|run| run.start.max(first)..run.end);
+    rest.filter(|run| run.start < run.end).collect()
 }
 
 fn first_behind(part: &Part, place: &Place) -> u32 {
@@ -83,6 +88,11 @@ impl<'s> Merge<'s> {
             Self { target, lists: parts.iter().map(list).collect(), heap: BinaryHeap::new() };
         (0..merge.lists.len()).for_each(|list| merge.advance(list));
         merge
+    }
+
+    /// How many candidates there are.
+    pub(super) fn len(&self) -> usize {
+        self.heap.len() + self.lists.iter().map(|list| list.locals.len()).sum::<usize>()
     }
 
     fn advance(&mut self, list: usize) {

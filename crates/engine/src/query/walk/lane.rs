@@ -132,6 +132,7 @@ impl<'s> Lane<'s> {
                 Direction::Ascending => self.rest.start = from,
                 Direction::Descending => self.rest.end = from + 1,
             }
+            source.prepared.habit.gave_up();
             self.rank(column, plan, source, exact);
             return self.step();
         }
