@@ -101,7 +101,7 @@ impl<'s> Groups<'s> {
             // A part that does not know the path has nothing in order.
             let Some(of_path) = index.path.and_then(|path| plan.part.path(path)) else { continue };
             let values = of_path.ordinals(range);
-            let way = (direction, choice);
+            let way = (direction, choice, wanted);
             let begun = Lane::begin(number, plan, source, of_path, values, way, &mut exact);
             if let Some((lane, head)) = begun {
                 let value = lane.value(head.ordinal);
@@ -181,7 +181,7 @@ impl<'s> Groups<'s> {
         lane.take(top.head.ordinal, plan, self.source, |local| {
             group.add(plan, local, descending, passed);
         });
-        let head = lane.step();
+        let head = lane.step(plan, self.source, &mut self.exact);
         LaneHead::go_to(top, head, lane);
     }
 

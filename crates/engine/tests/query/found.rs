@@ -64,7 +64,7 @@ fn rows_around_an_item_are_made_of_its_text() {
     for text in [
         "SELECT c._rid, [{\"item\": c.n}, {\"item\": c.x.y[0]}] AS orderByItems, c AS payload FROM c ORDER BY c.n DESC",
         "SELECT c.x, c AS whole, c.x.y AS y, 1 AS one, undefined AS nothing FROM c WHERE c.n > 3",
-        "SELECT VALUE {\"a\": [c.zz, c, c.x.y[1]], \"b\": []} FROM c ORDER BY c.n, c.id",
+        "SELECT VALUE {\"a\": [c.zz, c, c.x.y[1]], \"b\": []} FROM c ORDER BY c.n",
         "SELECT VALUE [c] FROM c WHERE c.n + 1 > 5 AND c.id != '14'",
         "SELECT VALUE c FROM c WHERE LENGTH(c.id) = 1",
         "SELECT DISTINCT VALUE [c.n, c] FROM c",

@@ -83,6 +83,21 @@ impl<'p> Selector<'p> {
         Selection { locals, exact }
     }
 
+    /// The same, one by one: true when all of them match.
+    pub(in crate::query) fn visit(&self, runs: &[Range<u32>], visit: &mut dyn FnMut(u32)) -> bool {
+        if let (Tree::Leaf(leaf), [run]) = (&self.tree, runs)
+            && leaf.is_one_list()
+        {
+            let list = within(leaf.index.list(leaf.ordinals[0].start), run);
+            let live = list.iter().map(|local| local.get());
+            live.filter(|local| !self.part.is_dead(*local)).for_each(visit);
+            return leaf.exact;
+        }
+        let Selection { locals, exact } = self.select(runs);
+        locals.into_iter().for_each(visit);
+        exact
+    }
+
     /// Prepares for documents being tested one by one.
     pub(in crate::query) fn list_members(&mut self) {
         list_members(&mut self.tree, self.part);

@@ -3,11 +3,10 @@
 //! A lane begins by walking: it goes through the part's values from one end and tests the documents
 //! of each. Where matches are many that finds the first ones at once. Where they are few, or gather
 //! at the other end, it would go through everything; so a lane that has tested many without end
-//! *ranks* instead: it takes all documents that the condition leaves, reads the ordinals of their
-//! values from the column, and picks the first few of those again and again. Ordinals are compared,
-//! not values: the merge over lanes looks at the values of matches only.
+//! *ranks* instead: it goes through all documents that the condition leaves, reads the ordinals of
+//! their values from the column, and keeps the first few; when those are handed out, the next few.
+//! Ordinals are compared, not values: the merge over lanes looks at the values of matches only.
 
-use crate::query::access::Selection;
 use crate::query::source::{PartPlan, Source};
 use armilla_index::{Column, Direction, PathIndex, Value};
 use std::ops::Range;
@@ -18,8 +17,11 @@ const STRIDE: usize = 256;
 const WALK_MIN: usize = 1024;
 /// One in so many candidates: when as many documents were walked through, ranking is not much more.
 const PATIENCE: usize = 4;
-/// Documents put in order at a time, to begin with.
-const BATCH_MIN: usize = 128;
+/// Documents ranked at a time to begin with, at least and at most; each time it is more.
+const BATCH_MIN: usize = 64;
+const BATCH_FIRST_MAX: usize = 4096;
+/// How many times as many are ranked the next time.
+const BATCH_GROWTH: usize = 8;
 
 /// One part's way through its values.
 pub(super) struct Lane<'s> {
@@ -29,6 +31,8 @@ pub(super) struct Lane<'s> {
     direction: Direction,
     /// Values behind the head.
     rest: Range<u32>,
+    /// Documents ranked at a time to begin with.
+    batch: usize,
     way: Way<'s>,
 }
 
@@ -38,15 +42,20 @@ enum Way<'s> {
         patience: usize,
         column: Option<Column<'s>>,
     },
-    Ranked(Ranked),
+    Ranked {
+        column: Column<'s>,
+        ranked: Ranked,
+    },
 }
 
-/// Documents by the ordinal of their value.
+/// The first few documents of many, by place: the ordinal of the value, then the local number, turned
+/// so that the first is the smallest.
 struct Ranked {
-    /// In order, the next one last.
-    sorted: Vec<(u32, u32)>,
-    /// Those that come later, in no order.
-    later: Vec<(u32, u32)>,
+    direction: Direction,
+    /// The next one last.
+    sorted: Vec<u64>,
+    /// The last place that was ranked, when there are more behind it.
+    more_behind: Option<u64>,
     batch: usize,
 }
 
@@ -79,7 +88,7 @@ impl<'s> Lane<'s> {
         source: &Source<'_>,
         index: PathIndex<'s>,
         values: Range<u32>,
-        (direction, choice): (Direction, Choice),
+        (direction, choice, wanted): (Direction, Choice, u64),
         exact: &mut bool,
     ) -> Option<(Self, Head)> {
         // Without a column documents are not found by value; where there is none, few have one.
@@ -89,13 +98,15 @@ impl<'s> Lane<'s> {
             None => usize::MAX,
         };
         let way = Way::Walk { patience, column };
-        let mut lane = Self { plan: number, index, direction, rest: values, way };
+        let batch = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let batch = batch.clamp(BATCH_MIN, BATCH_FIRST_MAX);
+        let mut lane = Self { plan: number, index, direction, rest: values, batch, way };
         if let Some(column) = column.filter(|_| choice == Choice::Rank) {
-            lane.rank(column, plan, source, exact);
+            lane.rank(column);
         } else {
             plan.selector.list_members();
         }
-        let head = lane.step()?;
+        let head = lane.step(plan, source, exact)?;
         Some((lane, head))
     }
 
@@ -105,14 +116,32 @@ impl<'s> Lane<'s> {
     }
 
     /// Goes to the next value.
-    pub(super) fn step(&mut self) -> Option<Head> {
+    pub(super) fn step(
+        &mut self,
+        plan: &PartPlan<'s>,
+        source: &Source<'_>,
+        exact: &mut bool,
+    ) -> Option<Head> {
         match &mut self.way {
             Way::Walk { .. } => {
                 let ordinal = next_of(&mut self.rest, self.direction)?;
                 Some(Head { ordinal, met: false })
             }
-            Way::Ranked(ranked) => {
-                let (ordinal, _) = *ranked.head(self.direction)?;
+            Way::Ranked { column, ranked } => {
+                if ranked.sorted.is_empty() && ranked.more_behind.is_some() {
+                    let rest = &self.rest;
+                    *exact &= ranked.fill(|visit| {
+                        plan.selector.visit(&plan.runs, &mut |local| {
+                            let ordinal = column.ordinal(local).filter(|at| rest.contains(at));
+                            if let Some(ordinal) = ordinal
+                                && source.is_alive_at(plan.part, local)
+                            {
+                                visit(ordinal, local);
+                            }
+                        })
+                    });
+                }
+                let ordinal = ranked.ordinal(*ranked.sorted.last()?);
                 Some(Head { ordinal, met: true })
             }
         }
@@ -126,15 +155,17 @@ impl<'s> Lane<'s> {
         source: &Source<'_>,
         exact: &mut bool,
     ) -> Option<Head> {
-        let Way::Walk { patience, column } = &mut self.way else { return self.step() };
+        let Way::Walk { patience, column } = &mut self.way else {
+            return self.step(plan, source, exact);
+        };
         if let Some(column) = column.filter(|_| *patience == 0) {
             match self.direction {
                 Direction::Ascending => self.rest.start = from,
                 Direction::Descending => self.rest.end = from + 1,
             }
             source.prepared.habit.gave_up();
-            self.rank(column, plan, source, exact);
-            return self.step();
+            self.rank(column);
+            return self.step(plan, source, exact);
         }
         let (mut ordinal, mut tested) = (from, 0);
         while tested < STRIDE {
@@ -163,63 +194,87 @@ impl<'s> Lane<'s> {
                 let locals = self.index.list(ordinal).iter().map(|local| local.get());
                 locals.filter(|local| may_match(plan, source, *local)).for_each(visit);
             }
-            Way::Ranked(ranked) => {
-                while let Some((_, local)) = ranked.sorted.pop_if(|(value, _)| *value == ordinal) {
-                    visit(local);
+            Way::Ranked { ranked, .. } => {
+                while let Some(place) = ranked.sorted.last().copied()
+                    && ranked.ordinal(place) == ordinal
+                {
+                    ranked.sorted.pop();
+                    visit(ranked.local(place));
                 }
             }
         }
     }
 
     /// Turns to ranking what is left.
-    fn rank(
-        &mut self,
-        column: Column<'s>,
-        plan: &PartPlan<'s>,
-        source: &Source<'_>,
-        exact: &mut bool,
-    ) {
-        let Selection { locals, exact: selected } = plan.selector.select(&plan.runs);
-        *exact &= selected;
-        let place = |local: u32| {
-            let ordinal = column.ordinal(local).filter(|ordinal| self.rest.contains(ordinal))?;
-            source.is_alive_at(plan.part, local).then_some((ordinal, local))
-        };
-        let later = locals.into_iter().filter_map(place).collect();
-        self.way = Way::Ranked(Ranked { sorted: Vec::new(), later, batch: BATCH_MIN });
+    fn rank(&mut self, column: Column<'s>) {
+        let ranked = Ranked::new(self.direction, self.batch);
+        self.way = Way::Ranked { column, ranked };
     }
 }
 
 impl Ranked {
-    /// The next document.
-    fn head(&mut self, direction: Direction) -> Option<&(u32, u32)> {
-        if self.sorted.is_empty() {
-            self.sort_some(direction);
-        }
-        self.sorted.last()
+    fn new(direction: Direction, batch: usize) -> Self {
+        // Nothing lies before the first place, and nothing is known of what lies behind it.
+        Self { direction, sorted: Vec::new(), more_behind: Some(0), batch }
     }
 
-    /// Puts the next few in order.
-    fn sort_some(&mut self, direction: Direction) {
-        let first = self.later.len().saturating_sub(self.batch);
-        // The next ones to the end, where they are split off.
-        if first > 0 {
-            match direction {
-                Direction::Ascending => {
-                    self.later.select_nth_unstable_by(first, |left, right| right.cmp(left));
-                }
-                Direction::Descending => {
-                    self.later.select_nth_unstable(first);
+    fn place(&self, ordinal: u32, local: u32) -> u64 {
+        let place = u64::from(ordinal) << 32 | u64::from(local);
+        match self.direction {
+            // One more, as zero is before everything; the largest number is no document's.
+            Direction::Ascending => place + 1,
+            Direction::Descending => !place,
+        }
+    }
+
+    fn ordinal(&self, place: u64) -> u32 {
+        (self.unturned(place) >> 32) as u32
+    }
+
+    fn local(&self, place: u64) -> u32 {
+        self.unturned(place) as u32
+    }
+
+    fn unturned(&self, place: u64) -> u64 {
+        match self.direction {
+            Direction::Ascending => place - 1,
+            Direction::Descending => !place,
+        }
+    }
+
+    /// Ranks the next few of all documents that a function visits.
+    fn fill<T>(&mut self, visit_all: impl FnOnce(&mut dyn FnMut(u32, u32)) -> T) -> T {
+        let behind = self.more_behind.take().unwrap_or(u64::MAX);
+        let batch = self.batch;
+        self.batch = batch.saturating_mul(BATCH_GROWTH);
+        let mut first: Vec<u64> = Vec::with_capacity((2 * batch).min(BATCH_FIRST_MAX));
+        // Places at or behind this one are not among the first.
+        let mut end = u64::MAX;
+        let visited = visit_all(&mut |ordinal, local| {
+            let place = self.place(ordinal, local);
+            if place < end && behind < place {
+                first.push(place);
+                if first.len() >= batch.saturating_mul(2) {
+                    end = keep(&mut first, batch);
                 }
             }
+        });
+        if first.len() > batch {
+            end = keep(&mut first, batch);
         }
-        self.sorted = self.later.split_off(first);
-        match direction {
-            Direction::Ascending => self.sorted.sort_unstable_by(|left, right| right.cmp(left)),
-            Direction::Descending => self.sorted.sort_unstable(),
-        }
-        self.batch = self.batch.saturating_mul(4);
+        self.more_behind = (end < u64::MAX).then_some(end);
+        first.sort_unstable_by(|left, right| right.cmp(left));
+        self.sorted = first;
+        visited
     }
+}
+
+/// Keeps the smallest few; gives the largest of them.
+fn keep(places: &mut Vec<u64>, count: usize) -> u64 {
+    let (_, last, _) = places.select_nth_unstable(count - 1);
+    let last = *last;
+    places.truncate(count);
+    last
 }
 
 fn next_of(rest: &mut Range<u32>, direction: Direction) -> Option<u32> {
@@ -250,13 +305,16 @@ mod tests {
         ) {
             let direction =
                 if descending { Direction::Descending } else { Direction::Ascending };
-            let mut ranked = Ranked { sorted: Vec::new(), later: places.clone(), batch: 3 };
-            let mut seen = Vec::new();
-            while let Some(place) = ranked.head(direction).copied() {
-                seen.push(place);
-                ranked.sorted.pop();
-            }
             places.sort_unstable();
+            places.dedup();
+            let mut ranked = Ranked::new(direction, 3);
+            let mut seen = Vec::new();
+            while ranked.more_behind.is_some() {
+                ranked.fill(|visit| places.iter().for_each(|(value, local)| visit(*value, *local)));
+                while let Some(place) = ranked.sorted.pop() {
+                    seen.push((ranked.ordinal(place), ranked.local(place)));
+                }
+            }
             if descending {
                 places.reverse();
             }
