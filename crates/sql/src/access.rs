@@ -19,7 +19,7 @@ mod predicate;
 
 pub use metrics::{IndexUsage, index_usage, path_text};
 pub use partition::{KeyConstraint, partition_keys};
-pub use paths::{OrderPath, order_paths, referenced_paths};
+pub use paths::{OrderPath, deciding_paths, order_paths, referenced_paths};
 pub use predicate::Predicate;
 
 use crate::ast::{Name, SubqueryKind, UnaryOperator};

@@ -10,10 +10,9 @@ use crate::container::Settings;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::QUERY_LENGTH_MAX;
 use armilla_model::partition_key::Definition;
-use armilla_model::value::Value;
 use armilla_sql::access::{self, KeyConstraint, Node, PathStep};
 use armilla_sql::ast::Query;
-use armilla_sql::compiled::{Expr, Input, Order, Projection};
+use armilla_sql::compiled::{Input, Order};
 use armilla_sql::{Compiled, Schema};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -62,21 +61,13 @@ impl Prepared {
         let constraint = Arc::new(access::partition_keys(&compiled, &definition.paths));
         let copied = Copied::of(&compiled).map(Arc::new);
         let key_references = match &compiled.order {
-            Order::Keys { .. } | Order::None if is_apart(&compiled, copied.is_some()) => {
-                let projection = Projection::Value(Expr::Constant(Value::Null));
-                let keys_only = Compiled { projection, ..compiled.clone() };
-                Arc::new(access::referenced_paths(&keys_only))
-            }
+            Order::Keys { .. } => Arc::new(access::deciding_paths(&compiled)),
+            Order::None if copied.is_some() => Arc::new(access::deciding_paths(&compiled)),
             _ => references.clone(),
         };
         let (compiled, habit) = (Arc::new(compiled), Arc::default());
         Self { compiled, schema, node, references, key_references, constraint, copied, habit }
     }
-}
-
-/// True when rows are made behind everything else, of what only they need.
-fn is_apart(query: &Compiled, copied: bool) -> bool {
-    copied || matches!(query.order, Order::Keys { .. })
 }
 
 /// A parsed query, and its compiled form when that does not depend on parameters.

@@ -42,6 +42,14 @@ pub fn referenced_paths(query: &Compiled) -> Vec<Vec<PathStep>> {
     paths
 }
 
+/// The same without what only the projection reads: what decides which rows there are, and their
+/// order.
+pub fn deciding_paths(query: &Compiled) -> Vec<Vec<PathStep>> {
+    let mut paths = Vec::new();
+    collect_rows(query, &Scope::of(query), &mut paths);
+    paths
+}
+
 fn scope_of(query: &Compiled) -> Scope {
     let mut scope = Scope::of(query);
     query.sources.iter().for_each(|source| {
@@ -51,6 +59,24 @@ fn scope_of(query: &Compiled) -> Scope {
 }
 
 fn collect_query(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>) {
+    let (scope, behind) = collect_rows(query, outer, paths);
+    match &query.projection {
+        Projection::Star => {
+            if query.aggregation.is_none()
+                && let Some(Some(path)) = scope.frames.last()
+            {
+                add(path.clone(), paths);
+            }
+        }
+        Projection::Value(expr) => collect_expr(expr, &behind, paths),
+        Projection::Object(members) => {
+            members.iter().for_each(|(_, expr)| collect_expr(expr, &behind, paths));
+        }
+    }
+}
+
+/// Collects all but the projection; gives the frames of a row, and those that the projection sees.
+fn collect_rows(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>) -> (Scope, Scope) {
     if let Input::Query(inner) = &query.input {
         collect_query(inner, &Scope::of(inner), paths);
     }
@@ -82,17 +108,7 @@ fn collect_query(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>
         behind = outer.clone();
         behind.frames.push(None);
     }
-    match &query.projection {
-        Projection::Star => {
-            if query.aggregation.is_none()
-                && let Some(Some(path)) = scope.frames.last()
-            {
-                add(path.clone(), paths);
-            }
-        }
-        Projection::Value(expr) => collect(expr, &behind),
-        Projection::Object(members) => members.iter().for_each(|(_, expr)| collect(expr, &behind)),
-    }
+    (scope, behind)
 }
 
 fn add(path: Vec<PathStep>, paths: &mut Vec<Vec<PathStep>>) {
