@@ -11,7 +11,6 @@ use super::source::{Source, Target};
 use super::token::Place;
 use crate::container::Container;
 use crate::indexing::ROOT;
-use crate::listing::index_range;
 use armilla_index::Part;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::path::Path;
@@ -170,14 +169,13 @@ impl Source<'_> {
         const ITEMS_MAX: u64 = 512;
         let Some(target) = self.targets.get(number) else { return 0 };
         let (mut documents, mut bytes) = (0u64, 0u64);
-        for part in target.published.view.parts() {
-            for span in &target.spans {
-                let locals = part.locals_of(&index_range(span));
-                documents += u64::from(part.live_count_in(&locals));
+        for (_, part, runs) in target.runs(None) {
+            for run in runs {
+                documents += u64::from(part.live_count_in(&run));
                 if documents > ITEMS_MAX {
                     return self.mean_size(number);
                 }
-                let live = locals.filter(|local| !part.is_dead(*local));
+                let live = run.filter(|local| !part.is_dead(*local));
                 bytes += live.map(|local| u64::from(part.document(local).size)).sum::<u64>();
             }
         }
