@@ -86,25 +86,17 @@ fn main() {
     let probe = engine.compile(ScriptKind::Procedure, PROBE).unwrap();
     let empty = engine.compile(ScriptKind::Procedure, "function () { }").unwrap();
     let arguments = r#"["p1",{"id":"c1","type":"comment","userId":"u2","content":"hi"}]"#;
-    measure("three host calls, context ready", &engine, &probe, arguments, &mut host, true);
-    measure(
-        "three host calls, context made on the way",
-        &engine,
-        &probe,
-        arguments,
-        &mut host,
-        false,
-    );
-    measure("empty script, context ready", &engine, &empty, "[]", &mut host, true);
+    measure("three host calls", &engine, &probe, arguments, &mut host, true);
+    measure("three host calls, cleaned up on the way", &engine, &probe, arguments, &mut host, false);
+    measure("empty script", &engine, &empty, "[]", &mut host, true);
 
     let compiles = each(200, || (), || engine.compile(ScriptKind::Procedure, PROBE).unwrap());
-    say("compile (context made on the way)", compiles);
+    say("compile", compiles);
     let stored = probe.to_stored();
     let taken = || Compiled::from_stored(ScriptKind::Procedure, PROBE, &stored).unwrap();
     say("take kept bytecode instead", each(200, || (), taken));
-    engine.tend();
-    let refills = each(50, || drain(&engine, &empty, &mut host), || engine.tend());
-    say("refill eight contexts", refills);
+    let used = || _ = engine.run_procedure(&empty, "[]", &mut host, CallOptions::default());
+    say("clean up after a call", each(3000, used, || engine.tend()));
 
     let tax = engine.compile(ScriptKind::Function, "function (x) { return x * 0.5; }").unwrap();
     let session = engine.udf_session(&[("tax", &tax)], CallOptions::default()).unwrap();
@@ -116,12 +108,6 @@ fn say(what: &str, (median, least): (f64, f64)) {
     println!("{median:>9.1} µs median {least:>9.1} µs least  {what}");
 }
 
-fn drain(engine: &ScriptEngine, empty: &Compiled, host: &mut Instantly) {
-    for _ in 0..8 {
-        engine.run_procedure(empty, "[]", host, CallOptions::default());
-    }
-}
-
 fn measure(
     what: &str,
     engine: &ScriptEngine,
@@ -130,13 +116,10 @@ fn measure(
     host: &mut Instantly,
     tended: bool,
 ) {
-    let mut round = 0;
     let before = || {
-        // A worker that has time refills now and then; eight contexts are ready at once.
-        if tended && round % 8 == 0 {
+        if tended {
             engine.tend();
         }
-        round += 1;
     };
     let call = || {
         let outcome = engine.run_procedure(script, arguments, host, CallOptions::default());

@@ -9,7 +9,7 @@ use crate::error::Thrown;
 use crate::host::{Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted};
 use crate::limits::{Limits, PAGE_ITEMS_MAX};
 use crate::meter::{Meter, Stop};
-use crate::workshop::{as_number, lossless, take_driver};
+use crate::workshop::{as_number, lossless};
 
 /// Why a script did not reach its end.
 #[derive(Debug)]
@@ -31,17 +31,7 @@ pub(crate) struct Driver<'js> {
 }
 
 impl<'js> Driver<'js> {
-    /// Takes the driver out of a context that has not been used yet.
-    pub(crate) fn take(ctx: &Ctx<'js>) -> Result<Self, Failure> {
-        take_driver(ctx).and_then(|functions| Self::new(ctx, functions)).map_err(engine_failure)
-    }
-
-    /// Puts the driver aside, outside of the context's reach, for the next call.
-    pub(crate) fn keep(self) -> Persistent<Object<'static>> {
-        Persistent::save(&self.ctx, self.functions)
-    }
-
-    /// Takes up a driver that was kept.
+    /// Takes up the driver that a workshop keeps, in its context.
     pub(crate) fn restore(
         ctx: &Ctx<'js>,
         kept: Persistent<Object<'static>>,

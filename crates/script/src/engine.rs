@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rquickjs::{Context, Ctx, Object};
+use rquickjs::{Ctx, Object, Persistent};
 
 use crate::compile::{self, Compiled, ScriptKind};
 use crate::drive::{Driver, Failure};
@@ -81,23 +81,21 @@ impl ScriptEngine {
         compile::compile(kind, body, self.limits.body_bytes_max)
     }
 
-    /// Refills one pooled runtime, or makes one when there is none. Worker threads call this when
-    /// they start and after they have answered, so that the next call finds a context ready; without
-    /// it everything works, a little slower.
+    /// Makes one pooled runtime ready for the next call, or makes one when there is none. Worker
+    /// threads call this when they start and after they have answered, so that the next call finds
+    /// everything ready; without it all works, a little slower.
     pub fn tend(&self) {
         let workshop = {
             let mut idle = self.idle();
-            let is_needy = |idle: &Workshop| idle.ready_contexts() < self.limits.warm_contexts;
-            match idle.iter().position(is_needy) {
+            match idle.iter().position(|idle| !idle.is_ready()) {
                 Some(at) => Some(idle.swap_remove(at)),
                 None if idle.is_empty() => None,
                 None => return,
             }
         };
-        let workshop = workshop.map_or_else(|| Workshop::new(&self.limits).ok(), Some);
-        if let Some(mut workshop) = workshop
-            && workshop.tend(&self.library, self.limits.warm_contexts).is_ok()
-        {
+        let made = || Workshop::new(&self.limits, &self.library).ok();
+        if let Some(mut workshop) = workshop.or_else(made) {
+            workshop.tend();
             self.put_back(workshop);
         }
     }
@@ -119,11 +117,11 @@ impl ScriptEngine {
         ))
     }
 
-    /// Runs a script in a fresh context.
+    /// Runs a script in a context that is as new.
     pub(crate) fn run(&self, call: Call<'_>, host: &mut dyn Host) -> Ran {
-        let taken = self.check_blocked(call.script).and_then(|()| self.take_context());
+        let taken = self.check_blocked(call.script).and_then(|()| self.take_workshop());
         match taken {
-            Ok((workshop, context)) => self.run_in(workshop, context, call, host),
+            Ok(workshop) => self.run_in(workshop, call, host),
             Err(error) => Ran {
                 result: Err(error),
                 log: call.options.logging.then(String::new),
@@ -134,26 +132,13 @@ impl ScriptEngine {
         }
     }
 
-    /// A runtime for one call, and a context in it that nobody has used.
-    pub(crate) fn take_context(&self) -> Result<(Workshop, Context), ScriptError> {
-        let mut workshop = self.take_workshop()?;
-        let context = workshop
-            .take_context(&self.library)
-            .map_err(|error| ScriptError::internal(&error.to_string()))?;
-        Ok((workshop, context))
-    }
-
-    fn run_in(
-        &self,
-        workshop: Workshop,
-        context: Context,
-        call: Call<'_>,
-        host: &mut dyn Host,
-    ) -> Ran {
-        let meter = std::sync::Arc::clone(&workshop.meter);
+    fn run_in(&self, workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
+        let meter = &workshop.meter;
         let started = call.options.started.unwrap_or_else(Instant::now);
         meter.begin(&self.limits, started);
-        let ended = context.with(|ctx| execute(&ctx, &meter, &self.limits, &call, host));
+        let ended = workshop
+            .context
+            .with(|ctx| execute(&ctx, workshop.driver(), meter, &self.limits, &call, host));
         let ran = Ran {
             log: call.options.logging.then(|| meter.take_log()),
             ticks: meter.ticks(),
@@ -164,10 +149,7 @@ impl ScriptEngine {
             }),
         };
         meter.end();
-        drop(context);
-        if ran.result.as_ref().err().is_none_or(ScriptError::is_throw) {
-            self.put_back(workshop);
-        }
+        self.put_back(workshop);
         ran
     }
 
@@ -211,19 +193,30 @@ impl ScriptEngine {
         }
     }
 
-    fn take_workshop(&self) -> Result<Workshop, ScriptError> {
-        // The last one put back has its memory in the caches.
-        let idle = self.idle().pop();
-        match idle {
-            Some(workshop) => Ok(workshop),
-            None => Workshop::new(&self.limits)
-                .map_err(|error| ScriptError::internal(&error.to_string())),
-        }
+    /// A runtime for one call.
+    pub(crate) fn take_workshop(&self) -> Result<Workshop, ScriptError> {
+        let taken = {
+            let mut idle = self.idle();
+            // Of those that are ready, the last one put back has its memory in the caches.
+            match idle.iter().rposition(Workshop::is_ready) {
+                Some(at) => Some(idle.swap_remove(at)),
+                None => idle.pop(),
+            }
+        };
+        let mut workshop = match taken {
+            Some(workshop) => workshop,
+            None => Workshop::new(&self.limits, &self.library)
+                .map_err(|error| ScriptError::internal(&error.to_string()))?,
+        };
+        workshop.tend();
+        workshop.begin();
+        Ok(workshop)
     }
 
-    pub(crate) fn put_back(&self, workshop: Workshop) {
-        if workshop.has_leftover_jobs() {
-            return;
+    /// Takes a runtime back. Nothing of its call may be held any more.
+    pub(crate) fn put_back(&self, mut workshop: Workshop) {
+        if workshop.is_littered() {
+            workshop.tend();
         }
         let mut idle = self.idle();
         if idle.len() < self.limits.idle_runtimes_max {
@@ -238,12 +231,13 @@ impl ScriptEngine {
 
 fn execute(
     ctx: &Ctx<'_>,
+    driver: Persistent<Object<'static>>,
     meter: &Meter,
     limits: &Limits,
     call: &Call<'_>,
     host: &mut dyn Host,
 ) -> Result<Bodies, Failure> {
-    let driver = Driver::take(ctx)?;
+    let driver = Driver::restore(ctx, driver)?;
     let about =
         about_call(ctx, limits, call, host).map_err(|error| Failure::Engine(error.to_string()))?;
     driver.call::<()>(meter, "begin", (about,))?;

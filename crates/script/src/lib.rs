@@ -5,11 +5,11 @@
 //! [`host::Host`], which a transaction implements.
 //!
 //! ```text
-//!   ScriptEngine ── a pool of workshops, each one JavaScript runtime with warmed contexts
+//!   ScriptEngine ── a pool of workshops, each one JavaScript runtime with one context
 //!       │
 //!       │ run_procedure / run_pre_trigger / run_post_trigger / udf_session
 //!       ▼
-//!   one fresh context ──► library.js (getContext, __, console, Error)
+//!   a context as new ───► library.js (getContext, __, console, Error)
 //!       │                     │ wishes: "create this item, then call me"
 //!       ▼                     ▼
 //!   driver loop ─────────► Host (one transaction of one logical partition)
@@ -20,8 +20,8 @@
 //! one at a time, asks the host, and runs the callback with the answer. So a host is only ever
 //! called from plain Rust code on the caller's thread, and needs no locks or shared ownership.
 //!
-//! What a script cannot do: outlive its call (every call gets a context that nobody used before
-//! and that nobody uses again), catch or swallow its stop (`meter`, `brake`), use more
+//! What a script cannot do: outlive its call (after it the memory of its runtime is put back, byte for
+//! byte, to what it was before: `arena`), catch or swallow its stop (`meter`, `brake`), use more
 //! memory than allowed without being stopped for it (`memory`), compile source (there is no `eval`),
 //! or reach anything but its host.
 //!
@@ -33,6 +33,7 @@
 //! after the deadline, `library/armour.js` takes out the functions that could run for hours, and
 //! whoever is more than a second late is blocked at once. `examples/slowest.rs` measures what is left.
 
+mod arena;
 mod brake;
 mod bytecode;
 mod compile;
@@ -45,6 +46,7 @@ mod memory;
 mod meter;
 mod offenders;
 mod procedure;
+mod random;
 mod trigger;
 mod udf;
 mod workshop;

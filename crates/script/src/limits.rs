@@ -25,8 +25,6 @@ pub struct Limits {
     pub conflict_percent: u8,
     /// Stops (for time or memory) of one script body before it is blocked.
     pub stops_before_block: u32,
-    /// Contexts kept ready in each runtime.
-    pub warm_contexts: usize,
     /// Runtimes kept when no call uses them.
     pub idle_runtimes_max: usize,
 }
@@ -44,8 +42,7 @@ impl Default for Limits {
             accept_operations_max: None,
             conflict_percent: 0,
             stops_before_block: 5,
-            warm_contexts: 8,
-            idle_runtimes_max: 8,
+            idle_runtimes_max: 16,
         }
     }
 }

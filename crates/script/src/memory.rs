@@ -16,6 +16,7 @@
 //! No single block may be larger than a quarter of the limit, because the engine cannot be interrupted
 //! inside one operation on one value; and none above 64 KB is granted when the call's time is up, so
 //! that a step that makes a large value is the last one.
+//! The blocks themselves come from the runtime's [`Arena`].
 #![allow(unsafe_code, reason = "an allocator is unsafe by nature; this one only counts")]
 
 use std::ptr::null_mut;
@@ -23,7 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use rquickjs::allocator::{Allocator, RustAllocator};
+use rquickjs::allocator::Allocator;
+
+use crate::arena::Arena;
 
 /// Blocks up to this size are what the engine's own small objects come in.
 const SMALL_BYTES: usize = 8 << 10;
@@ -75,6 +78,16 @@ impl Budget {
         self.deadline.store(u64::try_from(micros).unwrap_or(u64::MAX), Relaxed);
     }
 
+    /// What is in use.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// The arena was put back to a moment when this much was in use.
+    pub(crate) fn set_used(&self, used: usize) {
+        self.used.store(used, Relaxed);
+    }
+
     /// What the call uses.
     pub(crate) fn used_by_call(&self) -> usize {
         self.used.load(Relaxed).saturating_sub(self.before.load(Relaxed))
@@ -111,48 +124,50 @@ impl Budget {
     }
 }
 
-/// The Rust allocator with a budget.
-pub(crate) struct Metered(pub(crate) Arc<Budget>);
+/// An arena with a budget, as the engine sees it.
+pub(crate) struct Metered {
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) arena: Arc<Arena>,
+}
 
 impl Metered {
     fn add(&self, block: *mut u8) -> *mut u8 {
         if !block.is_null() {
-            // SAFETY: the block was allocated by `RustAllocator` just now.
-            let size = unsafe { RustAllocator::usable_size(block) };
-            self.0.used.fetch_add(size, Relaxed);
+            // SAFETY: the block was allocated by the arena just now.
+            let size = unsafe { Arena::usable_size(block) };
+            self.budget.used.fetch_add(size, Relaxed);
         }
         block
     }
-
-    /// # Safety
-    ///
-    /// The block must be one of this allocator.
-    unsafe fn remove(&self, block: *mut u8) {
-        // SAFETY: as the caller promises.
-        let size = unsafe { RustAllocator::usable_size(block) };
-        self.0.used.fetch_sub(size, Relaxed);
-    }
 }
 
-// SAFETY: all blocks come from and go back to `RustAllocator`, which keeps the promises of the
-// trait; this type only counts them and sometimes returns null, which the trait allows.
+// SAFETY: all blocks come from and go back to the arena, which keeps the promises of the trait; this
+// type only counts them and sometimes returns null, which the trait allows. Its methods are called by
+// one runtime, whose calls are made by one thread at a time, and the arena is that runtime's own.
 unsafe impl Allocator for Metered {
     fn alloc(&mut self, size: usize) -> *mut u8 {
-        if self.0.grants(size) { self.add(RustAllocator.alloc(size)) } else { null_mut() }
+        if !self.budget.grants(size) {
+            return null_mut();
+        }
+        // SAFETY: the runtime is the only one that uses the arena, and is calling.
+        self.add(unsafe { self.arena.alloc(size) })
     }
 
     fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
         match count.checked_mul(size) {
-            Some(total) if self.0.grants(total) => self.add(RustAllocator.calloc(count, size)),
+            // SAFETY: the runtime is the only one that uses the arena, and is calling.
+            Some(total) if self.budget.grants(total) => {
+                self.add(unsafe { self.arena.alloc_zeroed(total) })
+            }
             _ => null_mut(),
         }
     }
 
     unsafe fn dealloc(&mut self, block: *mut u8) {
-        // SAFETY: the caller promises that the block is ours.
+        // SAFETY: the caller promises that the block is ours, and is the only one calling.
         unsafe {
-            self.remove(block);
-            RustAllocator.dealloc(block);
+            self.budget.used.fetch_sub(Arena::usable_size(block), Relaxed);
+            self.arena.dealloc(block);
         }
     }
 
@@ -160,13 +175,13 @@ unsafe impl Allocator for Metered {
         // SAFETY: the caller promises that the block is ours; it stays as it is when null is
         // returned, and is counted anew when it moved.
         unsafe {
-            let old_size = RustAllocator::usable_size(block);
-            if new_size > old_size && !self.0.grants(new_size) {
+            let old_size = Arena::usable_size(block);
+            if new_size > old_size && !self.budget.grants(new_size) {
                 return null_mut();
             }
-            let moved = RustAllocator.realloc(block, new_size);
+            let moved = self.arena.realloc(block, new_size);
             if !moved.is_null() {
-                self.0.used.fetch_sub(old_size, Relaxed);
+                self.budget.used.fetch_sub(old_size, Relaxed);
                 self.add(moved);
             }
             moved
@@ -175,7 +190,7 @@ unsafe impl Allocator for Metered {
 
     unsafe fn usable_size(block: *mut u8) -> usize {
         // SAFETY: the caller promises that the block is ours.
-        unsafe { RustAllocator::usable_size(block) }
+        unsafe { Arena::usable_size(block) }
     }
 }
 
@@ -184,10 +199,14 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    fn metered(budget: &Arc<Budget>) -> Metered {
+        Metered { budget: Arc::clone(budget), arena: Arc::new(Arena::new().unwrap()) }
+    }
+
     #[test]
     fn blocks_are_counted_and_large_ones_refused_first() {
         let budget = Arc::new(Budget::default());
-        let mut metered = Metered(Arc::clone(&budget));
+        let mut metered = metered(&budget);
         let kept = metered.alloc(1000);
         assert!(budget.used.load(Relaxed) >= 1000);
         budget.begin(100_000, Instant::now() + Duration::from_secs(3600));
@@ -213,7 +232,7 @@ mod tests {
     #[test]
     fn no_block_is_too_large_a_part_and_none_comes_late() {
         let budget = Arc::new(Budget::default());
-        let mut metered = Metered(Arc::clone(&budget));
+        let mut metered = metered(&budget);
         budget.begin(8 << 20, Instant::now() + Duration::from_secs(3600));
         assert!(metered.alloc(3 << 20).is_null());
         let kept = metered.alloc(1 << 20);

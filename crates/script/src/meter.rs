@@ -12,6 +12,7 @@ use crate::brake::{BrakeSlot, CHECKS_PER_LOOK};
 use crate::error::Thrown;
 use crate::limits::Limits;
 use crate::memory::Budget;
+use crate::random::Random;
 
 /// Checks that a fresh context has left before the handler looks for the first time.
 pub(crate) const CHECKS_BEFORE_FIRST_LOOK: u64 = 200;
@@ -50,6 +51,8 @@ pub(crate) struct Meter {
     pub(crate) brake: BrakeSlot,
     /// The memory of the runtime and of the call.
     pub(crate) memory: Arc<Budget>,
+    /// Random numbers; the sequence goes on from call to call.
+    random: Random,
     call: Mutex<CallState>,
 }
 
@@ -187,6 +190,11 @@ impl Meter {
             self.operations.fetch_add(1, Relaxed);
         }
         open
+    }
+
+    /// A number from 0 up to but not including 1.
+    pub(crate) fn random(&self) -> f64 {
+        self.random.next()
     }
 
     pub(crate) fn set_budget_open(&self, open: bool) {

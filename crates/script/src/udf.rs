@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use rquickjs::function::Args;
-use rquickjs::{Context, Ctx, Object, Persistent};
+use rquickjs::Ctx;
 
 use crate::compile::Compiled;
 use crate::drive::{Driver, Failure};
@@ -24,9 +24,7 @@ const SESSION_FUNCTIONS_MAX: usize = 10;
 /// The user-defined functions of one query, ready to be called.
 pub struct UdfSession<'engine> {
     engine: &'engine ScriptEngine,
-    // What lives in the context is dropped before it, and the context before its workshop.
-    driver: Option<Persistent<Object<'static>>>,
-    context: Option<Context>,
+    /// There until the session is dropped.
     workshop: Option<Workshop>,
     functions: HashMap<String, Compiled>,
     started: Instant,
@@ -51,13 +49,11 @@ impl ScriptEngine {
         for (_, script) in functions {
             self.check_blocked(script)?;
         }
-        let (workshop, context) = self.take_context()?;
+        let workshop = self.take_workshop()?;
         let started = options.started.unwrap_or_else(Instant::now);
         workshop.meter.begin(&self.limits, started);
         let mut session = UdfSession {
             engine: self,
-            driver: None,
-            context: Some(context),
             workshop: Some(workshop),
             functions: HashMap::new(),
             started,
@@ -110,16 +106,14 @@ impl UdfSession<'_> {
         self.workshop().meter.ticks()
     }
 
-    /// Takes the context's driver and hides what user functions must not see.
+    /// Hides what user functions must not see.
     fn open(&mut self) -> Result<(), ScriptError> {
-        let opened = self.context().with(|ctx| {
-            let driver = Driver::take(&ctx)?;
-            driver.call::<()>(&self.workshop().meter, "hideContext", ())?;
-            Ok(driver.keep())
+        let workshop = self.workshop();
+        let opened = workshop.context.with(|ctx| {
+            let driver = Driver::restore(&ctx, workshop.driver())?;
+            driver.call::<()>(&workshop.meter, "hideContext", ())
         });
-        let broken = |_: Failure| ScriptError::internal("a context could not be prepared");
-        self.driver = Some(opened.map_err(broken)?);
-        Ok(())
+        opened.map_err(|_| ScriptError::internal("a context could not be prepared"))
     }
 
     fn load(&mut self, name: &str, script: &Compiled) -> Result<(), ScriptError> {
@@ -136,10 +130,9 @@ impl UdfSession<'_> {
         &self,
         action: impl for<'js> FnOnce(&Ctx<'js>, &Driver<'js>, &Workshop) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let kept = self.driver.clone().expect("opened before anything is loaded");
-        self.context().with(|ctx| {
-            let driver = Driver::restore(&ctx, kept)?;
-            let (workshop, limits) = (self.workshop(), &self.engine.limits);
+        let (workshop, limits) = (self.workshop(), &self.engine.limits);
+        workshop.context.with(|ctx| {
+            let driver = Driver::restore(&ctx, workshop.driver())?;
             driver.braked(&workshop.meter, limits, || action(&ctx, &driver, workshop))
         })
     }
@@ -153,10 +146,6 @@ impl UdfSession<'_> {
         error
     }
 
-    fn context(&self) -> &Context {
-        self.context.as_ref().expect("taken only when dropped")
-    }
-
     fn workshop(&self) -> &Workshop {
         self.workshop.as_ref().expect("taken only when dropped")
     }
@@ -164,13 +153,9 @@ impl UdfSession<'_> {
 
 impl Drop for UdfSession<'_> {
     fn drop(&mut self) {
-        self.driver = None;
-        self.context = None;
         let Some(workshop) = self.workshop.take() else { return };
         workshop.meter.end();
-        if self.ended.borrow().is_none() {
-            self.engine.put_back(workshop);
-        }
+        self.engine.put_back(workshop);
     }
 }
 

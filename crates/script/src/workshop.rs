@@ -1,17 +1,22 @@
-//! A JavaScript runtime with contexts that are ready to be used once.
+//! A JavaScript runtime with one context that is as new for every call.
 //!
-//! Making a context and loading the library takes a fraction of a millisecond; doing it ahead of
-//! time leaves a few microseconds on the way of a request, and still every call starts from fresh
-//! globals. All contexts of a workshop share one runtime, and with it one memory limit, one job
-//! queue and one interrupt handler; so a workshop serves one call at a time, and one whose runtime
-//! came out of a call in doubt is thrown away whole.
+//! Making a context and loading the library takes most of a millisecond. So it is done once; then a
+//! picture is taken of all the runtime's memory, and after a call the picture is put back
+//! ([`crate::arena`]). A workshop serves one call at a time.
+//!
+//! What the picture does not hold is what lies outside the runtime's memory: the native functions,
+//! which are Rust closures. They are alive in the picture, so no script may ever bring them to an end:
+//! the workshop has a reference of its own to them. The engine draws random numbers from a state
+//! inside its memory, which would be the same in every call; so `Math.random` is ours.
+#![allow(unsafe_code, reason = "putting memory back is something no compiler can check")]
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use rquickjs::context::intrinsic;
-use rquickjs::{Context, Ctx, Error, Function, Object, Runtime, Value};
+use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Runtime, Value};
 
+use crate::arena::{Arena, Picture};
 use crate::brake;
 use crate::bytecode::{self, Bytecode};
 use crate::error::Thrown;
@@ -34,13 +39,11 @@ type Builtins = (
     intrinsic::Promise,
 );
 
-/// Where a context keeps its driver until its one call takes it.
-const DRIVER: &str = "armilla driver";
-/// The engine collects cycles by itself once this much is allocated: above what the pool takes, so
-/// that only a script's own garbage makes it happen during a call.
+/// The engine collects cycles by itself once this much is allocated: above what a ready context
+/// takes, so that only a script's own garbage makes it happen.
 const GARBAGE_BYTES: usize = 24 << 20;
-/// Used-up contexts are collected between calls once there are this many.
-const USED_CONTEXTS_MAX: usize = 24;
+/// A call that used more than this is cleaned up after at once, not when there is time.
+const LEFTOVER_BYTES_MAX: usize = 4 << 20;
 
 /// Our own JavaScript, compiled once per engine.
 #[derive(Debug, Clone)]
@@ -74,17 +77,33 @@ impl Library {
 }
 
 pub(crate) struct Workshop {
-    // Contexts come first, so that they are dropped before their runtime.
-    ready: Vec<Context>,
-    runtime: Runtime,
+    // First, so that it is dropped before the context and that before its runtime.
+    kept: Kept,
+    pub(crate) context: Context,
+    _runtime: Runtime,
     pub(crate) meter: Arc<Meter>,
-    calls: usize,
+    arena: Arc<Arena>,
+    picture: Picture,
+    used_bytes: usize,
+    is_used: bool,
 }
 
+/// References from outside of the engine into its memory: to the driver, which user code cannot
+/// reach, and through it to the native functions.
+struct Kept {
+    driver: Persistent<Object<'static>>,
+}
+
+// SAFETY: the references belong to the runtime of the same workshop, are used with that runtime's
+// lock or, when the workshop is dropped, by its only owner; and they are moved together with it.
+unsafe impl Send for Kept {}
+
 impl Workshop {
-    pub(crate) fn new(limits: &Limits) -> Result<Self, Error> {
+    pub(crate) fn new(limits: &Limits, library: &Library) -> Result<Self, Error> {
         let meter = Arc::new(Meter::default());
-        let runtime = Runtime::new_with_alloc(Metered(Arc::clone(&meter.memory)))?;
+        let arena = Arc::new(Arena::new().ok_or(Error::Allocation)?);
+        let budget = Arc::clone(&meter.memory);
+        let runtime = Runtime::new_with_alloc(Metered { budget, arena: Arc::clone(&arena) })?;
         runtime.set_max_stack_size(limits.stack_bytes_max);
         runtime.set_gc_threshold(GARBAGE_BYTES);
         let handler = Arc::clone(&meter);
@@ -93,39 +112,54 @@ impl Workshop {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
             move |_ctx, _promise, reason, is_handled| note_rejection(&tracker, &reason, is_handled),
         )));
-        Ok(Self { ready: Vec::new(), runtime, meter, calls: 0 })
+        let (context, kept) = fresh_context(&runtime, &meter, library)?;
+        // SAFETY: the runtime is on this thread, and nothing runs in it.
+        let picture = unsafe { arena.picture() }.ok_or(Error::Allocation)?;
+        let used_bytes = meter.memory.used();
+        let is_used = false;
+        Ok(Self { kept, context, _runtime: runtime, meter, arena, picture, used_bytes, is_used })
     }
 
-    /// A context nobody has used, made now if none is ready.
-    pub(crate) fn take_context(&mut self, library: &Library) -> Result<Context, Error> {
-        self.calls += 1;
-        match self.ready.pop() {
-            Some(context) => Ok(context),
-            None => fresh_context(&self.runtime, &self.meter, library),
+    /// The driver of the context, for a call. The workshop must be tended before the next one.
+    pub(crate) fn driver(&self) -> Persistent<Object<'static>> {
+        self.kept.driver.clone()
+    }
+
+    /// Notes that a call is about to begin.
+    pub(crate) fn begin(&mut self) {
+        self.is_used = true;
+    }
+
+    /// Makes the context as new, if it was used. No value of a call may be alive any more.
+    pub(crate) fn tend(&mut self) {
+        if !self.is_used {
+            return;
         }
+        // SAFETY: the picture was taken of this arena. Values of the engine are held by the code
+        // inside `Context::with`, which borrows the workshop, and by the driver handed out for the
+        // call, which ended; what is left are the context, the runtime and `kept`, all of which were
+        // there when the picture was taken. Whatever Rust owns through the engine's objects, which
+        // are the native functions and nothing else, is alive because of `kept`.
+        unsafe { self.arena.restore(&self.picture) };
+        self.meter.memory.set_used(self.used_bytes);
+        self.is_used = false;
     }
 
-    /// Collects garbage and refills the ready contexts. For moments when nobody waits.
-    pub(crate) fn tend(&mut self, library: &Library, warm_contexts: usize) -> Result<(), Error> {
-        // Collecting walks over ready contexts too, so it is done when there are few of them.
-        if self.calls >= USED_CONTEXTS_MAX {
-            self.runtime.run_gc();
-            self.runtime.set_gc_threshold(GARBAGE_BYTES);
-            self.calls = 0;
-        }
-        while self.ready.len() < warm_contexts {
-            self.ready.push(fresh_context(&self.runtime, &self.meter, library)?);
-        }
-        Ok(())
+    /// Whether the context is as new.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.is_used
     }
 
-    pub(crate) fn ready_contexts(&self) -> usize {
-        self.ready.len()
+    /// Whether the last call left so much behind that it should not wait.
+    pub(crate) fn is_littered(&self) -> bool {
+        self.meter.memory.used() > self.used_bytes + LEFTOVER_BYTES_MAX
     }
+}
 
-    /// Whether promise jobs of the last call are still waiting. They must never run.
-    pub(crate) fn has_leftover_jobs(&self) -> bool {
-        self.runtime.is_job_pending()
+impl Drop for Workshop {
+    /// The engine takes a runtime apart without complaint if nothing of a call is left in it.
+    fn drop(&mut self) {
+        self.tend();
     }
 }
 
@@ -143,9 +177,9 @@ fn fresh_context(
     runtime: &Runtime,
     meter: &Arc<Meter>,
     library: &Library,
-) -> Result<Context, Error> {
+) -> Result<(Context, Kept), Error> {
     let context = Context::custom::<Builtins>(runtime)?;
-    context.with(|ctx| {
+    let driver = context.with(|ctx| {
         let part = |code: &Bytecode| bytecode::evaluate(&ctx, code)?.get::<Function<'_>>();
         let native = native_functions(&ctx, meter)?;
         let driver: Object<'_> = part(&library.library)?.call((native.clone(),))?;
@@ -156,30 +190,22 @@ fn fresh_context(
         if !brake::preset(&ctx, CHECKS_BEFORE_FIRST_LOOK) {
             driver.get::<_, Function<'_>>("count")?.call::<_, ()>((library.first_count,))?;
         }
-        ctx.globals().set(DRIVER, driver)
+        Ok::<_, Error>(Persistent::save(&ctx, driver))
     })?;
-    Ok(context)
+    Ok((context, Kept { driver }))
 }
 
 /// Checks that a fresh context has left before the engine looks at its handler. They are the same
 /// in every context, because the library always does the same when it is loaded.
 fn checks_left(library: &Library, endless: &Bytecode) -> Result<u64, Error> {
     let runtime = Runtime::new()?;
-    let context = fresh_context(&runtime, &Arc::default(), library)?;
+    let (context, _kept) = fresh_context(&runtime, &Arc::default(), library)?;
     runtime.set_interrupt_handler(Some(Box::new(|| true)));
     context.with(|ctx| {
         let _ended_by_the_handler = bytecode::evaluate(&ctx, endless);
         ctx.catch();
         ctx.globals().get("rounds")
     })
-}
-
-/// Takes the driver out of the context; user code loaded afterwards cannot find it.
-pub(crate) fn take_driver<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>, Error> {
-    let globals = ctx.globals();
-    let driver = globals.get(DRIVER)?;
-    globals.remove(DRIVER)?;
-    Ok(driver)
 }
 
 fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'js>, Error> {
@@ -190,6 +216,8 @@ fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'j
     native.set("open", Function::new(ctx.clone(), move || shared.is_open())?)?;
     let shared = Arc::clone(meter);
     native.set("late", Function::new(ctx.clone(), move || shared.is_past_deadline())?)?;
+    let shared = Arc::clone(meter);
+    native.set("random", Function::new(ctx.clone(), move || shared.random())?)?;
     let shared = Arc::clone(meter);
     let log = move |text: rquickjs::String<'js>| shared.log(&lossless(&text));
     native.set("log", Function::new(ctx.clone(), log)?)?;

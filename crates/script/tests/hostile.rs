@@ -341,6 +341,87 @@ fn nothing_survives_a_call() {
     }
 }
 
+/// Everything that can be reached from the global object, with all its values, as one text.
+const INVENTORY: &str = "function () {
+   var seen = new Map(), lines = [];
+   function name(value) {
+     if ((typeof value !== 'object' && typeof value !== 'function') || value === null) {
+       return typeof value + ' ' + String(value);
+     }
+     if (!seen.has(value)) { seen.set(value, seen.size); queue.push(value); }
+     return '#' + seen.get(value);
+   }
+   var queue = [];
+   name(globalThis);
+   for (var at = 0; at < queue.length; at++) {
+     var one = queue[at];
+     lines.push('#' + at + ' ' + typeof one + ' ' + Object.isExtensible(one) + ' ' + name(Object.getPrototypeOf(one)));
+     Reflect.ownKeys(one).forEach(function (key) {
+       var own = Object.getOwnPropertyDescriptor(one, key);
+       lines.push(String(key) + ' ' + own.writable + own.enumerable + own.configurable + name(own.get) + name(own.set) + name(own.value));
+     });
+   }
+   __.response.setBody([seen.size, lines.join('|')]);
+ }";
+
+#[test]
+fn after_any_call_everything_is_as_it_was() {
+    let engine = engine();
+    let before = body(&run(&engine, INVENTORY)).to_owned();
+    let objects: usize = before[1..].split(',').next().unwrap().parse().unwrap();
+    assert!(objects > 500, "{objects} objects");
+    for script in [
+        "function () { }",
+        "function () { for (var key of Reflect.ownKeys(globalThis)) try { delete globalThis[key]; } catch (e) { } }",
+        "function () { Reflect.ownKeys(globalThis).forEach(function (key) { try { Object.freeze(globalThis[key]); Object.freeze(globalThis[key].prototype); } catch (e) { } }); }",
+        "function () { Symbol.for('kept').x = 1; Symbol.for('kept'); Array.prototype[Symbol.for('kept')] = 1; }",
+        "function () { Object.setPrototypeOf(Object.getPrototypeOf(function* () { }), null); throw new Error('no'); }",
+        "function () { Array.prototype[0] = 1; __.request.getBody().push(7); getContext().getCollection().readDocument = 1; }",
+        "async function () { globalThis.p = new Promise(function () { }); await p; }",
+        "function () { (async function () { throw 1; })(); __.readDocument(__.getAltLink() + '/docs/none'); }",
+        "function () { for (;;) { } }",
+        "function () { var a = []; for (;;) a.push(new Uint8Array(100000)); }",
+        "function () { function f() { f(); } f(); }",
+        "function () { getContext().abort(new Error('enough')); }",
+        "function () { globalThis.m = new WeakMap(); m.set({}, m); globalThis.big = 'x'.repeat(200000); }",
+    ] {
+        run(&engine, script);
+        assert!(body(&run(&engine, INVENTORY)) == before, "changed by {script}");
+    }
+}
+
+/// The native functions of the library are Rust's; a script may lose sight of them, but they live.
+#[test]
+fn native_functions_outlive_scripts_that_delete_everything() {
+    let engine = engine();
+    let clear = "function () {
+       for (var key of Reflect.ownKeys(globalThis)) {
+         if (key !== 'Array' && key !== 'Object') try { delete globalThis[key]; } catch (e) { }
+       }
+       // Cycles by the megabyte, so that the engine collects garbage.
+       for (var n = 0; n < 400000; n++) { var a = [], b = [a]; a.push(b); }
+     }";
+    let use_all = "function () { console.log(Math.random() < 1); __.response.setBody(
+       __.readDocuments(__.getSelfLink(), function () { getContext().abort('end'); })); }";
+    for _ in 0..3 {
+        run(&engine, clear);
+        let outcome = run(&engine, use_all);
+        assert!(outcome.result.unwrap_err().detail.contains("end"));
+    }
+}
+
+#[test]
+fn random_numbers_differ_from_call_to_call() {
+    let engine = engine();
+    let draw = "function () { __.response.setBody(Math.random()); }";
+    let drawn: std::collections::BTreeSet<String> =
+        (0..20).map(|_| body(&run(&engine, draw)).to_owned()).collect();
+    assert_eq!(drawn.len(), 20);
+    let shape = "function () { __.response.setBody([Math.random.name, Math.random.length,
+       typeof Math.random.prototype, Object.getOwnPropertyDescriptor(Math, 'random').enumerable]); }";
+    assert_eq!(body(&run(&engine, shape)), r#"["random",0,"undefined",false]"#);
+}
+
 #[test]
 fn promise_jobs_of_a_stopped_call_never_run() {
     let engine = engine();

@@ -5,7 +5,8 @@
 // For ordinary input they do exactly what the originals do. They also look at the clock when they are
 // given much to do, so that loops around them end in time.
 //
-// native.late()   is the time of the call up? if so, the next interrupt check ends the script
+// native.late()     is the time of the call up? if so, the next interrupt check ends the script
+// native.random()   a random number; the engine's own begin anew in every call
 (function armour(native) {
   'use strict';
 
@@ -320,6 +321,12 @@
         if (json !== undefined) weigh(json.length);
         return json;
       },
+    }),
+  });
+
+  replace(Math, {
+    random: () => ({
+      random() { return native.random(); },
     }),
   });
 
