@@ -87,7 +87,14 @@ fn main() {
     let empty = engine.compile(ScriptKind::Procedure, "function () { }").unwrap();
     let arguments = r#"["p1",{"id":"c1","type":"comment","userId":"u2","content":"hi"}]"#;
     measure("three host calls", &engine, &probe, arguments, &mut host, true);
-    measure("three host calls, cleaned up on the way", &engine, &probe, arguments, &mut host, false);
+    measure(
+        "three host calls, cleaned up on the way",
+        &engine,
+        &probe,
+        arguments,
+        &mut host,
+        false,
+    );
     measure("empty script", &engine, &empty, "[]", &mut host, true);
 
     let compiles = each(200, || (), || engine.compile(ScriptKind::Procedure, PROBE).unwrap());

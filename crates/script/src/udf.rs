@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::Instant;
 
-use rquickjs::function::Args;
 use rquickjs::Ctx;
+use rquickjs::function::Args;
 
 use crate::compile::Compiled;
 use crate::drive::{Driver, Failure};
