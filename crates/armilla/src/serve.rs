@@ -75,7 +75,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
         },
     )
     .map_err(|error| error.to_string())?;
-    account.start_scripts(options.scripts.limits()).map_err(|error| error.to_string())?;
+    account.set_script_limits(options.scripts.limits());
     let certificates = tls::load(folder.as_deref(), &options.tls_names, clock.now_seconds())?;
     let authenticator = Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref())?);
     let authenticator =

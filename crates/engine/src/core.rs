@@ -60,6 +60,7 @@ pub struct Core {
     /// How throughput and charges are treated where a container says nothing else.
     pub dials: ArcSwap<Dials>,
     scripts: OnceLock<Runtime>,
+    script_limits: OnceLock<armilla_script::Limits>,
     logical_partition_size: AtomicU64,
     dirty: Arc<Mutex<Vec<Arc<Partition>>>>,
 }
@@ -99,6 +100,7 @@ impl Core {
                 builder: jobs::start_builder(),
                 background,
                 scripts: OnceLock::new(),
+                script_limits: OnceLock::new(),
                 logical_partition_size: AtomicU64::new(u64::MAX),
                 dirty,
             }
@@ -121,19 +123,17 @@ impl Core {
 
     /// What compiles and runs scripts, started when the first one comes.
     pub(crate) fn scripts(&self) -> Result<&Runtime> {
-        self.start_scripts(armilla_script::Limits::default)
-    }
-
-    /// Starts what runs scripts, unless it runs already.
-    pub(crate) fn start_scripts(
-        &self,
-        limits: impl FnOnce() -> armilla_script::Limits,
-    ) -> Result<&Runtime> {
         if let Some(runtime) = self.scripts.get() {
             return Ok(runtime);
         }
-        let runtime = Runtime::start(limits())?;
+        let limits = self.script_limits.get().cloned().unwrap_or_default();
+        let runtime = Runtime::start(limits)?;
         Ok(self.scripts.get_or_init(|| runtime))
+    }
+
+    /// Says what scripts may use. Only the first word counts, and only before the first script.
+    pub(crate) fn set_script_limits(&self, limits: armilla_script::Limits) {
+        let _already_set = self.script_limits.set(limits);
     }
 
     /// The store as readers see it now.

@@ -75,7 +75,11 @@ impl EmbeddedStore {
         folder::check_format(&path)?;
         let engine_path = folder::engine_path(&path);
         let open_engine = |path: &Path| options.database(path).open();
-        let make = |path: &Path| open_engine(path).map(drop).map_err(|e| translate(path, e));
+        let make = |path: &Path| {
+            drop(open_engine(path).map_err(|error| translate(path, error))?);
+            // The engine begins its journal with many megabytes of zeros, which would be read now.
+            journal::empty_newest(path)
+        };
         folder::make_engine(&path, make)?;
         journal::check(&engine_path)?;
         let fail = |error| translate(&engine_path, error);

@@ -23,10 +23,11 @@ pub struct NewScript<'a> {
 }
 
 impl Account {
-    /// Starts what runs scripts, with limits of its own. Without this the contract's limits hold,
-    /// from the first script on.
-    pub fn start_scripts(&self, limits: armilla_script::Limits) -> Result<()> {
-        self.core.start_scripts(|| limits).map(drop)
+    /// Sets what scripts may use, before the first one comes: what runs them is started then, which
+    /// takes a few milliseconds that most starts can do without. Unless set, the contract's limits
+    /// hold.
+    pub fn set_script_limits(&self, limits: armilla_script::Limits) {
+        self.core.set_script_limits(limits);
     }
 
     /// Creates a script; with `upsert` one of that name is replaced.

@@ -34,7 +34,7 @@ impl Bench {
     pub(crate) fn new(definition: &str, limits: Limits) -> Self {
         let options = Options { partitions: Some(2), background: false, ..Options::default() };
         let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
-        account.start_scripts(limits).unwrap();
+        account.set_script_limits(limits);
         account.create_database("d", None).unwrap();
         let definition = value(definition);
         let new = NewContainer { definition: &definition, throughput: None };
