@@ -4,9 +4,12 @@
 //! containers beyond a number go by the name `other`. What changes by itself (sizes, throughput) is
 //! read when somebody asks.
 
+mod kinds;
+
 use armilla_engine::observe::Observer;
 use armilla_engine::{Account, Container};
 use armilla_model::charge::RequestCharge;
+use kinds::{Kinds, Places};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
@@ -84,6 +87,7 @@ pub struct Metrics {
     commits: Histogram,
     compactions: Histogram,
     names: Names,
+    kinds: Kinds,
 }
 
 /// Containers that have labels of their own.
@@ -108,6 +112,7 @@ impl Default for Metrics {
             commits: durations(),
             compactions: durations(),
             names: Names::default(),
+            kinds: Kinds::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -148,23 +153,47 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts an answered request.
     pub(crate) fn count(&self, served: &Served<'_>) {
+        if !self.kinds.count(served) {
+            let (places, shared) = self.places_of(served);
+            places.count(served);
+            if !shared {
+                self.kinds.keep(served, places);
+            }
+        }
+        if served.throttled > 0 {
+            let (database, container) = self.names.of(served.container);
+            let labels = OperationLabels { operation: served.operation, database, container };
+            self.throttled.get_or_create(&labels).inc_by(served.throttled);
+        }
+        if let Some(container) = served.container {
+            for &(partition, charge) in served.shares {
+                self.charge_partition(container, partition, charge);
+            }
+        }
+    }
+
+    /// Where a request is counted, and whether that is where containers without names of their own
+    /// are, of which there may be any number.
+    fn places_of(&self, served: &Served<'_>) -> (Places, bool) {
         let (database, container) = self.names.of(served.container);
+        let shared = container == OTHER;
         let labels = OperationLabels { operation: served.operation, database, container };
         let OperationLabels { operation, database, container } = labels.clone();
         let status = u32::from(served.status);
         let request = RequestLabels { operation, database, container, status };
-        self.requests.get_or_create(&request).inc();
-        self.units.get_or_create(&labels).inc_by(served.charge.units());
-        if served.throttled > 0 {
-            self.throttled.get_or_create(&labels).inc_by(served.throttled);
-        }
-        self.latency.get_or_create(&labels).observe(served.took.as_secs_f64());
-        if let Some(container) = served.container {
-            let alone = served.range.map(|range| (range, served.charge));
-            for &(partition, charge) in alone.as_slice().iter().chain(served.shares) {
-                self.charge_partition(container, partition, charge);
-            }
-        }
+        let range = served.range.filter(|_| served.container.is_some() && !shared);
+        let partition_units = range.map(|partition| {
+            let OperationLabels { database, container, .. } = labels.clone();
+            let labels = PartitionLabels { database, container, partition };
+            self.partition_units.get_or_create(&labels).clone()
+        });
+        let places = Places {
+            requests: self.requests.get_or_create(&request).clone(),
+            units: self.units.get_or_create(&labels).clone(),
+            latency: self.latency.get_or_create(&labels).clone(),
+            partition_units,
+        };
+        (places, shared)
     }
 
     fn charge_partition(&self, container: &Container, partition: u32, charge: RequestCharge) {

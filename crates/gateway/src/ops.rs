@@ -95,20 +95,32 @@ impl EngineService {
                 Err(error) => return Reply::error(error).charge(RequestCharge::ONE),
             }
         }
+        // What waits is in a box of its own. A future is as large as the largest of its parts and is
+        // moved on its way to the connection; point reads would be copying most of their time.
         let outcome = match call.operation {
             Operation::ReadItem(path) => items::read(self, &call, path),
-            Operation::CreateItem(container) => writes::create(self, &call, container).await,
-            Operation::UpsertItem(container) => writes::upsert(self, &call, container).await,
-            Operation::ReplaceItem(path) => writes::replace(self, &call, path).await,
-            Operation::PatchItem(path) => writes::patch(self, &call, path).await,
-            Operation::DeleteItem(path) => writes::delete(self, &call, path).await,
-            Operation::DeletePartitionKey(container) => {
-                writes::delete_partition(self, &call, container).await
+            Operation::CreateItem(container) => {
+                Box::pin(writes::create(self, &call, container)).await
             }
-            Operation::ExecuteBatch(container) => batch::run(self, &call, container).await,
+            Operation::UpsertItem(container) => {
+                Box::pin(writes::upsert(self, &call, container)).await
+            }
+            Operation::ReplaceItem(path) => Box::pin(writes::replace(self, &call, path)).await,
+            Operation::PatchItem(path) => Box::pin(writes::patch(self, &call, path)).await,
+            Operation::DeleteItem(path) => Box::pin(writes::delete(self, &call, path)).await,
+            Operation::DeletePartitionKey(container) => {
+                Box::pin(writes::delete_partition(self, &call, container)).await
+            }
+            Operation::ExecuteBatch(container) => {
+                Box::pin(batch::run(self, &call, container)).await
+            }
             Operation::ListItems(container) => listing::list(self, &call, container),
-            Operation::ReadChangeFeed(container) => change_feed::read(self, &call, container).await,
-            Operation::QueryItems(container) => query::query(self, &call, container).await,
+            Operation::ReadChangeFeed(container) => {
+                Box::pin(change_feed::read(self, &call, container)).await
+            }
+            Operation::QueryItems(container) => {
+                Box::pin(query::query(self, &call, container)).await
+            }
             Operation::PlanQuery(container) => query::plan(self, &call, container),
             Operation::ListAttachments(_) => {
                 Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, "")))
@@ -118,7 +130,7 @@ impl EngineService {
             | Operation::QueryDatabases
             | Operation::CreateDatabase
             | Operation::ReadDatabase { .. }
-            | Operation::DeleteDatabase { .. } => databases::answer(self, &call).await,
+            | Operation::DeleteDatabase { .. } => Box::pin(databases::answer(self, &call)).await,
 
             Operation::ListContainers { .. }
             | Operation::QueryContainers { .. }
@@ -129,7 +141,7 @@ impl EngineService {
             | Operation::ListConflicts(_)
             | Operation::QueryConflicts(_)
             | Operation::ReadConflict { .. }
-            | Operation::DeleteConflict { .. } => containers::answer(self, &call).await,
+            | Operation::DeleteConflict { .. } => Box::pin(containers::answer(self, &call)).await,
             Operation::ReadPartitionKeyRanges(container) => ranges::read(self, &call, container),
 
             Operation::ListScripts { .. }
@@ -137,29 +149,33 @@ impl EngineService {
             | Operation::CreateScript { .. }
             | Operation::ReadScript(_)
             | Operation::ReplaceScript(_)
-            | Operation::DeleteScript(_) => scripts::answer(self, &call).await,
-            Operation::ExecuteProcedure(path) => scripts::execute(self, &call, path).await,
+            | Operation::DeleteScript(_) => Box::pin(scripts::answer(self, &call)).await,
+            Operation::ExecuteProcedure(path) => {
+                Box::pin(scripts::execute(self, &call, path)).await
+            }
 
             Operation::ListUsers { .. }
             | Operation::QueryUsers { .. }
             | Operation::CreateUser { .. }
             | Operation::ReadUser(_)
             | Operation::ReplaceUser(_)
-            | Operation::DeleteUser(_) => users::answer(self, &call).await,
+            | Operation::DeleteUser(_) => Box::pin(users::answer(self, &call)).await,
             Operation::ListPermissions(_)
             | Operation::QueryPermissions(_)
             | Operation::CreatePermission { .. }
             | Operation::ReadPermission { .. }
             | Operation::ReplacePermission { .. }
-            | Operation::DeletePermission { .. } => permissions::answer(self, &call).await,
+            | Operation::DeletePermission { .. } => {
+                Box::pin(permissions::answer(self, &call)).await
+            }
 
             Operation::ListOffers
             | Operation::QueryOffers
             | Operation::ReadOffer { .. }
-            | Operation::ReplaceOffer { .. } => offers::answer(self, &call).await,
+            | Operation::ReplaceOffer { .. } => Box::pin(offers::answer(self, &call)).await,
 
             Operation::ReadDials(container) => dials::read(self, container),
-            Operation::TurnDials(container) => dials::turn(self, &call, container).await,
+            Operation::TurnDials(container) => Box::pin(dials::turn(self, &call, container)).await,
 
             Operation::ListEncryptionKeys { .. } | Operation::QueryEncryptionKeys { .. } => {
                 Ok(Reply::feed(FeedBody::new(FeedKind::EncryptionKeys, "")))
@@ -172,5 +188,23 @@ impl EngineService {
             )),
         };
         outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<'a, F>(_: fn(&'a EngineService, Call<'a>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// The future of a request is moved several times before it is polled.
+    #[test]
+    fn futures_of_requests_stay_small() {
+        let performing = size_of_future(EngineService::perform);
+        let metered = size_of_future(metered::call);
+        assert!(performing <= 2 * size_of::<Call<'_>>() + 1024, "{performing}");
+        assert!(metered <= 4 * size_of::<Call<'_>>() + 2048, "{metered}");
     }
 }

@@ -132,22 +132,22 @@ pub(super) fn from_partition(
     partition: &Partition,
     lsn: Lsn,
 ) -> Reply {
-    let mut range = itoa::Buffer::new();
-    let range = range.format(partition.range.id);
-    let token = SessionToken { range: partition.range.id, lsn };
-    owned_by(reply, container).session_token(&token.to_string()).range_id(range).lsn(lsn.0)
+    at_position(owned_by(reply, container), partition.range.id, lsn)
+}
+
+/// Names a range and its position: in the session token, by themselves, and in the LSN headers.
+fn at_position(reply: Reply, range: u32, lsn: Lsn) -> Reply {
+    let (mut range_digits, mut lsn_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let range = range_digits.format(range);
+    // As `SessionToken` writes itself, without the detour through the formatter.
+    let token = [range, ":-1#", lsn_digits.format(lsn.0)].concat();
+    reply.session_token(&token).range_id(range).lsn(lsn.0)
 }
 
 /// Says which container and partition took a write: the one that was asked at first may have been
 /// split meanwhile.
 pub(super) fn from_commit(reply: Reply, container: &Container, committed: Committed) -> Reply {
-    let mut range = itoa::Buffer::new();
-    let range = range.format(committed.partition);
-    let token = SessionToken { range: committed.partition, lsn: committed.lsn };
-    owned_by(reply, container)
-        .session_token(&token.to_string())
-        .range_id(range)
-        .lsn(committed.lsn.0)
+    at_position(owned_by(reply, container), committed.partition, committed.lsn)
 }
 
 /// Says which partition answered, or all of them where the request was not limited to one.
