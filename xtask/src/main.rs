@@ -32,10 +32,9 @@ Chores of the Armilla repository.
 Usage: cargo xtask <CHORE> [OPTIONS]
 
 Chores:
-  test         Run everything: Rust tests, then the Python, JavaScript and Rust SDKs against a
+  test         Run everything: formatting, lints, Rust tests, then the Python, JavaScript and Rust SDKs against a
                fresh server over http and https, the example blog in a browser, queries asked in many
                ways before and after a restart, then a short crash test
-  ci           What the continuous integration runs: formatting, lints, then `test`
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
   counters     Kill the server while scripts count what they write; check counts equal items
   splits       Split and merge partitions under 16 writers and 8 queriers; check every answer
@@ -45,7 +44,7 @@ Chores:
   help         Print this text
 
 `cargo xtask <CHORE> --help` explains the options of a chore.
-CARGO_TARGET_DIR is honoured. The last line of `test`, `ci`, `crash`, `counters`, `splits`, `roundtrip` and `fuzz` reads `N passed, N failed`.";
+CARGO_TARGET_DIR is honoured. The last line of `test`, `crash`, `counters`, `splits`, `roundtrip` and `fuzz` reads `N passed, N failed`.";
 
 fn main() -> ExitCode {
     match run() {
@@ -65,7 +64,6 @@ fn run() -> Outcome<bool> {
     let rest: Vec<_> = words.collect();
     match chore.as_deref() {
         Some("test") => test::test(&rest),
-        Some("ci") => test::ci(&rest),
         Some("crash") => crash::crash(&rest),
         Some("counters") => counters::counters(&rest),
         Some("splits") => splits::splits(&rest),

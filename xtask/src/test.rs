@@ -1,9 +1,10 @@
-//! `cargo xtask test` and `cargo xtask ci`: everything that must hold, in one command.
+//! `cargo xtask test`: everything that must hold, in one command.
 //!
-//! Order: first what needs no server, then the server is built once and every SDK's tests run
+//! Order: formatting and lints, then what needs no server, then the server is built once and every SDK's tests run
 //! against it over http and again over https (the same port takes both), last a short crash test.
 //! Nothing stops at the first failure, and nothing is left out unless it was named: a missing
-//! toolchain is a failure that says how to get it; those of Go and Java are named when they are missing.
+//! toolchain is a failure that says how to get it; those of Go and Java, `rustfmt` and `clippy` are
+//! named when they are missing.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,6 +21,7 @@ use crate::{counters, fuzz, metamorphic, roundtrip, splits};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
+const LINT: &str = "lint";
 const CARGO: &str = "cargo";
 const CRASH: &str = "crash";
 const FUZZ: &str = "fuzz";
@@ -31,10 +33,10 @@ const CARGO_WITHIN: Duration = Duration::from_secs(40 * 60);
 const CRASH_ROUNDS_DEFAULT: u64 = 50;
 
 const ABOUT: &str = "\
-Runs every test: the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
+Runs every test: formatting and lints, the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
 over http and https, the example blog in a browser, queries asked in many ways before and after a restart,
 and a short crash test.
-Groups: cargo, python, js, rust, go, java, blog, metamorphic, crash, fuzz.";
+Groups: lint, cargo, python, js, rust, go, java, blog, metamorphic, crash, fuzz.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -58,24 +60,16 @@ pub(crate) fn test(words: &[OsString]) -> Outcome<bool> {
     Ok(summary.close())
 }
 
-/// Checks formatting and lints, then runs the tests.
-pub(crate) fn ci(words: &[OsString]) -> Outcome<bool> {
-    let about = format!("Checks formatting and lints, then: {ABOUT}");
-    let Some(arguments) = Arguments::parse("ci", &about, CHOICES, words)? else {
-        return Ok(true);
-    };
-    let mut summary = Summary::default();
-    summary.add(cargo_check("formatting", &["fmt", "--all", "--check"]));
-    summary.add(cargo_check(
-        "lints",
-        &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
-    ));
-    run_groups(&arguments, &mut summary)?;
-    Ok(summary.close())
-}
-
 fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
     let groups = Groups::chosen(arguments)?;
+    if !groups.has(LINT) {
+        summary.add(left_out("formatting"));
+        summary.add(left_out("lints"));
+    } else if !arguments.has("endpoint") {
+        summary.add(cargo_check("formatting", &["fmt", "--all", "--check"]));
+        let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        summary.add(cargo_check("lints", &clippy));
+    }
     if !groups.has(CARGO) {
         summary.add(left_out("cargo test"));
     } else if !arguments.has("endpoint") {
@@ -216,8 +210,15 @@ fn cargo_tests() -> Row {
     }
 }
 
+/// Runs a part of cargo that not every toolchain has; one that is missing is named.
 fn cargo_check(name: &str, arguments: &[&str]) -> Row {
     let started = Instant::now();
+    let part = arguments.first().copied().unwrap_or_default();
+    let found = workspace::cargo().args([part, "--version"]).output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        let note = format!("not run: there is no `cargo {part}` on this machine");
+        return Row { note, ..left_out(name) };
+    }
     match processes::run(name, workspace::cargo().args(arguments)) {
         Ok(()) => Row {
             name: name.to_owned(),
@@ -235,7 +236,7 @@ struct Groups(Vec<&'static str>);
 
 impl Groups {
     fn chosen(arguments: &Arguments) -> Outcome<Self> {
-        let mut all = vec![CARGO];
+        let mut all = vec![LINT, CARGO];
         all.extend(Sdk::ALL.map(Sdk::name));
         all.extend([METAMORPHIC, CRASH, FUZZ]);
         let (only, without) = (arguments.list("only"), arguments.list("without"));

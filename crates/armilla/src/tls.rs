@@ -38,11 +38,10 @@ pub(crate) fn load(
     let wanted = names.join("\n");
     if let (Some(chain_pem), Some(key_pem), Some(issued)) =
         (read("server.pem")?, read("server.key")?, read("server.names")?)
+        && issued == wanted
     {
-        if issued == wanted {
-            let identity = Identity { chain_pem, key_pem };
-            return Ok(Certificates { identity, authority_pem: authority.certificate_pem });
-        }
+        let identity = Identity { chain_pem, key_pem };
+        return Ok(Certificates { identity, authority_pem: authority.certificate_pem });
     }
     let certificates = issue(&authority, names, now_seconds)?;
     write("server.key", &certificates.identity.key_pem)?;

@@ -4,6 +4,8 @@
 //! keys, over a few logical partitions so that they collide. One seed reproduces one run:
 //! `ARMILLA_MODEL_SEED=… ARMILLA_MODEL_OPERATIONS=… cargo test -p armilla-engine --test model`.
 
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+
 use armilla_engine::account::NewContainer;
 use armilla_engine::items::batch;
 use armilla_engine::items::patch::Patch;

@@ -2,6 +2,7 @@
 //! many threads, and what they may not do to the server.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+#![allow(clippy::result_large_err, reason = "an answer is an answer, good or bad")]
 
 #[path = "scripts/bench.rs"]
 mod bench;

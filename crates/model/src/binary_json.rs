@@ -50,7 +50,7 @@ impl<'b> Reader<'b> {
         let marker = self.byte()?;
         match marker {
             0x00..=0x1f => number(Number::Int(i64::from(marker)), out),
-            0x80..=0xbf | 0xc0..=0xc2 => return self.string(marker, out),
+            0x80..=0xc2 => return self.string(marker, out),
             0xc7 => match self.unsigned(8)? {
                 big if i64::try_from(big).is_err() => {
                     out.extend_from_slice(big.to_string().as_bytes())

@@ -24,7 +24,7 @@ pub enum Value {
     /// A string.
     String(Arc<str>),
     /// An array.
-    Array(Arc<Vec<Value>>),
+    Array(Arc<Vec<Self>>),
     /// An object, members in the order they were written.
     Object(Arc<Object>),
 }

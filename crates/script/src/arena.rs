@@ -55,14 +55,14 @@ struct State {
 
 /// A freed block; lies where the block's content was.
 struct Free {
-    next: *mut Free,
+    next: *mut Self,
 }
 
 /// In front of a large block. The size comes last: it is the header that all blocks have.
 #[repr(C)]
 struct Large {
-    previous: *mut Large,
-    next: *mut Large,
+    previous: *mut Self,
+    next: *mut Self,
     size: usize,
 }
 

@@ -2,6 +2,7 @@
 //! model host.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+#![allow(clippy::result_large_err, reason = "an answer is an answer, good or bad")]
 
 #[path = "support/cases.rs"]
 mod cases;

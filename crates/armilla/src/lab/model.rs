@@ -193,7 +193,7 @@ pub(crate) struct Step {
     #[serde(rename = "as")]
     pub(crate) result: Option<String>,
     #[serde(default)]
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<Self>,
 }
 
 impl Model {

@@ -16,10 +16,10 @@ pub(crate) enum Template {
     Gap(Gap),
     /// Text with gaps.
     Text(Vec<Piece>),
-    Object(Vec<(String, Template)>),
-    Array(Vec<Template>),
+    Object(Vec<(String, Self)>),
+    Array(Vec<Self>),
     /// One element per child: the way to the children, and what is made of each.
-    Each(Vec<String>, Box<Template>),
+    Each(Vec<String>, Box<Self>),
 }
 
 /// A part of a text.

@@ -257,13 +257,10 @@ fn with_fixed_parts(definition: &Value, before: &ContainerPolicy) -> Value {
 }
 
 fn name_of(definition: &Value) -> Result<&str> {
-    let name = match definition.get("id") {
-        Some(Value::String(name)) => name,
-        _ => {
-            return Err(Error::bad_request(
-                "The input content is invalid because the required property 'id' is missing.",
-            ));
-        }
+    let Some(Value::String(name)) = definition.get("id") else {
+        return Err(Error::bad_request(
+            "The input content is invalid because the required property 'id' is missing.",
+        ));
     };
     check_name(name)?;
     Ok(name)

@@ -46,7 +46,7 @@ pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
         databases.insert(stored.name, Arc::new(database));
     }
     let containers = databases.values().flat_map(|database| database.containers.values());
-    core.folders.retain(&containers.flat_map(|container| index_names(container)).collect());
+    core.folders.retain(&containers.flat_map(index_names).collect());
     let mut offers = BTreeMap::new();
     for (numbers, value) in entries(&*snapshot, Meta::Offer, &[])? {
         let [number] = numbers[..] else { return Err(malformed()) };

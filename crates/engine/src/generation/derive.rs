@@ -189,7 +189,7 @@ fn each(
     snapshot: &dyn Snapshot,
     keyspace: Keyspace,
     range: &armilla_storage::KeyRange,
-    visit: &mut dyn FnMut(&[u8], Bytes) -> Result<ControlFlow<()>, StoreError>,
+    mut visit: impl FnMut(&[u8], Bytes) -> Result<ControlFlow<()>, StoreError>,
 ) -> Result<(), StoreError> {
     let mut failure = None;
     snapshot.scan(keyspace, range, Direction::Forward, &mut |key, value| {

@@ -128,10 +128,10 @@ impl Txn {
         let current = self.find(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
         let mut item = current.value()?;
-        if let Some(condition) = &patch.condition {
-            if !crate::query::condition_holds(condition, &item)? {
-                return Err(Error::PatchConditionFailed);
-            }
+        if let Some(condition) = &patch.condition
+            && !crate::query::condition_holds(condition, &item)?
+        {
+            return Err(Error::PatchConditionFailed);
         }
         for operation in &patch.operations {
             self.refuse_fixed(operation)?;

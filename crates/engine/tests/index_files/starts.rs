@@ -172,5 +172,5 @@ fn files_of_dropped_containers_go() {
     };
     bench.account.create_container("d", &new).unwrap();
     bench.reopen(disk, options);
-    assert_eq!(segments(&bench), [PathBuf::new(); 0]);
+    assert!(segments(&bench).is_empty());
 }

@@ -4,6 +4,7 @@
 //! armilla-engine --test partitions`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::print_stdout, reason = "a failing test must tell its seed")]
 
 mod bench;
 mod feed;

@@ -65,8 +65,8 @@ pub struct SpatialIndex {
 /// Included and excluded paths as a tree, walked along with a document.
 #[derive(Clone, Debug, Default)]
 pub struct PathTree {
-    names: BTreeMap<String, PathTree>,
-    element: Option<Box<PathTree>>,
+    names: BTreeMap<String, Self>,
+    element: Option<Box<Self>>,
     subtree: Option<bool>,
     value: Option<bool>,
 }
@@ -141,7 +141,7 @@ impl IndexingPolicy {
         let enabled = mode_is_enabled(value)?;
         let included = paths(value, "includedPaths")?;
         let mut excluded = paths(value, "excludedPaths")?;
-        if !enabled && !(included.is_empty() && excluded.is_empty()) {
+        if !(enabled || included.is_empty() && excluded.is_empty()) {
             let names_root =
                 |paths: &[(IndexPath, Arc<str>)]| paths.iter().all(|(path, _)| path.is_root());
             if !names_root(&excluded) || !included.is_empty() {
