@@ -81,7 +81,7 @@ impl Derivation<'_> {
         let definition = &self.policy.partition_key;
         let (min, max) = (Bound::Included(&span.min), span.max.as_ref());
         let range = keys::items_between(self.container, definition, min, max);
-        each(snapshot, Keyspace::Items, &range, &mut |key, value| {
+        each(snapshot, Keyspace::Items, &range, |key, value| {
             let key = keys::read_item(key, definition)
                 .map_err(|_| StoreError::corruption("items", "a key is malformed"))?;
             let record = Record::new(value)?;
@@ -108,7 +108,7 @@ impl Derivation<'_> {
         // An ordinal is never in both: one that is gone does not come back. So their order among
         // each other does not matter.
         for keyspace in [Keyspace::Gone, Keyspace::Feed] {
-            each(snapshot, keyspace, &range, &mut |key, value| {
+            each(snapshot, keyspace, &range, |key, value| {
                 let position = keys::read_log(key)
                     .map_err(|_| StoreError::corruption("feed", "a key is malformed"))?;
                 replayed.last = replayed.last.max(position.lsn);
