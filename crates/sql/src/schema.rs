@@ -63,11 +63,15 @@ impl Schema {
         self.geometry
     }
 
-    /// True when ORDER BY keeps items that have nothing at the path: the policy names it, or has a
-    /// composite index, which makes the service build an index that holds undefined everywhere.
+    /// True when ORDER BY keeps items that have nothing at the path: the policy names it, or has
+    /// composite indexes over other paths. The official SDKs' tests saw the service keep them beside
+    /// a composite index; the vectors leave them out for a path that is a member of one.
     pub(crate) fn keeps_undefined(&self, names: &[Name]) -> bool {
         let Some(indexing) = &self.indexing else { return true };
-        !indexing.composites.is_empty() || indexing.explicit.iter().any(|path| covers(path, names))
+        let mut members = indexing.composites.iter().flatten();
+        let is_beside_composites =
+            !indexing.composites.is_empty() && !members.any(|member| same(&member.path, names));
+        is_beside_composites || indexing.explicit.iter().any(|path| covers(path, names))
     }
 
     /// True when the path is indexed, or there is no policy that could say otherwise.

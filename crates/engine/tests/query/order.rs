@@ -52,13 +52,14 @@ fn a_client_may_say_where_to_go_on() {
     assert_eq!(resumed(&bench, text, r#"{"value":[[]],"exclude":true}"#).len(), 12);
 }
 
-/// The default policy leaves out what has no key; one that names the path, or has any composite index,
-/// does not.
+/// The default policy leaves out what has no key; one that names the path, or has composite indexes
+/// over other paths, does not.
 #[test]
 fn items_without_the_key_come_first_where_the_policy_asks_for_more() {
     let composite = r#"{"compositeIndexes":[[{"path":"/x"},{"path":"/y"}]]}"#;
     let named = r#"{"includedPaths":[{"path":"/*"},{"path":"/n/?"}]}"#;
-    for (policy, kept) in [("{}", false), (named, true), (composite, true)] {
+    let member = r#"{"compositeIndexes":[[{"path":"/x"},{"path":"/n"}]]}"#;
+    for (policy, kept) in [("{}", false), (named, true), (composite, true), (member, false)] {
         let definition =
             format!(r#"{{"partitionKey":{{"paths":["/pk"]}},"indexingPolicy":{policy}}}"#);
         let bench = Bench::new(&json::parse(definition.as_bytes()).unwrap(), 2);
