@@ -2,13 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::Outcome;
 use crate::processes;
 
+/// The folder of this crate. Cargo tells it when it runs us; what was compiled in may be another
+/// clone's, where several share a target folder.
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
+});
+
 /// The root of the repository: the parent of this crate's folder.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies one level below the root")
+    FOLDER.parent().expect("xtask lies one level below the root")
 }
 
 /// The git-ignored folder for whatever the SDK tests install and write.

@@ -24,8 +24,8 @@ const VAGUE: [&str; 6] = ["util", "utils", "helper", "helpers", "common", "misc"
 /// A source file near this length is asking where its seam is.
 const FILE_LINES_MAX: usize = 1000;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies one level below the root")
+fn root() -> PathBuf {
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this")).join("..")
 }
 
 fn crates() -> Vec<PathBuf> {
