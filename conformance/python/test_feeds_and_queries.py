@@ -150,7 +150,7 @@ def test_metrics_are_answered(filled):
 def test_advice_is_given(filled):
     headers = {}
     query = filled.query_items(
-        "SELECT * FROM c WHERE STARTSWITH(c.team, 'G1', true) AND CONTAINS(c.id, '1')",
+        "SELECT * FROM c WHERE STARTSWITH(c.team, 'G2', true) AND CONTAINS(c.id, '1')",
         partition_key="p0",
         populate_query_advice=True,
         response_hook=lambda received, _: headers.update(received),
