@@ -17,8 +17,10 @@ const KINDS = ["plain", "tree"];
 /** How a query is asked: policy, ranges, rows in a page; see `ways` in ../python/metamorphic_data.py. */
 function ways(kind, query, turn) {
   const off = query.sql.includes("ORDER BY") ? "lean" : "none";
-  const few = [...PAGES.map((page) => ["full", 1, page]), [off, 1, PAGES[turn % 3]]];
-  const many = ["full", off].flatMap((policy) => PAGES.map((page) => [policy, 42, page]));
+  const over = (ranges) => ["full", off].flatMap((policy) => PAGES.map((page) => [policy, ranges, page]));
+  const many = over(42);
+  if (process.env.ARMILLA_WAYS === "all") return query.mixed ? over(1) : [...over(1), ...many];
+  const few = [...over(1).slice(0, PAGES.length), [off, 1, PAGES[turn % 3]]];
   const ofKind = (turn + KINDS.indexOf(kind) * many.length) % (KINDS.length * many.length);
   return query.mixed || ofKind >= many.length ? few : [...few, many[ofKind]];
 }

@@ -125,11 +125,14 @@ def ways(kind, query, turn):
     """How a query is asked: policy, ranges, rows in a page. The first way gives the answer that is kept.
 
     Forty-two ranges take as many requests, so a run asks them in one of six ways and for one kind of key;
-    `turn` says which, and differs from query to query and from run to run.
+    `turn` says which, and differs from query to query and from run to run. With ARMILLA_WAYS=all a run
+    asks in every way.
     """
     off = index_off(query)
-    few = [("full", 1, page) for page in PAGES] + [(off, 1, PAGES[turn % 3])]
-    many = [(policy, 42, page) for policy in ("full", off) for page in PAGES]
+    whole = [[(policy, ranges, page) for policy in ("full", off) for page in PAGES] for ranges in RANGES]
+    if os.environ.get("ARMILLA_WAYS") == "all":
+        return whole[0] if query.get("mixed") else whole[0] + whole[1]
+    few, many = whole[0][: len(PAGES)] + [(off, 1, PAGES[turn % 3])], whole[1]
     # The SDKs do not merge orders over values of several types.
     turn = (turn + list(KINDS).index(kind) * len(many)) % (len(KINDS) * len(many))
     return few if query.get("mixed") or turn >= len(many) else few + [many[turn]]
