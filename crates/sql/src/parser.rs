@@ -202,6 +202,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_ranked_has_no_direction() {
+        let ranked = "SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')";
+        assert!(parse(ranked).is_ok());
+        assert_eq!(error(&format!("{ranked} DESC")), ("SC2201".into(), 54, 58));
+        let nearest = "SELECT TOP 2 * FROM c ORDER BY VectorDistance(c.v, [1])";
+        assert!(parse(nearest).is_ok());
+        assert_eq!(error(&format!("{nearest} ASC")).0, "SC2201");
+        assert!(parse("SELECT * FROM c ORDER BY c.vectordistance DESC").is_ok());
+    }
+
+    #[test]
     fn deep_texts_are_refused_and_long_ones_are_not() {
         let parens = |n: usize| format!("SELECT VALUE {}1{}", "(".repeat(n), ")".repeat(n));
         assert!(parse(&parens(100_000)).is_ok());

@@ -131,7 +131,7 @@ impl ContainerPolicy {
                 "The paths in existing embeddings cannot be modified in Vector Embedding Policy. Paths can only be added.",
             );
         }
-        Ok(())
+        super::search::check_replaced_indexes(&self.definition, &next.definition)
     }
 }
 
@@ -375,5 +375,20 @@ mod tests {
         let after = parse(r#"{"partitionKey":{"paths":["/b"]}}"#).unwrap();
         assert!(before.check_replacement(&before.clone()).is_ok());
         assert!(before.check_replacement(&after).is_err());
+    }
+    #[test]
+    fn an_index_over_vectors_stays_as_it_was() {
+        let with = |indexes: &str| {
+            parse(&format!(
+                r#"{{"partitionKey":{{"paths":["/a"]}},"indexingPolicy":{{"vectorIndexes":[{indexes}]}},
+                "vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"float32","dimensions":4,"distanceFunction":"cosine"}}]}}}}"#
+            ))
+            .unwrap()
+        };
+        let flat = with(r#"{"path":"/v","type":"flat"}"#);
+        assert!(flat.check_replacement(&with(r#"{"path":"/v","type":"flat"}"#)).is_ok());
+        assert!(with("").check_replacement(&flat).is_ok());
+        assert!(flat.check_replacement(&with("")).is_ok());
+        assert!(flat.check_replacement(&with(r#"{"path":"/v","type":"quantizedFlat"}"#)).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use super::{list, refuse, text};
 use crate::error::Result;
 use crate::path::Path;
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 /// A vector property.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,4 +161,26 @@ pub(super) fn check_indexes(
         }
     }
     Ok(())
+}
+
+/// An index over vectors stays as it was made: another type or other parameters need a new container.
+pub(super) fn check_replaced_indexes(before: &Object, next: &Object) -> Result<()> {
+    let indexes = |definition: &Object| match definition.get("indexingPolicy") {
+        Some(policy) => list(policy, "vectorIndexes").map(<[Value]>::to_vec),
+        None => Ok(Vec::new()),
+    };
+    let (before, next) = (indexes(before)?, indexes(next)?);
+    let same_path = |index: &Value| {
+        let path = index.get("path");
+        before.iter().find(|known| known.get("path") == path)
+    };
+    let changed = next.iter().find(|index| same_path(index).is_some_and(|known| known != *index));
+    match changed {
+        Some(index) => refuse(format!(
+            "Paths in existing vector indexing policy cannot be modified in Collection Replace. \
+             They can only be added or removed: '{}'.",
+            text(index, "path")?
+        )),
+        None => Ok(()),
+    }
 }

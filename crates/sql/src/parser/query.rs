@@ -2,7 +2,8 @@
 
 use super::{Parser, Tall};
 use crate::ast::{
-    Collection, Count, CountValue, Expr, OrderItem, Query, SelectItem, Selection, Source, Step,
+    Collection, Count, CountValue, Expr, ExprKind, OrderItem, Query, SelectItem, Selection, Source,
+    Step,
 };
 use crate::error::{Code, Result, SqlError};
 use crate::lexer::{Keyword, Kind};
@@ -28,7 +29,7 @@ impl Parser<'_> {
         if !self.at_keyword(Keyword::From) {
             return Err(self.unexpected());
         }
-        let select = Selection::Value(Expr::made(crate::ast::ExprKind::Bool(true)));
+        let select = Selection::Value(Expr::made(ExprKind::Bool(true)));
         self.clauses(select)
     }
 
@@ -199,9 +200,12 @@ impl Parser<'_> {
         loop {
             let (expr, height) = self.expression()?;
             tallest = tallest.max(height);
+            let location = self.current.location;
             let descending = self.take_keyword(Keyword::Desc);
-            if !descending {
-                self.take_keyword(Keyword::Asc);
+            if (descending || self.take_keyword(Keyword::Asc))
+                && let Some(refusal) = undirected(&expr, rank)
+            {
+                return Err(SqlError::compile(Code::Unsupported, refusal, location));
             }
             items.push(OrderItem { expr, descending });
             if !self.take_symbol(",") {
@@ -218,5 +222,22 @@ impl Parser<'_> {
         self.expect_keyword(Keyword::Limit)?;
         let limit = self.count()?;
         Ok(Some((offset, limit)))
+    }
+}
+
+/// Why a key cannot be given a direction: what is ranked goes from the best match to the worst.
+fn undirected(key: &Expr, rank: bool) -> Option<&'static str> {
+    match &key.kind {
+        _ if rank => Some(
+            "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed. The \
+             best match always comes first.",
+        ),
+        ExprKind::Call { name, user: false, .. } if name.eq_ignore_ascii_case("VECTORDISTANCE") => {
+            Some(
+                "Specifying a sorting order (ASC or DESC) with VectorDistance function is not \
+             supported. The best match always comes first.",
+            )
+        }
+        _ => None,
     }
 }

@@ -40,6 +40,15 @@ pub struct ComponentInfo {
     pub rewritten: String,
 }
 
+/// How well a row matches, as one component sees it.
+struct Score {
+    text: String,
+    /// The best match has the largest score.
+    descending: bool,
+    /// The direction to ask for: the language refuses one where it knows the best itself.
+    direction: &'static str,
+}
+
 pub(super) fn plan(query: &Query, compiled: &Compiled, rank: &Rank) -> Result<HybridInfo> {
     let calls = rank_calls(query);
     let mut full_text = 0;
@@ -48,10 +57,12 @@ pub(super) fn plan(query: &Query, compiled: &Compiled, rank: &Rank) -> Result<Hy
         scores.push(match component {
             RankComponent::FullText { terms, .. } => {
                 full_text += 1;
-                (full_text_score(call, terms, full_text - 1), true)
+                let text = full_text_score(call, terms, full_text - 1);
+                Score { text, descending: true, direction: " DESC" }
             }
             RankComponent::Vector { largest_first, .. } => {
-                (print::expression(call), *largest_first)
+                let text = print::expression(call);
+                Score { text, descending: *largest_first, direction: "" }
             }
         });
     }
@@ -133,17 +144,17 @@ fn statistics_query(query: &Query, rank: &Rank, calls: &[&crate::ast::Expr]) -> 
 
 fn component_info(
     query: &Query,
-    scores: &[(String, bool)],
+    scores: &[Score],
     component: usize,
     limit: Option<u64>,
 ) -> ComponentInfo {
-    let (score, descending) = scores[component].clone();
+    let Score { text: score, descending, direction } = &scores[component];
     // A row without a score must still be ranked, behind all others.
     let all: Vec<_> = scores
         .iter()
-        .map(|(score, descending)| {
-            let worst = if *descending { "-1" } else { "999999" };
-            format!("({score} ?? {worst})")
+        .map(|score| {
+            let worst = if score.descending { "-1" } else { "999999" };
+            format!("({} ?? {worst})", score.text)
         })
         .collect();
     let bounded = limit.map(|limit| format!(" OFFSET 0 LIMIT {limit}")).unwrap_or_default();
@@ -156,7 +167,6 @@ fn component_info(
         all = all.join(", "),
         from = print::from_clause(&query.from),
         filter = filter(query),
-        direction = if descending { " DESC" } else { "" },
     );
-    ComponentInfo { score, descending, limit, rewritten }
+    ComponentInfo { score: score.clone(), descending: *descending, limit, rewritten }
 }
