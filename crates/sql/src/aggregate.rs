@@ -1,5 +1,9 @@
 //! Aggregates: fed value by value, mergeable across partitions, finished once.
 
+mod sum;
+
+pub use sum::ExactSum;
+
 use crate::key::{key, write_key};
 use armilla_model::Value;
 use std::cmp::Ordering;
@@ -71,9 +75,9 @@ pub enum Accumulator {
     /// Values counted that are exactly true.
     CountIf(i64),
     /// Sum and number of values; `None` once something was no number.
-    Sum(Option<(f64, i64)>),
+    Sum(Option<(ExactSum, i64)>),
     /// As for the sum.
-    Average(Option<(f64, i64)>),
+    Average(Option<(ExactSum, i64)>),
     /// The smallest value.
     Min(Extreme),
     /// The largest value.
@@ -102,8 +106,8 @@ impl Accumulator {
         match kind {
             AggregateKind::Count => Self::Count(0),
             AggregateKind::CountIf => Self::CountIf(0),
-            AggregateKind::Sum => Self::Sum(Some((0.0, 0))),
-            AggregateKind::Average => Self::Average(Some((0.0, 0))),
+            AggregateKind::Sum => Self::Sum(Some(Default::default())),
+            AggregateKind::Average => Self::Average(Some(Default::default())),
             AggregateKind::Min => Self::Min(Extreme::Empty),
             AggregateKind::Max => Self::Max(Extreme::Empty),
             AggregateKind::MakeList => Self::List(Vec::new()),
@@ -119,12 +123,13 @@ impl Accumulator {
         match self {
             Self::Count(count) => *count += 1,
             Self::CountIf(count) => *count += i64::from(value.as_bool() == Some(true)),
-            Self::Sum(state) | Self::Average(state) => {
-                *state = match (*state, value.as_f64()) {
-                    (Some((sum, count)), Some(number)) => Some((sum + number, count + 1)),
-                    _ => None,
-                };
-            }
+            Self::Sum(state) | Self::Average(state) => match (&mut *state, value.as_f64()) {
+                (Some((sum, count)), Some(number)) => {
+                    sum.add(number);
+                    *count += 1;
+                }
+                _ => *state = None,
+            },
             Self::Min(extreme) => extreme.add(value, Ordering::Less),
             Self::Max(extreme) => extreme.add(value, Ordering::Greater),
             Self::List(list) => list.push(value.clone()),
@@ -143,14 +148,13 @@ impl Accumulator {
             _ if value.is_undefined() || count == 0 => {}
             Self::Count(total) => *total += times,
             Self::CountIf(total) if value.as_bool() == Some(true) => *total += times,
-            Self::Sum(state) | Self::Average(state) => {
-                *state = match (*state, value.as_f64()) {
-                    (Some((sum, seen)), Some(number)) => {
-                        Some((sum + number * count as f64, seen + times))
-                    }
-                    _ => None,
-                };
-            }
+            Self::Sum(state) | Self::Average(state) => match (&mut *state, value.as_f64()) {
+                (Some((sum, seen)), Some(number)) => {
+                    sum.add_many(number, count);
+                    *seen += times;
+                }
+                _ => *state = None,
+            },
             Self::List(list) => (0..count).for_each(|_| list.push(value.clone())),
             other => other.add(value),
         }
@@ -162,10 +166,13 @@ impl Accumulator {
             (Self::Count(left), Self::Count(right))
             | (Self::CountIf(left), Self::CountIf(right)) => *left += right,
             (Self::Sum(left), Self::Sum(right)) | (Self::Average(left), Self::Average(right)) => {
-                *left = match (*left, right) {
-                    (Some(left), Some(right)) => Some((left.0 + right.0, left.1 + right.1)),
-                    _ => None,
-                };
+                match (&mut *left, right) {
+                    (Some((sum, count)), Some((other_sum, other_count))) => {
+                        sum.merge(&other_sum);
+                        *count += other_count;
+                    }
+                    _ => *left = None,
+                }
             }
             (Self::Min(left), Self::Min(right)) => left.merge(right, Ordering::Less),
             (Self::Max(left), Self::Max(right)) => left.merge(right, Ordering::Greater),
@@ -181,8 +188,10 @@ impl Accumulator {
     pub fn finish(self) -> Value {
         match self {
             Self::Count(count) | Self::CountIf(count) => Value::from(count),
-            Self::Sum(state) => state.map_or(Value::Undefined, |(sum, _)| Value::from(sum)),
-            Self::Average(Some((sum, count))) if count > 0 => Value::from(sum / count as f64),
+            Self::Sum(state) => state.map_or(Value::Undefined, |(sum, _)| Value::from(sum.value())),
+            Self::Average(Some((sum, count))) if count > 0 => {
+                Value::from(sum.value() / count as f64)
+            }
             Self::Average(_) => Value::Undefined,
             Self::Min(Extreme::Found(value)) | Self::Max(Extreme::Found(value)) => value,
             Self::Min(_) | Self::Max(_) => Value::Undefined,

@@ -1,0 +1,203 @@
+//! Sums that do not depend on the order of what is added.
+//!
+//! Adding doubles rounds at every step, so a plain sum tells in which order it was made: over which
+//! ranges, by how many threads, from an index or from items. Here nothing is rounded until the end.
+//! The sum so far is held as a few doubles that do not overlap (Shewchuk's expansions), mostly one;
+//! the result is the double nearest to the true sum.
+
+use smallvec::SmallVec;
+
+/// Numbers from here on are added up apart and scaled down, so that no step can overflow.
+const HUGE: f64 = f64::from_bits((1023 + 900) << 52);
+/// What huge numbers are scaled down by, a power of two: it costs no digit.
+const SCALE: f64 = f64::from_bits((1023 + 200) << 52);
+/// Below this the error of a product may be too small for a double.
+const TINY: f64 = f64::from_bits((1023 - 900) << 52);
+/// Counts up to here are doubles themselves.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// The sum of the numbers seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct ExactSum {
+    parts: Parts,
+    rare: Option<Box<Rare>>,
+}
+
+/// What hardly any sum has.
+#[derive(Clone, Debug, Default)]
+struct Rare {
+    /// Numbers from [`HUGE`] on, divided by [`SCALE`].
+    huge: Parts,
+    /// The sum of infinities, if there was one.
+    endless: Option<f64>,
+}
+
+impl ExactSum {
+    /// Adds a number.
+    pub fn add(&mut self, number: f64) {
+        if number.abs() < HUGE {
+            self.parts.add(number);
+        } else {
+            self.add_rare(number);
+        }
+    }
+
+    /// Adds a number so many times.
+    pub fn add_many(&mut self, number: f64, count: u64) {
+        let size = number.abs();
+        if !(TINY..HUGE / COUNT_MAX as f64).contains(&size) || count > COUNT_MAX {
+            if number != 0.0 {
+                (0..count).for_each(|_| self.add(number));
+            }
+            return;
+        }
+        let product = number * count as f64;
+        self.add(product);
+        // What the product was rounded by.
+        self.add(number.mul_add(count as f64, -product));
+    }
+
+    /// Adds what another sum has.
+    pub fn merge(&mut self, other: &Self) {
+        other.parts.0.iter().for_each(|part| self.parts.add(*part));
+        if let Some(other) = &other.rare {
+            let rare = self.rare.get_or_insert_default();
+            other.huge.0.iter().for_each(|part| rare.huge.add(*part));
+            rare.endless = match (rare.endless, other.endless) {
+                (Some(left), Some(right)) => Some(left + right),
+                (left, right) => left.or(right),
+            };
+        }
+    }
+
+    /// The double nearest to the sum.
+    pub fn value(&self) -> f64 {
+        let sum = self.parts.rounded();
+        match self.rare.as_deref() {
+            None => sum,
+            Some(Rare { endless: Some(endless), .. }) => *endless,
+            Some(Rare { huge, .. }) => huge.rounded() * SCALE + sum,
+        }
+    }
+
+    #[cold]
+    fn add_rare(&mut self, number: f64) {
+        let rare = self.rare.get_or_insert_default();
+        if number.is_finite() {
+            rare.huge.add(number / SCALE);
+        } else {
+            rare.endless = Some(rare.endless.unwrap_or(0.0) + number);
+        }
+    }
+}
+
+/// Doubles that do not overlap, the smallest first, none of them zero: their sum is the sum.
+#[derive(Clone, Debug, Default)]
+struct Parts(SmallVec<[f64; 2]>);
+
+impl Parts {
+    fn add(&mut self, number: f64) {
+        let (mut sum, mut kept) = (number, 0);
+        for at in 0..self.0.len() {
+            let (rounded, lost) = two_sum(sum, self.0[at]);
+            if lost != 0.0 {
+                self.0[kept] = lost;
+                kept += 1;
+            }
+            sum = rounded;
+        }
+        self.0.truncate(kept);
+        if sum != 0.0 {
+            self.0.push(sum);
+        }
+    }
+
+    fn rounded(&self) -> f64 {
+        let mut parts = self.0.iter().rev();
+        let Some(mut sum) = parts.next().copied() else { return 0.0 };
+        while let Some(part) = parts.next() {
+            let (rounded, lost) = two_sum(sum, *part);
+            sum = rounded;
+            if lost != 0.0 {
+                // A tie was rounded to even; what comes behind it may tip it the other way.
+                let tipped = parts.next().is_some_and(|next| (*next < 0.0) == (lost < 0.0));
+                let doubled = lost * 2.0;
+                let other = sum + doubled;
+                if tipped && doubled == other - sum {
+                    sum = other;
+                }
+                break;
+            }
+        }
+        sum
+    }
+}
+
+/// The rounded sum of two numbers, and what the rounding lost.
+fn two_sum(left: f64, right: f64) -> (f64, f64) {
+    let (large, small) = if left.abs() < right.abs() { (right, left) } else { (left, right) };
+    let sum = large + small;
+    (sum, small - (sum - large))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sum_of(numbers: &[f64]) -> f64 {
+        let mut sum = ExactSum::default();
+        numbers.iter().for_each(|number| sum.add(*number));
+        sum.value()
+    }
+
+    #[test]
+    fn nothing_is_lost_on_the_way() {
+        assert_eq!(sum_of(&[]).to_bits(), 0);
+        assert_eq!(sum_of(&[-0.0]).to_bits(), 0);
+        assert_eq!(sum_of(&[0.1; 10]), 1.0);
+        assert_eq!(sum_of(&[1e16, 1.0, -1e16]), 1.0);
+        assert_eq!(sum_of(&[1e308, 1e308, -1e308]), 1e308);
+        assert_eq!(sum_of(&[f64::MAX, f64::MAX]), f64::INFINITY);
+        assert_eq!(sum_of(&[f64::INFINITY, 1.0]), f64::INFINITY);
+        // A tie that something tiny decides.
+        assert_eq!(sum_of(&[1.0, f64::EPSILON / 2.0, 1e-300]), 1.0 + f64::EPSILON);
+        assert_eq!(sum_of(&[1.0, f64::EPSILON / 2.0]), 1.0);
+    }
+
+    fn any_number() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            (-1000i32..1000).prop_map(f64::from),
+            (-1e6..1e6f64),
+            any::<f64>().prop_filter("finite", |number| number.is_finite()),
+            Just(f64::MIN_POSITIVE / 4.0),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn order_and_grouping_do_not_matter(
+            numbers in proptest::collection::vec((any_number(), 1u64..40), 0..40),
+            turn in 0usize..40,
+        ) {
+            let mut whole = ExactSum::default();
+            for (number, count) in &numbers {
+                (0..*count).for_each(|_| whole.add(*number));
+            }
+            let (head, tail) = numbers.split_at(turn.min(numbers.len()));
+            let mut halves = [ExactSum::default(), ExactSum::default()];
+            tail.iter().for_each(|(number, count)| halves[0].add_many(*number, *count));
+            head.iter().rev().for_each(|(number, count)| halves[1].add_many(*number, *count));
+            let [mut merged, right] = halves;
+            merged.merge(&right);
+            prop_assert_eq!(whole.value().to_bits(), merged.value().to_bits());
+        }
+
+        #[test]
+        fn whole_numbers_add_up(numbers in proptest::collection::vec(any::<i32>(), 0..200)) {
+            let doubles: Vec<f64> = numbers.iter().map(|number| f64::from(*number)).collect();
+            let expected: i64 = numbers.iter().map(|number| i64::from(*number)).sum();
+            prop_assert_eq!(sum_of(&doubles), expected as f64);
+        }
+    }
+}
