@@ -24,6 +24,7 @@ mod histogram;
 mod neighbours;
 mod ordered;
 mod page;
+mod parallel;
 mod plan;
 mod points;
 mod prepare;
@@ -120,6 +121,18 @@ pub enum Access {
     Index,
 }
 
+/// On how many threads ranges are gone through. The answer is the same; tests compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    /// On several where that is worth it, and where others are idle.
+    #[default]
+    ByCost,
+    /// On the one that asks.
+    One,
+    /// Side by side wherever that can be done, however few the items.
+    Many,
+}
+
 /// A query that is understood and routed, ready to give pages.
 pub struct Query {
     container: Arc<Container>,
@@ -130,6 +143,7 @@ pub struct Query {
     /// The full key that the client limited the query to.
     scope_key: Option<Epk>,
     access: Access,
+    threads: Threads,
     binding: token::Binding,
     compiled_in: Duration,
     /// What was looked at to see whether the query is small: the next page goes on from there.
@@ -155,6 +169,7 @@ impl Query {
             spans,
             scope_key,
             access,
+            threads: Threads::ByCost,
             binding,
             compiled_in,
             looked_at: Mutex::new(None),
@@ -167,6 +182,12 @@ impl Query {
         Self { access, ..self }
     }
 
+    /// The same query with another choice of how many threads there may be.
+    #[must_use]
+    pub fn on(self, threads: Threads) -> Self {
+        Self { threads, ..self }
+    }
+
     /// True when a page will surely be answered in a moment, so that it may be made on the thread
     /// that took the request.
     pub fn is_small(&self) -> bool {
@@ -174,9 +195,10 @@ impl Query {
             return false;
         }
         let most = if self.prepared.copied.is_some() { SMALL_COPIES_MAX } else { SMALL_ITEMS_MAX };
-        let source = self.source();
+        let targets = self.targets();
+        let source = self.source(&targets);
         let is_small = source.scope() <= most || source.estimate() <= most;
-        *self.looked_at.lock() = Some(source.into_targets());
+        *self.looked_at.lock() = Some(targets);
         is_small
     }
 
@@ -209,9 +231,10 @@ impl Query {
         let position = options.continuation.map(read).transpose()?.flatten();
         let rates = self.container.rates();
         let mut work = Work::new(Instant::now(), self.compiled_in, rates).of_script(asker);
+        let targets = self.targets();
         let run = Run {
             request: &self.request,
-            source: self.source().over(overlay),
+            source: self.source(&targets).over(overlay),
             binding: self.binding,
             position,
             options,
@@ -238,7 +261,7 @@ impl Query {
             Shape::Whole => "everything at once",
         };
         let mut lines = vec![kind.to_owned()];
-        lines.extend(self.source().describe());
+        lines.extend(self.source(&self.targets()).describe());
         let metrics = &page.metrics;
         lines.push(format!(
             "{} item(s) of {} bytes read, {} row(s), {} RU",
@@ -247,11 +270,16 @@ impl Query {
         lines.join("\n")
     }
 
-    fn source(&self) -> Source<'_> {
-        let key = self.scope_key.as_ref();
+    /// The ranges as they are now, or as they were looked at a moment ago.
+    fn targets(&self) -> Vec<Target> {
         let targets = self.looked_at.lock().take();
-        let targets = targets.unwrap_or_else(|| Source::look_at(&self.container, &self.spans));
-        Source::new(&self.container, &self.settings, &self.prepared, targets, key).by(self.access)
+        targets.unwrap_or_else(|| Source::look_at(&self.container, &self.spans))
+    }
+
+    fn source<'q>(&'q self, targets: &'q [Target]) -> Source<'q> {
+        let key = self.scope_key.as_ref();
+        let source = Source::new(&self.container, &self.settings, &self.prepared, targets, key);
+        source.by(self.access).on(self.threads)
     }
 }
 
@@ -267,6 +295,11 @@ struct Run<'a> {
 impl Run<'_> {
     fn plan(&self) -> &Compiled {
         &self.source.prepared.compiled
+    }
+
+    /// The same over one of its ranges.
+    fn only(&self, range: usize) -> Run<'_> {
+        Run { source: self.source.only(range), position: self.position.clone(), ..*self }
     }
 
     fn token(&self, position: &token::Position) -> String {

@@ -48,6 +48,16 @@ impl Bill {
         &mut self.tallies[target]
     }
 
+    /// Takes in what another thread has found.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        for (number, found) in other.tallies.iter().enumerate() {
+            let tally = self.tally(number);
+            tally.visited += found.visited;
+            tally.matched += found.matched;
+            tally.loads += found.loads;
+        }
+    }
+
     /// Counts an item that was looked at; its size if it matched.
     pub(super) fn visited(&mut self, target: usize, matched: Option<usize>, rates: &Rates) {
         let tally = self.tally(target);

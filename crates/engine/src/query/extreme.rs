@@ -37,7 +37,7 @@ fn extremes(run: &Run<'_>) -> Option<Vec<Vec<Value>>> {
         let path = path_number(&steps, source.container, &source.index.policy)?;
         let index = OrderIndex::of_path(path, largest);
         let mut values = Vec::new();
-        for target in &source.targets {
+        for target in source.targets {
             values.extend(extreme(run, &index, target)?);
         }
         found.push(values);

@@ -7,7 +7,7 @@
 use super::page::Page;
 use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
 use super::work::{Work, with_runtime};
-use super::{Run, bill, bounded, extreme, failure, histogram};
+use super::{Run, bill, bounded, extreme, failure, histogram, parallel};
 use crate::indexing::write_joined;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -52,15 +52,12 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
             return hand_out(plan, groups.map, &mut window, runtime, &mut page);
         }
         match histogram::gather(&run, &mut groups, runtime, work)? {
-            histogram::Outcome::Done(matched) => {
+            Some(matched) => {
                 for (number, matched) in matched.into_iter().enumerate() {
                     count_unseen(&run, number, matched, work);
                 }
             }
-            histogram::Outcome::Inexact | histogram::Outcome::NotCovered => {
-                groups.map.clear();
-                gather(&run, &mut groups, runtime, work)?;
-            }
+            None => gather(&run, &mut groups, runtime, work)?,
         }
         if let Some(aggregation) = &plan.aggregation
             && !aggregation.grouped
@@ -96,13 +93,41 @@ enum Content {
 }
 
 impl Kept {
+    /// The same without any group: what another thread begins with.
+    pub(super) fn empty(&self) -> Self {
+        Self { after: self.after.clone(), map: BTreeMap::new(), ..*self }
+    }
+
+    /// Takes in the groups of a later range.
+    pub(super) fn merge(&mut self, other: Self, work: &mut Work) {
+        for (key, content) in other.map {
+            if !self.is_wanted(&key) {
+                work.release(content.size());
+                continue;
+            }
+            match self.map.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(content);
+                }
+                Entry::Occupied(mut known) => {
+                    work.release(content.size());
+                    known.get_mut().merge(content);
+                }
+            }
+            self.trim(work);
+        }
+    }
+
     /// The key if it lies behind the last page and before what is surely not wanted.
     fn key(&self, values: &[Value]) -> Option<GroupKey> {
         let key = group_key(values, self.secret);
         let behind = self.after.as_ref().is_none_or(|after| *after < key);
-        let wanted = self.map.len() < self.wanted
-            || self.map.last_key_value().is_some_and(|(last, _)| key <= *last);
-        (behind && wanted).then_some(key)
+        (behind && self.is_wanted(&key)).then_some(key)
+    }
+
+    fn is_wanted(&self, key: &GroupKey) -> bool {
+        self.map.len() < self.wanted
+            || self.map.last_key_value().is_some_and(|(last, _)| key <= last)
     }
 
     fn trim(&mut self, work: &mut Work) {
@@ -149,6 +174,14 @@ impl Kept {
 }
 
 impl Content {
+    /// Takes in the same group of a later range; the same row is already here.
+    fn merge(&mut self, other: Self) {
+        if let (Self::Group(group), Self::Group(other)) = (self, other) {
+            let pairs = group.accumulators.iter_mut().zip(other.accumulators);
+            pairs.for_each(|(accumulator, other)| accumulator.merge(other));
+        }
+    }
+
     fn size(&self) -> usize {
         GROUP_SIZE
             + match self {
@@ -194,7 +227,28 @@ fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
     work.bill.matched_unseen(target, matched, size, &rates);
 }
 
+/// Gathers the groups of all ranges, range by range or side by side.
 fn gather(
+    run: &Run<'_>,
+    groups: &mut Kept,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<()> {
+    let of_range = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+        let mut own = groups.empty();
+        fold(run, &mut own, runtime, work).map(|()| own)
+    };
+    if parallel::pays(run, work, parallel::ITEMS_MIN)
+        && let Some(ranges) = parallel::by_range(run, runtime, work, of_range)
+    {
+        ranges.into_iter().for_each(|range| groups.merge(range, work));
+        return Ok(());
+    }
+    fold(run, groups, runtime, work)
+}
+
+/// Folds the items into groups.
+fn fold(
     run: &Run<'_>,
     groups: &mut Kept,
     runtime: &mut Runtime<'_>,
@@ -251,16 +305,20 @@ fn add(
         bounded::check(&value)?;
         keys.push(value);
     }
+    // Evaluated for groups of other pages too: what a query costs does not depend on its pages.
+    let mut values = Vec::with_capacity(aggregation.aggregates.len());
+    for aggregate in &aggregation.aggregates {
+        values.push(evaluate(&aggregate.argument, frame, runtime).map_err(failure)?);
+    }
+    let Some(group) = groups.group(&keys, aggregation, work)? else { return Ok(()) };
     let mut held = 0;
-    if let Some(group) = groups.group(&keys, aggregation, work)? {
-        for (accumulator, aggregate) in group.accumulators.iter_mut().zip(&aggregation.aggregates) {
-            let value = evaluate(&aggregate.argument, frame, runtime).map_err(failure)?;
-            if matches!(aggregate.kind, AggregateKind::MakeList | AggregateKind::MakeSet) {
-                bounded::check(&value)?;
-                held += bounded::size(&value);
-            }
-            accumulator.add(&value);
+    let with_values = aggregation.aggregates.iter().zip(values);
+    for (accumulator, (aggregate, value)) in group.accumulators.iter_mut().zip(with_values) {
+        if matches!(aggregate.kind, AggregateKind::MakeList | AggregateKind::MakeSet) {
+            bounded::check(&value)?;
+            held += bounded::size(&value);
         }
+        accumulator.add(&value);
     }
     work.hold(held)
 }

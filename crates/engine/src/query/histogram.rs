@@ -10,62 +10,113 @@ use super::grouped::Kept;
 use super::reader::{Cover, PathColumn, Reader};
 use super::source::{Certainty, Found, PartPlan, Target};
 use super::work::Work;
-use super::{Run, failure};
+use super::{Run, failure, parallel};
 use armilla_model::error::Result;
-use armilla_model::number::INTEGER_EXACT_MAX;
 use armilla_model::value::Value;
 use armilla_sql::access::referenced_paths;
 use armilla_sql::aggregate::AggregateKind;
-use armilla_sql::compiled::Compiled;
+use armilla_sql::compiled::{Aggregation, Compiled};
 use armilla_sql::eval::{Frame, Runtime, evaluate, order_keys, project, visit_rows};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// What became of the attempt.
-pub(super) enum Outcome {
-    /// All groups are there; so many items of each target matched.
-    Done(Vec<u64>),
-    /// Sums of fractions depend on their order: the items must be gone through one by one.
-    Inexact,
-    /// The index does not have what is needed.
-    NotCovered,
-}
-
-/// Gathers the groups of all targets.
+/// Gathers the groups of all targets, and says how many items of each matched; nothing when the index
+/// does not have what is needed.
 pub(super) fn gather(
     run: &Run<'_>,
     groups: &mut Kept,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
-) -> Result<Outcome> {
+) -> Result<Option<Vec<u64>>> {
     let plan = run.plan();
     let source = &run.source;
     if !source.is_plain() || source.has_points() || !is_countable(plan) {
-        return Ok(Outcome::NotCovered);
+        return Ok(None);
     }
     let Some(cover) = Cover::new(source, &source.prepared.references) else {
-        return Ok(Outcome::NotCovered);
+        return Ok(None);
     };
     // Where the index has answered the condition, the paths of the condition do not matter.
     let unfiltered =
         Compiled { filter: None, checks: vec![None; plan.checks.len()], ..plan.clone() };
     let Some(bare_cover) = Cover::new(source, &referenced_paths(&unfiltered)) else {
-        return Ok(Outcome::NotCovered);
+        return Ok(None);
     };
     let ways = Ways { filtered: (&cover, plan), unfiltered: (&bare_cover, &unfiltered) };
-    let mut counter = Counter { run, groups, runtime, work, matched: 0, total: 0.0 };
-    let mut reader = source.reader();
-    let mut matched = Vec::with_capacity(source.targets.len());
-    for (number, target) in source.targets.iter().enumerate() {
-        let before = counter.matched;
-        for part in source.parts(target, None) {
-            if !counter.part(&ways, number, target, &part, &mut reader)? {
-                return Ok(Outcome::Inexact);
+    let ranges: Vec<RangePlan<'_>> =
+        source.visited().map(|of| RangePlan::new(run, &ways, of)).collect();
+    let looked_at = ranges.iter().map(RangePlan::looked_at).sum();
+    let of_range = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+        let mut own = groups.empty();
+        let range = &ranges[run.source.visited.start];
+        let matched = count(run, &ways, range, &mut own, runtime, work)?;
+        Ok((own, matched))
+    };
+    if parallel::pays_for(run, work, looked_at, parallel::DOCUMENTS_MIN)
+        && let Some(made) = parallel::by_range(run, runtime, work, of_range)
+    {
+        let merge = |(own, matched)| {
+            groups.merge(own, work);
+            matched
+        };
+        return Ok(Some(made.into_iter().map(merge).collect()));
+    }
+    let matched = ranges.iter().map(|range| count(run, &ways, range, groups, runtime, work));
+    matched.collect::<Result<_>>().map(Some)
+}
+
+/// The documents of one range to be counted.
+struct RangePlan<'s> {
+    number: usize,
+    target: &'s Target,
+    /// The parts, and their counts where no document has to be looked at.
+    parts: Vec<(PartPlan<'s>, Option<u64>)>,
+}
+
+impl<'s> RangePlan<'s> {
+    fn new(run: &'s Run<'_>, ways: &Ways<'_>, (number, target): (usize, &'s Target)) -> Self {
+        let expires = run.source.settings.policy.default_ttl.is_some();
+        let is_plain = ways.unfiltered.0.paths.is_empty() && !expires;
+        let with_count = |part: PartPlan<'s>| {
+            let is_known = is_plain && part.selector.may_be_exact();
+            let count = if is_known { part.selector.count(&part.runs) } else { None };
+            (part, count)
+        };
+        let parts = run.source.parts(target, None).into_iter().map(with_count).collect();
+        Self { number, target, parts }
+    }
+
+    /// Documents that have to be looked at, about.
+    fn looked_at(&self) -> u64 {
+        let open = self.parts.iter().filter(|(_, count)| count.is_none());
+        open.map(|(part, _)| part.size() as u64).sum()
+    }
+}
+
+/// Counts the documents of one range; gives how many matched.
+fn count(
+    run: &Run<'_>,
+    ways: &Ways<'_>,
+    range: &RangePlan<'_>,
+    groups: &mut Kept,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<u64> {
+    let mut counter = Counter { run, groups, runtime, work, matched: 0 };
+    let mut reader = None;
+    for (part, count) in &range.parts {
+        match count {
+            Some(count) => {
+                let (cover, plan) = ways.unfiltered;
+                counter.add(cover, plan, &[], &[], *count)?;
+            }
+            None => {
+                let reader = reader.get_or_insert_with(|| run.source.reader());
+                counter.part(ways, range, part, reader)?;
             }
         }
-        matched.push(counter.matched - before);
     }
-    Ok(Outcome::Done(matched))
+    Ok(counter.matched)
 }
 
 /// True when equal values give equal rows, in whatever order they come.
@@ -89,52 +140,40 @@ struct Counter<'c, 'r> {
     runtime: &'c mut Runtime<'r>,
     work: &'c mut Work,
     matched: u64,
-    /// The sum of the magnitudes of all that was added up.
-    total: f64,
 }
 
 impl Counter<'_, '_> {
-    /// Counts the documents of one part; false when sums would depend on their order.
+    /// Counts the documents of one part.
     fn part(
         &mut self,
         ways: &Ways<'_>,
-        number: usize,
-        target: &Target,
+        range: &RangePlan<'_>,
         part: &PartPlan<'_>,
         reader: &mut Reader<'_>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let source = &self.run.source;
-        let expires = source.settings.policy.default_ttl.is_some();
-        let (cover, plan) = ways.unfiltered;
-        if cover.paths.is_empty()
-            && !expires
-            && part.selector.may_be_exact()
-            && let Some(count) = part.selector.count(&part.runs)
-        {
-            return self.add(cover, plan, &[], &[], count);
-        }
         let Selection { mut locals, exact } = part.selector.select(&part.runs);
         let (cover, plan) = if exact { ways.unfiltered } else { ways.filtered };
-        if expires {
+        if source.settings.policy.default_ttl.is_some() {
             locals.retain(|local| source.is_alive_at(part.part, *local));
         }
         let Some(columns) = cover.columns(source, part.part) else {
-            return self.each(plan, number, target, part, locals.into_iter(), reader);
+            return self.each(plan, range, part, locals.into_iter(), reader);
         };
         let mut unknown = Vec::new();
         for (ordinals, count) in counted(&columns, &locals) {
-            if !self.is_known(&columns, &ordinals) {
+            if self.is_known(&columns, &ordinals) {
+                self.add(cover, plan, &columns, &ordinals, count)?;
+            } else {
                 unknown.push(ordinals);
-            } else if !self.add(cover, plan, &columns, &ordinals, count)? {
-                return Ok(false);
             }
         }
         if unknown.is_empty() {
-            return Ok(true);
+            return Ok(());
         }
         let unknown: std::collections::HashSet<_> = unknown.into_iter().collect();
         let rest = locals.into_iter().filter(|local| unknown.contains(&ordinals(&columns, *local)));
-        self.each(plan, number, target, part, rest.collect::<Vec<_>>().into_iter(), reader)
+        self.each(plan, range, part, rest.collect::<Vec<_>>().into_iter(), reader)
     }
 
     fn is_known(&self, columns: &[PathColumn<'_>], ordinals: &[u32]) -> bool {
@@ -152,9 +191,9 @@ impl Counter<'_, '_> {
         columns: &[PathColumn<'_>],
         ordinals: &[u32],
         count: u64,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         if count == 0 {
-            return Ok(true);
+            return Ok(());
         }
         let item = cover.item(&mut |position| {
             let ordinal = ordinals.get(position).and_then(|ordinal| ordinal.checked_sub(1));
@@ -167,44 +206,39 @@ impl Counter<'_, '_> {
     fn each(
         &mut self,
         plan: &Compiled,
-        number: usize,
-        target: &Target,
+        range: &RangePlan<'_>,
         part: &PartPlan<'_>,
         locals: impl Iterator<Item = u32>,
         reader: &mut Reader<'_>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         for local in locals {
-            let document = target.published.view.parts()[part.number].document(local);
+            let document = range.target.published.view.parts()[part.number].document(local);
             let at = Some((part.number, local));
             let certainty = Certainty::Open;
-            let found = Found { target: number, at, document, record: None, certainty };
+            let found = Found { target: range.number, at, document, record: None, certainty };
             let loaded = reader.load(&found, self.work)?;
-            if !self.item(plan, &loaded.value, 1)? {
-                return Ok(false);
-            }
+            self.item(plan, &loaded.value, 1)?;
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn item(&mut self, plan: &Compiled, item: &Value, count: u64) -> Result<bool> {
-        let (mut failed, mut matched, mut exact) = (None, false, true);
+    fn item(&mut self, plan: &Compiled, item: &Value, count: u64) -> Result<()> {
+        let (mut failed, mut matched) = (None, false);
         self.work.items_visited += 1;
-        let (groups, work, total) = (&mut *self.groups, &mut *self.work, &mut self.total);
+        let (groups, work) = (&mut *self.groups, &mut *self.work);
         let _stopped = visit_rows(plan, item, self.runtime, &mut |frame, runtime| {
             matched = true;
             let added = match &plan.aggregation {
-                Some(_) => add_many(groups, plan, frame, count, total, runtime, work),
+                Some(aggregation) => {
+                    add_many(groups, plan, aggregation, frame, count, runtime, work)
+                }
                 None => match project(plan, frame, runtime)? {
-                    Some(row) => groups.row(&row, work).map(|()| true),
-                    None => Ok(true),
+                    Some(row) => groups.row(&row, work),
+                    None => Ok(()),
                 },
             };
             match added {
-                Ok(true) => Ok(ControlFlow::Continue(())),
-                Ok(false) => {
-                    exact = false;
-                    Ok(ControlFlow::Break(()))
-                }
+                Ok(()) => Ok(ControlFlow::Continue(())),
                 Err(error) => {
                     failed = Some(error);
                     Ok(ControlFlow::Break(()))
@@ -215,23 +249,22 @@ impl Counter<'_, '_> {
         if matched {
             self.matched += count;
         }
-        failed.map_or(Ok(exact), Err)
+        failed.map_or(Ok(()), Err)
     }
 }
 
-/// Adds equal rows to their group; false when their sum would depend on the order.
+/// Adds equal rows to their group.
 fn add_many(
     groups: &mut Kept,
     plan: &Compiled,
+    aggregation: &Aggregation,
     frame: &Frame<'_>,
     count: u64,
-    total: &mut f64,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
-) -> Result<bool> {
-    let Some(aggregation) = &plan.aggregation else { return Ok(true) };
+) -> Result<()> {
     if order_keys(plan, frame, runtime).map_err(failure)?.is_none() {
-        return Ok(true);
+        return Ok(());
     }
     let mut keys = Vec::with_capacity(aggregation.keys.len());
     for key in &aggregation.keys {
@@ -239,20 +272,12 @@ fn add_many(
         super::bounded::check(&value)?;
         keys.push(value);
     }
-    let Some(group) = groups.group(&keys, aggregation, work)? else { return Ok(true) };
+    let Some(group) = groups.group(&keys, aggregation, work)? else { return Ok(()) };
     for (accumulator, aggregate) in group.accumulators.iter_mut().zip(&aggregation.aggregates) {
         let value = evaluate(&aggregate.argument, frame, runtime).map_err(failure)?;
-        if matches!(aggregate.kind, AggregateKind::Sum | AggregateKind::Average)
-            && let Some(number) = value.as_f64()
-        {
-            *total += number.abs() * count as f64;
-            if number.fract() != 0.0 || *total >= INTEGER_EXACT_MAX {
-                return Ok(false);
-            }
-        }
         accumulator.add_many(&value, count);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Ordinals of a document, one more than they are, 0 for undefined.

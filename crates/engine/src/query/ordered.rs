@@ -18,7 +18,7 @@ use super::reader::Loaded;
 use super::source::Source;
 use super::token::{KeyValue, OrderedPosition, Place, Position, Window};
 use super::work::{Moment, Work, with_runtime};
-use super::{Run, bill, bounded, failure};
+use super::{Run, bill, bounded, failure, parallel};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
@@ -29,6 +29,7 @@ use bytes::Bytes;
 use cursor::Cursor;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -179,7 +180,31 @@ fn each_row(
     Ok(())
 }
 
+/// The first rows behind the position in order.
 fn entries(
+    run: &Run<'_>,
+    cursor: &Cursor<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<Vec<Entry>> {
+    if parallel::pays(run, work, parallel::ITEMS_MIN)
+        && let Some(ranges) = parallel::by_range(run, runtime, work, |run, runtime, work| {
+            smallest(run, cursor, runtime, work)
+        })
+    {
+        return Ok(first_of(ranges.concat(), run, cursor));
+    }
+    smallest(run, cursor, runtime, work)
+}
+
+/// The first of many rows in order.
+fn first_of(mut entries: Vec<Entry>, run: &Run<'_>, cursor: &Cursor<'_>) -> Vec<Entry> {
+    entries.sort_by(|left, right| cursor.compare(left, right));
+    entries.truncate(cursor.wanted(run.options.count_max));
+    entries
+}
+
+fn smallest(
     run: &Run<'_>,
     cursor: &Cursor<'_>,
     runtime: &mut Runtime<'_>,
@@ -207,6 +232,39 @@ fn distinct_entries(
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<Vec<Entry>> {
+    let of_range = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+        first_copies(run, cursor, runtime, work)
+    };
+    let pays = parallel::pays(run, work, parallel::ITEMS_MIN);
+    let ranges = pays.then(|| parallel::by_range(run, runtime, work, of_range)).flatten();
+    let mut ranges = match ranges {
+        Some(ranges) => ranges.into_iter(),
+        None => vec![of_range(run, runtime, work)?].into_iter(),
+    };
+    let mut first = ranges.next().unwrap_or_default();
+    for (key, entry) in ranges.flatten() {
+        match first.entry(key) {
+            Slot::Vacant(slot) => drop(slot.insert(entry)),
+            Slot::Occupied(mut slot) if cursor.compare(&entry, slot.get()).is_lt() => {
+                slot.insert(entry);
+            }
+            Slot::Occupied(_) => {}
+        }
+    }
+    let behind = |entry: &Entry| {
+        cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, entry.row)
+    };
+    let entries = first.into_values().filter(behind).collect();
+    Ok(first_of(entries, run, cursor))
+}
+
+/// The first copy of each row, by a hash of the row.
+fn first_copies(
+    run: &Run<'_>,
+    cursor: &Cursor<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<HashMap<u128, Entry>> {
     let secret = run.source.container.secret();
     let mut first: HashMap<u128, Entry> = HashMap::new();
     each_row(run, runtime, work, &mut |entry, row, work| {
@@ -225,13 +283,7 @@ fn distinct_entries(
         }
         Ok(())
     })?;
-    let behind = |entry: &Entry| {
-        cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, entry.row)
-    };
-    let mut entries: Vec<_> = first.into_values().filter(behind).collect();
-    entries.sort_by(|left, right| cursor.compare(left, right));
-    entries.truncate(cursor.wanted(run.options.count_max));
-    Ok(entries)
+    Ok(first)
 }
 
 /// Fills the page with the rows of entries; gives the last one handed out if there is more.

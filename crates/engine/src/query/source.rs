@@ -6,7 +6,6 @@ mod target;
 
 pub(super) use target::Target;
 
-use super::Access;
 use super::access::{Condition, Runs, Selector};
 use super::bill::key_paths;
 use super::neighbours::Neighbours;
@@ -15,6 +14,7 @@ use super::prepare::Prepared;
 use super::reader::Reader;
 use super::token::Place;
 use super::work::Work;
+use super::{Access, Threads};
 use crate::container::{Container, Settings};
 use crate::generation::IndexDefinition;
 use crate::indexing::ROOT;
@@ -27,9 +27,10 @@ use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_sql::access::KeyConstraint;
 use merge::{Merge, by_number};
-use std::cell::RefCell;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// Up to so many documents are gone through without asking the index.
 const SCAN_MAX: u64 = 16;
@@ -43,7 +44,9 @@ pub(super) struct Source<'a> {
     pub(super) settings: &'a Settings,
     pub(super) prepared: &'a Prepared,
     /// In the order of their keys.
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: &'a [Target],
+    /// Which of them documents come from: all, or the one that a thread goes through.
+    pub(super) visited: Range<usize>,
     /// What the index can say about the condition.
     pub(super) condition: Condition,
     /// The same, whichever way items are found: what candidates are counted by.
@@ -57,6 +60,8 @@ pub(super) struct Source<'a> {
     stamp: Option<u32>,
     /// How items are to be found.
     pub(super) access: Access,
+    /// Whether ranges may be gone through side by side.
+    pub(super) threads: Threads,
     /// What the indexes of the targets were built for: the settings, or those of before while new
     /// indexes are built.
     pub(super) index: Arc<IndexDefinition>,
@@ -65,7 +70,9 @@ pub(super) struct Source<'a> {
     /// The second by which items have expired.
     now: u64,
     pub(super) points: Option<Vec<points::Point>>,
-    neighbours: RefCell<Neighbours>,
+    /// Used by one thread at a time; each has a source of its own.
+    neighbours: Mutex<Neighbours>,
+    estimate: OnceLock<u64>,
 }
 
 /// Items that are different from what the index and the store say, by ordinal: their version, or
@@ -141,7 +148,7 @@ impl<'a> Source<'a> {
         container: &'a Container,
         settings: &'a Settings,
         prepared: &'a Prepared,
-        targets: Vec<Target>,
+        targets: &'a [Target],
         scope_key: Option<&Epk>,
     ) -> Self {
         let policy = &settings.policy;
@@ -158,6 +165,7 @@ impl<'a> Source<'a> {
         let key_paths = if pinned { key_paths(container, policy) } else { Vec::new() };
         Self {
             targets,
+            visited: 0..targets.len(),
             seeks: condition.seeks(&key_paths),
             charged: condition.clone(),
             condition,
@@ -166,18 +174,40 @@ impl<'a> Source<'a> {
             stamp: container.paths.find_name(ROOT, "_ts"),
             now: u64::from(container.core.now_seconds()),
             points,
-            neighbours: RefCell::default(),
+            neighbours: Mutex::default(),
+            estimate: OnceLock::new(),
             overlay: None,
             access: Access::ByCost,
+            threads: Threads::ByCost,
             container,
             settings,
             prepared,
         }
     }
 
-    /// Gives back what was looked at.
-    pub(super) fn into_targets(self) -> Vec<Target> {
-        self.targets
+    /// The same for a thread that goes through one target only.
+    pub(super) fn only(&self, number: usize) -> Self {
+        Self {
+            visited: number..number + 1,
+            condition: self.condition.clone(),
+            charged: self.charged.clone(),
+            index: self.index.clone(),
+            points: self.points.clone(),
+            neighbours: Mutex::default(),
+            estimate: OnceLock::new(),
+            ..*self
+        }
+    }
+
+    /// The same with another choice of how many threads there may be.
+    pub(super) fn on(self, threads: Threads) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// The targets that documents come from, and their numbers.
+    pub(super) fn visited(&self) -> impl Iterator<Item = (usize, &'a Target)> {
+        let targets: &'a [Target] = self.targets;
+        self.visited.clone().filter_map(|number| Some((number, targets.get(number)?)))
     }
 
     /// The same, as an open transaction sees it.
@@ -214,6 +244,11 @@ impl<'a> Source<'a> {
         self.indexed && self.overlay.is_none() && self.access != Access::Items
     }
 
+    /// True when an open transaction has changed items.
+    pub(super) fn is_laid_over(&self) -> bool {
+        self.overlay.is_some()
+    }
+
     /// A number of items up to which the index is not asked.
     pub(super) fn threshold(&self, items: u64) -> u64 {
         if self.access == Access::Index { 0 } else { items }
@@ -226,10 +261,10 @@ impl<'a> Source<'a> {
 
     /// Items that may have to be looked at, at most.
     pub(super) fn estimate(&self) -> u64 {
-        match &self.points {
+        *self.estimate.get_or_init(|| match &self.points {
             Some(points) => points.len() as u64,
-            None => self.targets.iter().map(|target| self.candidates_of(target)).sum(),
-        }
+            None => self.visited().map(|(_, target)| self.candidates_of(target)).sum(),
+        })
     }
 
     /// Items of a target that may have to be looked at, at most.
@@ -260,9 +295,7 @@ impl<'a> Source<'a> {
         }
         let after = after.cloned();
         Box::new(
-            self.targets
-                .iter()
-                .enumerate()
+            self.visited()
                 .flat_map(move |(number, target)| {
                     let max = target.partition.range.max.as_ref();
                     let passed = |place: &Place| max.is_some_and(|max| *max <= place.epk);
@@ -288,8 +321,7 @@ impl<'a> Source<'a> {
 
     /// Every live document in scope, whatever the condition.
     pub(super) fn everything(&self) -> impl Iterator<Item = Found<'_>> {
-        let targets = self.targets.iter().enumerate();
-        let all = targets.flat_map(|(number, target)| self.scan(number, target, None));
+        let all = self.visited().flat_map(|(number, target)| self.scan(number, target, None));
         all.filter(|found| self.is_alive(&found.document) && !self.is_gone(found))
     }
 
@@ -301,7 +333,7 @@ impl<'a> Source<'a> {
     ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
         let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
         if !self.condition.is_useful() || target.scope() <= self.threshold(SCAN_MAX) {
-            self.neighbours.borrow_mut().expect(target.scope(), target.scope());
+            self.neighbours.lock().expect(target.scope(), target.scope());
             return Box::new(self.scan(number, target, after).filter(alive));
         }
         let parts = self.parts(target, after);
@@ -317,12 +349,12 @@ impl<'a> Source<'a> {
                 _ => true,
             };
             let certainty = if exact { Certainty::Matches } else { Certainty::Open };
-            self.neighbours.borrow_mut().expect(size as u64, scope as u64);
+            self.neighbours.lock().expect(size as u64, scope as u64);
             let found = self.scan(number, target, after).filter(may_match).filter(alive);
             return Box::new(found.map(move |found| Found { certainty, ..found }));
         }
         let merge = Merge::new(number, &parts);
-        self.neighbours.borrow_mut().expect(merge.len() as u64, scope as u64);
+        self.neighbours.lock().expect(merge.len() as u64, scope as u64);
         Box::new(merge.filter(alive))
     }
 
@@ -422,7 +454,7 @@ impl<'a> Source<'a> {
             (_, Some(Some(record))) | (Some(record), _) => record.clone(),
             (None, _) => {
                 let document = &found.document;
-                match self.neighbours.borrow_mut().take(self, found.target, document)? {
+                match self.neighbours.lock().take(self, found.target, document)? {
                     Some(record) => record,
                     None => self.search(found.target, document)?,
                 }
@@ -441,12 +473,12 @@ impl<'a> Source<'a> {
 
     /// Says that no more than so many items will be read.
     pub(super) fn read_at_most(&self, items: u64) {
-        self.neighbours.borrow_mut().limit(items);
+        self.neighbours.lock().limit(items);
     }
 
     /// Says that items will be read in another order than that of their partitions from now on.
     pub(super) fn read_anywhere(&self) {
-        self.neighbours.borrow_mut().leave_order();
+        self.neighbours.lock().leave_order();
     }
 
     /// What reads the items, or what the query needs of them.

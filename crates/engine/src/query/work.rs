@@ -2,6 +2,7 @@
 
 use super::bill::Bill;
 use super::functions::{Calls, Users};
+use super::parallel::Together;
 use super::source::Source;
 use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
 use armilla_model::charge::{Rates, RequestCharge};
@@ -34,6 +35,10 @@ pub(super) struct Work {
     asker: Option<Clock>,
     /// Bytes held by sorts and groups.
     held: usize,
+    /// The most that was held at a time.
+    held_most: usize,
+    /// The work of other threads for the same page, if this is one of several.
+    together: Option<Arc<Together>>,
     /// The charge so far, without rows handed out.
     pub(super) charge: RequestCharge,
     /// The items that are charged.
@@ -73,6 +78,8 @@ impl Work {
             stopped: None,
             asker: None,
             held: 0,
+            held_most: 0,
+            together: None,
             charge: RequestCharge::ZERO,
             bill: Bill::default(),
             rates,
@@ -83,6 +90,41 @@ impl Work {
     /// The same work for a script, which has less time.
     pub(super) fn of_script(self, asker: Option<Clock>) -> Self {
         Self { asker, ..self }
+    }
+
+    /// True when a script asks.
+    pub(super) fn is_of_script(&self) -> bool {
+        self.asker.is_some()
+    }
+
+    /// What begins the same work on other threads.
+    pub(super) fn beginning(&self) -> Beginning {
+        let together = Arc::default();
+        Beginning { started: self.started, rates: self.rates.clone(), together }
+    }
+
+    /// Takes in what another thread has done.
+    pub(super) fn absorb(&mut self, done: &Done, runtime: &mut Runtime<'_>) {
+        self.items_loaded += done.items_loaded;
+        self.bytes_loaded += done.bytes_loaded;
+        self.items_visited += done.items_visited;
+        self.held += done.held;
+        self.charge += done.charge;
+        self.bill.absorb(&done.bill);
+        runtime.rows_visited += done.rows_visited;
+    }
+
+    /// What was done, for the thread that began it.
+    pub(super) fn into_done(self) -> Done {
+        Done {
+            items_loaded: self.items_loaded,
+            bytes_loaded: self.bytes_loaded,
+            items_visited: self.items_visited,
+            rows_visited: self.rows_visited,
+            held: self.held,
+            charge: self.charge,
+            bill: self.bill,
+        }
     }
 
     /// Where the page is now.
@@ -141,7 +183,12 @@ impl Work {
     /// Counts bytes that must be held until the end, and refuses too many.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<()> {
         self.held += bytes;
-        if self.held <= QUERY_MEMORY_MAX {
+        let fits = match &self.together {
+            None => self.held <= QUERY_MEMORY_MAX,
+            Some(together) => together.may_hold(self.held.saturating_sub(self.held_most)),
+        };
+        self.held_most = self.held_most.max(self.held);
+        if fits {
             return Ok(());
         }
         Err(failure(SqlError::refused(format!(
@@ -154,6 +201,32 @@ impl Work {
     pub(super) fn release(&mut self, bytes: usize) {
         self.held = self.held.saturating_sub(bytes);
     }
+}
+
+/// What work on several threads begins with.
+pub(super) struct Beginning {
+    started: Instant,
+    rates: Arc<Rates>,
+    pub(super) together: Arc<Together>,
+}
+
+impl Beginning {
+    /// The work of one thread.
+    pub(super) fn work(&self) -> Work {
+        let work = Work::new(self.started, Duration::ZERO, self.rates.clone());
+        Work { together: Some(self.together.clone()), ..work }
+    }
+}
+
+/// What a thread has done for a page.
+pub(super) struct Done {
+    items_loaded: u64,
+    bytes_loaded: u64,
+    items_visited: u64,
+    rows_visited: u64,
+    held: usize,
+    charge: RequestCharge,
+    bill: Bill,
 }
 
 /// Calls a function with a runtime for the source's container.
@@ -183,7 +256,10 @@ pub(super) fn with_runtime<T>(
     runtime.users = &users;
     let deadline = work.started + QUERY_TIME_MAX;
     let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
-    let interrupted = move || Instant::now() >= deadline;
+    let together = work.together.clone();
+    let interrupted = move || {
+        together.as_ref().is_some_and(|together| together.is_over()) || Instant::now() >= deadline
+    };
     runtime.interrupted = &interrupted;
     let outcome = run(&mut runtime, work);
     work.rows_visited = runtime.rows_visited;

@@ -1,5 +1,6 @@
 //! Random queries over random items: the engine must answer what the plain evaluator answers, with
-//! any page size, over one range or several, with any indexing policy, after replaces and deletes.
+//! any page size, over one range or several, with any indexing policy, after replaces and deletes; and
+//! whether ranges are gone through one after the other or side by side.
 //!
 //! One seed reproduces one run:
 //! `ARMILLA_QUERY_SEED=… ARMILLA_QUERY_COUNT=… cargo test -p armilla-engine --test query random`.
@@ -7,7 +8,7 @@
 use crate::generate::{Generator, Random, Shape};
 use crate::support::{Bench, everything};
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Access, Limit, Request, Scope};
+use armilla_engine::query::{Access, Limit, Request, Scope, Threads};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::{Value, json};
@@ -197,7 +198,9 @@ impl State {
         let page_size = random.one_of(page_sizes);
         let access = random.one_of(&[Access::ByCost, Access::Index, Access::Index, Access::Items]);
         let scope = self.scope(bench, random);
-        let found = bench.pages_in(&request, &scope, page_size, access);
+        // Some of the queries are answered twice, on one thread and on many.
+        let threads = random.one_of(&[Threads::ByCost, Threads::ByCost, Threads::Many]);
+        let found = bench.pages_on(&request, &scope, page_size, access, threads);
         let found = found.map(|pages| pages.concat());
         let query = armilla_sql::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let run = |query: &_, shape: &Shape| {
@@ -217,7 +220,7 @@ impl State {
                 let show = |rows: &[Value]| -> Vec<String> { rows.iter().map(show_row).collect() };
                 let (mut found, mut expected) = (show(&found), show(&expected));
                 let context = format!(
-                    "{text}\npages of {page_size}, {} ranges, {} items, {access:?}, {:?}",
+                    "{text}\npages of {page_size}, {} ranges, {} items, {access:?}, {threads:?}, {:?}",
                     bench.container.ranges().len(),
                     self.items.len(),
                     scope.limit

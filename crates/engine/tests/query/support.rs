@@ -2,7 +2,9 @@
 
 use armilla_engine::account::NewContainer;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Access, Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::query::{
+    Access, Limit, Options as PageOptions, Page, Query, Request, Scope, Threads,
+};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::clock::ManualClock;
@@ -104,6 +106,18 @@ impl Bench {
         page_size: usize,
         access: Access,
     ) -> Result<Vec<Vec<Value>>> {
+        self.pages_on(request, scope, page_size, access, Threads::ByCost)
+    }
+
+    /// The same on one thread or many.
+    pub(crate) fn pages_on(
+        &self,
+        request: &Request,
+        scope: &Scope,
+        page_size: usize,
+        access: Access,
+        threads: Threads,
+    ) -> Result<Vec<Vec<Value>>> {
         let mut pages = Vec::new();
         let mut continuation: Option<String> = None;
         loop {
@@ -113,7 +127,10 @@ impl Bench {
                 continuation: continuation.as_deref(),
                 range_by_range: false,
             };
-            let page = query.page(options)?;
+            let page = match threads {
+                Threads::ByCost => query.page(options)?,
+                _ => one_and_many(query, options, &request.text)?,
+            };
             assert!(page.rows.len() <= page_size);
             pages.push(page.rows.iter().map(|row| json::parse(row).unwrap()).collect());
             match page.continuation {
@@ -138,6 +155,31 @@ impl Bench {
     /// All rows of a query.
     pub(crate) fn rows(&self, text: &str) -> Vec<Value> {
         self.pages(&Request::of_text(text), 1000).unwrap().concat()
+    }
+}
+
+/// A page made on one thread and on many, which must be the same.
+fn one_and_many(query: Query, options: PageOptions<'_>, text: &str) -> Result<Page> {
+    /// What must be the same of two pages.
+    fn told(page: &Result<Page>) -> std::result::Result<String, String> {
+        let page = page.as_ref().map_err(ToString::to_string)?;
+        let Page { rows, continuation, charge, shares, metrics, .. } = page;
+        let read = (metrics.retrieved_count, metrics.retrieved_size);
+        let made = (metrics.output_count, metrics.output_size);
+        Ok(format!("{rows:?} {continuation:?} {charge} {shares:?} {read:?} {made:?}"))
+    }
+    let mut query = query;
+    loop {
+        query = query.on(Threads::One);
+        let one = query.page(options);
+        query = query.on(Threads::Many);
+        let many = query.page(options);
+        query = query.on(Threads::One);
+        // While an index is built in the background, two pages may see two indexes.
+        if told(&one) == told(&query.page(options)) {
+            assert_eq!(told(&one), told(&many), "{text}");
+            return many;
+        }
     }
 }
 
