@@ -1,28 +1,35 @@
 //! How long queries take over a blog of some size, in memory:
 //! `cargo run --release -p armilla-engine --example queries -- 200000 1`.
 //!
-//! Prints the median time of a first page, the items read for it and its charge; before that, how
-//! long a text takes to become a routed query when it is known.
+//! Prints the median time of a first page and the processor time of all threads for it, on one thread
+//! and on as many as seem worth it, the items read and the charge; before that, how long a text takes
+//! to become a routed query when it is known. A third number makes it also go through the items, whatever
+//! the index could do.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool that measures")]
 
 use armilla_engine::account::NewContainer;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Access, Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::query::{
+    Access, Limit, Options as PageOptions, Page, Query, Request, Scope, Threads,
+};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::json;
 use armilla_model::partition_key::PartitionKey;
 use armilla_storage::{Durability, MemoryStore};
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const RUNS: usize = 21;
+/// Slow queries are asked less often, until so much time has passed.
+const TIME_MAX: Duration = Duration::from_secs(3);
 const ITEMS_PER_POST: usize = 21;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().unwrap());
     let items = arguments.next().unwrap_or(100_000);
     let ranges = u32::try_from(arguments.next().unwrap_or(1)).unwrap();
+    let with_items = arguments.next().is_some();
     let options = Options {
         partitions: Some(ranges),
         background: false,
@@ -77,8 +84,11 @@ fn main() {
         (None, "SELECT VALUE COUNT(1) FROM c WHERE UPPER(c.title) = 'X'".to_owned()),
         // No index has the version of an item: all are read.
         (None, "SELECT VALUE COUNT(1) FROM c WHERE c._etag = 'x'".to_owned()),
+        (None, "SELECT * FROM c WHERE c._etag = 'x'".to_owned()),
+        (None, "SELECT VALUE SUM(c.likes / 7) FROM c WHERE c._etag != 'x'".to_owned()),
+        (None, "SELECT TOP 20 c.id FROM c ORDER BY c._etag".to_owned()),
     ] {
-        measure(&container, key, &text);
+        measure(&container, key, &text, with_items);
     }
 }
 
@@ -140,7 +150,7 @@ fn write_post(container: &Arc<Container>, post: usize) {
     receiver.recv().unwrap().unwrap();
 }
 
-fn measure(container: &Arc<Container>, key: Option<&str>, text: &str) {
+fn measure(container: &Arc<Container>, key: Option<&str>, text: &str, with_items: bool) {
     let definition = container.settings().policy.partition_key.clone();
     let scope = match key {
         Some(key) => {
@@ -150,26 +160,50 @@ fn measure(container: &Arc<Container>, key: Option<&str>, text: &str) {
         }
         None => Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true },
     };
-    let page = |access: Access| {
-        let started = Instant::now();
+    let page = |access: Access, threads: Threads| {
         let query = Query::new(container.clone(), Request::of_text(text), &scope).unwrap();
-        let query = query.by(access);
-        let page = query
-            .page(PageOptions { count_max: 100, continuation: None, range_by_range: false })
-            .unwrap();
-        (started.elapsed(), page)
+        let options = PageOptions { count_max: 100, continuation: None, range_by_range: false };
+        query.by(access).on(threads).page(options).unwrap()
     };
-    let mut times: Vec<_> = (0..RUNS).map(|_| page(Access::ByCost).0).collect();
-    times.sort_unstable();
-    let last = page(Access::ByCost).1;
-    let scan = page(Access::Items).0;
+    let (one, one_cpu, _) = median(|| page(Access::ByCost, Threads::One));
+    let (many, many_cpu, last) = median(|| page(Access::ByCost, Threads::ByCost));
+    let items = if with_items {
+        let (items, _, _) = median(|| page(Access::Items, Threads::One));
+        format!("items {items:>10.1}  ")
+    } else {
+        String::new()
+    };
     println!(
-        "{:>10.1} us  (items {:>10.1} us)  {:>5} read {:>4} rows {:>10} RU  {}",
-        times[RUNS / 2].as_secs_f64() * 1e6,
-        scan.as_secs_f64() * 1e6,
+        "one {one:>10.1} us (cpu {one_cpu:>10.1})  many {many:>10.1} us (cpu {many_cpu:>10.1})  \
+         {items}{:>5} read {:>4} rows {:>10} RU  {}",
         last.metrics.retrieved_count,
         last.rows.len(),
         last.charge.to_string(),
         if text.len() > 90 { &text[..90] } else { text }
     );
+}
+
+/// The median time, and the mean processor time of all threads, in microseconds.
+fn median(page: impl Fn() -> Page) -> (f64, f64, Page) {
+    let mut last = page();
+    let (started, cpu) = (Instant::now(), processor_time());
+    let mut times = Vec::new();
+    while times.len() < RUNS && (times.len() < 3 || started.elapsed() < TIME_MAX) {
+        let begun = Instant::now();
+        last = page();
+        times.push(begun.elapsed());
+    }
+    let cpu = processor_time().saturating_sub(cpu) / u32::try_from(times.len()).unwrap();
+    times.sort_unstable();
+    (times[times.len() / 2].as_secs_f64() * 1e6, cpu.as_secs_f64() * 1e6, last)
+}
+
+/// What all threads of this process have used so far; nothing where the system does not tell.
+fn processor_time() -> Duration {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Duration::ZERO };
+    let of_thread = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    };
+    threads.filter_map(|thread| of_thread(thread.ok()?)).sum()
 }

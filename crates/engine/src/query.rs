@@ -13,6 +13,7 @@
 //! names a position in the data ([`token`]), so it survives restarts, merges and splits.
 
 mod access;
+mod ahead;
 mod bill;
 mod bounded;
 mod copied;
@@ -197,7 +198,8 @@ impl Query {
         let most = if self.prepared.copied.is_some() { SMALL_COPIES_MAX } else { SMALL_ITEMS_MAX };
         let targets = self.targets();
         let source = self.source(&targets);
-        let is_small = source.scope() <= most || source.estimate() <= most;
+        let is_small =
+            source.scope() <= most || (source.values_to_try() <= most && source.estimate() <= most);
         *self.looked_at.lock() = Some(targets);
         is_small
     }
@@ -240,6 +242,7 @@ impl Query {
             options,
         };
         work.bill.over(&run.source);
+        parallel::try_values(&run, &work);
         let page = match shape(plan) {
             Shape::Stream => stream::run(run, &mut work),
             Shape::Ordered => ordered::run(run, &mut work),

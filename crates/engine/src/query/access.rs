@@ -8,6 +8,7 @@
 
 mod leaf;
 mod selector;
+mod tried;
 
 pub(super) use leaf::{Leaf, computed_number, path_number};
 pub(super) use selector::{Runs, Selection, Selector};
@@ -81,8 +82,17 @@ impl Condition {
         match self {
             Self::All | Self::Nothing => true,
             Self::Unknown => false,
-            Self::Leaf(leaf) => leaf.exact && leaf.predicate.is_none(),
+            Self::Leaf(leaf) => leaf.exact && leaf.tried.is_none(),
             Self::And(parts) | Self::Or(parts) => parts.iter().all(Self::is_exact),
+        }
+    }
+
+    /// True when values are tried one by one.
+    pub(super) fn tries_values(&self) -> bool {
+        match self {
+            Self::All | Self::Unknown | Self::Nothing => false,
+            Self::Leaf(leaf) => leaf.tried.is_some(),
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(Self::tries_values),
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Neighbours {
     expected: Option<(u64, u64)>,
     /// Items that will be read at most.
     limit: u64,
+    /// Exactly so many will be read.
+    is_stretch: bool,
     /// Items of the next pass.
     pass: u64,
     given_up: bool,
@@ -53,6 +55,7 @@ impl Default for Neighbours {
             reads: 0,
             expected: None,
             limit: u64::MAX,
+            is_stretch: false,
             pass: PASS_MIN,
             given_up: false,
             records: Vec::new(),
@@ -63,6 +66,12 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
+    /// The same for a thread that reads so many items of those to come, and no more.
+    pub(super) fn beside(&self, items: u64) -> Self {
+        let expected = self.expected;
+        Self { expected, limit: items, is_stretch: true, pass: PASS_MAX, ..Self::default() }
+    }
+
     /// Says how many items will be read from now on, in the order of their partitions, if nobody
     /// stops; and among how many they lie.
     pub(super) fn expect(&mut self, items: u64, scope: u64) {
@@ -132,7 +141,11 @@ impl Neighbours {
             return worth.then_some(all);
         };
         // A limit that was reached was wrong: items had to be read that gave no row.
-        let left = expected.min(if self.reads > self.limit { u64::MAX } else { self.limit });
+        let left = expected.min(match self.limit {
+            limit if self.reads > limit => u64::MAX,
+            limit if self.is_stretch => limit - self.reads + 1,
+            limit => limit,
+        });
         if left < SINGLE_READS || expected.saturating_mul(SHARE) < scope {
             return None;
         }

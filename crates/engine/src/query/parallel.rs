@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(super) const ITEMS_MIN: u64 = 2048;
 /// The same for documents that only the index is asked about.
 pub(super) const DOCUMENTS_MIN: u64 = 1 << 17;
+/// The same for values that a predicate is tried on.
+const VALUES_MIN: u64 = 8192;
 /// Helping threads at most, however many cores there are.
 const HELPERS_MAX: usize = 32;
 /// Bytes that all threads of a page may hold at their peaks. One thread would not hold more than
@@ -68,12 +70,15 @@ pub(super) fn pays_for(run: &Run<'_>, work: &Work, items: u64, items_min: u64) -
         && (run.source.threads == Threads::Many || (items >= items_min && has_help()))
 }
 
-/// True when the work can be shared at all: by several ranges, of items as the store has them, with
-/// rows that depend on nothing but the items.
+/// True when ranges can be shared at all.
 fn may_share(run: &Run<'_>, work: &Work) -> bool {
+    run.source.visited.len() > 1 && may_share_items(run, work)
+}
+
+/// True when items can be shared: they are as the store has them, and rows depend on nothing but them.
+pub(super) fn may_share_items(run: &Run<'_>, work: &Work) -> bool {
     let source = &run.source;
     source.threads != Threads::One
-        && source.visited.len() > 1
         && !source.has_points()
         && !source.is_laid_over()
         && !work.is_of_script()
@@ -111,6 +116,20 @@ pub(super) fn by_range<T: Send>(
     made.map(|made| made.into_iter().map(absorb).collect())
 }
 
+/// Tries predicates on the values of all dictionaries, side by side; what is found is kept with the
+/// condition.
+pub(super) fn try_values(run: &Run<'_>, work: &Work) {
+    let source = &run.source;
+    let values = source.values_to_try();
+    let many = source.threads == Threads::Many;
+    if values == 0 || !source.is_plain() || !may_share_items(run, work) {
+        return;
+    }
+    if many || (values >= VALUES_MIN && has_help()) {
+        map(source.targets.len(), |number| drop(source.parts(&source.targets[number], None)));
+    }
+}
+
 /// The threads that help those that ask, begun when they are first of use.
 struct Helpers {
     pool: Option<ThreadPool>,
@@ -131,9 +150,14 @@ fn cores() -> usize {
 }
 
 /// True when another core may have nothing to do.
-fn has_help() -> bool {
+pub(super) fn has_help() -> bool {
     static ALONE: LazyLock<bool> = LazyLock::new(|| cores() < 2);
     !*ALONE && HELPERS.idle.load(Ordering::Relaxed) > 0
+}
+
+/// How many threads a page may have, its own included.
+pub(super) fn threads() -> usize {
+    HELPERS.pool.as_ref().map_or(0, ThreadPool::current_num_threads) + 1
 }
 
 /// Helpers taken by a page; each is given back when it is done.

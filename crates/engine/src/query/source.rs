@@ -187,13 +187,22 @@ impl<'a> Source<'a> {
 
     /// The same for a thread that goes through one target only.
     pub(super) fn only(&self, number: usize) -> Self {
+        self.copy(number..number + 1, Neighbours::default())
+    }
+
+    /// The same for a thread that reads so many of the documents to come.
+    pub(super) fn beside(&self, items: u64) -> Self {
+        self.copy(self.visited.clone(), self.neighbours.lock().beside(items))
+    }
+
+    fn copy(&self, visited: Range<usize>, neighbours: Neighbours) -> Self {
         Self {
-            visited: number..number + 1,
+            visited,
             condition: self.condition.clone(),
             charged: self.charged.clone(),
             index: self.index.clone(),
             points: self.points.clone(),
-            neighbours: Mutex::default(),
+            neighbours: Mutex::new(neighbours),
             estimate: OnceLock::new(),
             ..*self
         }
@@ -257,6 +266,11 @@ impl<'a> Source<'a> {
     /// True when the items are found by their ids.
     pub(super) fn has_points(&self) -> bool {
         self.points.is_some()
+    }
+
+    /// The values that must be tried one by one before items can be found, about.
+    pub(super) fn values_to_try(&self) -> u64 {
+        if self.condition.tries_values() { self.scope() } else { 0 }
     }
 
     /// Items that may have to be looked at, at most.

@@ -1,6 +1,7 @@
 //! Queries whose rows come one by one as items go by: filters, projections, JOINs, TOP, and such
 //! queries over such queries.
 
+use super::ahead::{Ahead, Progress, Rejected, Tried};
 use super::page::Page;
 use super::reader::{Loaded, Reader};
 use super::source::{Certainty, Found, Source};
@@ -108,26 +109,33 @@ impl State {
     ) -> Result<Option<Position>> {
         let source = &run.source;
         let after = self.last.clone();
-        let mut tried = 0;
+        let mut tried_behind = 0;
         let end = run.options.range_by_range.then(|| source.end_of_range(after.as_ref())).flatten();
         // Filters and inner windows may pass over more; then it is no worse than before.
         let rows = self.windows.iter().map(|window| window.skip.saturating_add(window.take)).min();
         let page_max = run.options.count_max as u64 + 1;
         source.read_at_most(rows.map_or(page_max, |rows| rows.min(page_max)));
         let mut reader = source.key_reader();
-        for (count, found) in source.documents(after.as_ref()).enumerate() {
-            let found = found?;
+        let mut documents = Ahead::new(run, levels[0], after.as_ref(), work);
+        let mut count = 0u32;
+        while let Some(tried) = documents.next(self.progress(page, run.options.count_max), work) {
+            let Tried { found, rejected } = tried?;
             if self.is_satisfied() {
                 return Ok(None);
             }
-            let give_up = page.is_full() && tried >= LOOK_AHEAD_ITEMS;
+            let give_up = page.is_full() && tried_behind >= LOOK_AHEAD_ITEMS;
             if end.as_ref().is_some_and(|end| end.epk.as_bytes() <= found.document.epk) {
                 break;
             }
             if give_up || (count > 0 && count.is_multiple_of(16) && work.is_late()) {
                 return Ok(self.position());
             }
-            tried += u32::from(page.is_full());
+            count = count.wrapping_add(1);
+            tried_behind += u32::from(page.is_full());
+            if let Some(rejected) = rejected {
+                self.pass_over(&found, rejected, runtime, work);
+                continue;
+            }
             let before = self.windows.clone();
             match self.item(&mut reader, levels, &found, runtime, work, page)? {
                 Outcome::Done => self.last = Some(found.place()),
@@ -144,6 +152,31 @@ impl State {
         let windows = self.windows.clone();
         let open = windows.iter().all(|window| window.take > 0);
         Ok(end.filter(|_| open).map(|place| Position::Item { place, rows: None, windows }))
+    }
+
+    /// How far the page is.
+    fn progress(&self, page: &Page, count_max: usize) -> Progress {
+        let rows = page.rows.len() as u64;
+        let room = if page.is_full() { 0 } else { (count_max as u64).saturating_sub(rows) };
+        let windows = self.windows.iter().map(|window| window.take);
+        Progress { rows, wanted: windows.fold(room, u64::min) }
+    }
+
+    /// Counts an item that is known to give no row as if it had been looked at.
+    fn pass_over(
+        &mut self,
+        found: &Found<'_>,
+        Rejected { read, rows }: Rejected,
+        runtime: &mut Runtime<'_>,
+        work: &mut Work,
+    ) {
+        self.begun = None;
+        let begun = work.moment(runtime);
+        work.items_visited += 1;
+        read.into_iter().for_each(|size| work.loaded(size));
+        runtime.rows_visited += rows;
+        work.item_done(found.target, None, begun, runtime);
+        self.last = Some(found.place());
     }
 
     /// True when no further row is wanted.

@@ -1,5 +1,6 @@
 //! One test as spans of encoded values at one numbered path.
 
+use super::tried::Tried;
 use crate::cells;
 use crate::computed;
 use crate::container::Container;
@@ -20,7 +21,7 @@ pub(in crate::query) struct Leaf {
     /// The values that may pass, in order and disjoint.
     pub(super) ranges: Vec<ValueRange>,
     /// Tests the values in the spans one by one.
-    pub(super) predicate: Option<Predicate>,
+    pub(super) tried: Option<Tried>,
     /// Those without a value in the spans pass.
     pub(super) complement: bool,
     /// Values in the spans surely pass.
@@ -105,7 +106,7 @@ impl Leaf {
         Some(Self {
             path,
             ranges: spans.ranges,
-            predicate: spans.predicate,
+            tried: spans.predicate.map(Tried::new),
             complement: spans.complement,
             exact: spans.exact && atom.exact,
         })
@@ -125,7 +126,7 @@ impl Leaf {
         }
         let path = container.paths.find_spatial(number);
         let ranges = cells::reach(test)?;
-        Some(Self { path, ranges, predicate: None, complement: false, exact: false })
+        Some(Self { path, ranges, tried: None, complement: false, exact: false })
     }
 
     /// A composite index whose first members are compared for equality by some of these tests, and
@@ -143,7 +144,7 @@ impl Leaf {
             return None;
         }
         let path = container.paths.find_composite(number);
-        Some(Self { path, ranges: vec![span], predicate: None, complement: false, exact: true })
+        Some(Self { path, ranges: vec![span], tried: None, complement: false, exact: true })
     }
 }
 

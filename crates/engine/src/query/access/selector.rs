@@ -1,9 +1,7 @@
 //! A condition on one part of an index view: local numbers that may match.
 
-use super::{Condition, Leaf, known_value};
+use super::{Condition, Leaf};
 use armilla_index::{Column, LocalSet, Part, PathIndex, within};
-use armilla_model::ordered::tag;
-use armilla_model::value::Type;
 use std::ops::Range;
 
 /// Lists this many times longer than the documents to be tested are not worth reading.
@@ -192,13 +190,13 @@ fn tree<'p>(condition: &Condition, part: &'p Part, scope: usize) -> Tree<'p> {
 fn on_part<'p>(leaf: &Leaf, part: &'p Part, scope: usize) -> Tree<'p> {
     let none = if leaf.complement { Tree::All } else { Tree::Nothing };
     let Some(index) = leaf.path.and_then(|path| part.path(path)) else { return none };
-    let (ordinals, exact) = match &leaf.predicate {
-        Some(predicate) => {
+    let (ordinals, exact) = match &leaf.tried {
+        Some(tried) => {
             if index.value_count() as usize > scope.saturating_mul(PREDICATE_FACTOR) {
                 return Tree::Unknown;
             }
-            let (ordinals, exact) = passing(&index, predicate);
-            (ordinals, exact && leaf.exact)
+            let passing = tried.passing(part, &index);
+            (passing.ordinals.clone(), passing.exact && leaf.exact)
         }
         None => {
             let ranges = leaf.ranges.iter().map(|range| index.ordinals(range));
@@ -211,33 +209,6 @@ fn on_part<'p>(leaf: &Leaf, part: &'p Part, scope: usize) -> Tree<'p> {
     let entries = ordinals.iter().map(|ordinals| index.lists(ordinals).len()).sum();
     let (column, complement) = (index.column(), leaf.complement);
     Tree::Leaf(OnPart { index, column, ordinals, complement, exact, entries, members: None })
-}
-
-/// The values that may pass a predicate, and whether all of them surely do.
-fn passing(
-    index: &PathIndex<'_>,
-    predicate: &armilla_sql::access::Predicate,
-) -> (Vec<Range<u32>>, bool) {
-    let (mut ordinals, mut exact): (Vec<Range<u32>>, bool) = (Vec::new(), true);
-    for ordinal in 0..index.value_count() {
-        let value = index.value(ordinal);
-        let passes = match known_value(value) {
-            Some(known) => predicate.holds(&known),
-            None => {
-                let is_marker = value.bytes.first().is_some_and(|first| *first >= tag(Type::Array));
-                let passes = !is_marker || predicate.non_scalars;
-                exact &= !passes;
-                passes
-            }
-        };
-        if passes {
-            match ordinals.last_mut() {
-                Some(last) if last.end == ordinal => last.end += 1,
-                _ => ordinals.push(ordinal..ordinal + 1),
-            }
-        }
-    }
-    (ordinals, exact)
 }
 
 fn size(tree: &Tree<'_>, part: &Part) -> usize {

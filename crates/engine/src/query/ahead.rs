@@ -1,0 +1,221 @@
+//! Items tried ahead of a page, on several threads.
+//!
+//! A page of rows that come as items go by takes the items one after the other, and ends somewhere.
+//! Where hardly any of them meets the condition, that is a long way. So once a page has gone through
+//! many items for few rows, the next ones are tried in batches, a stretch of each batch per thread.
+//!
+//! Trying only ever *rejects*: an item that surely gives no row is passed over by the page at the price
+//! it would have had. Whatever is not rejected, because it matches or because trying it failed, the page
+//! looks at by itself as if nobody had tried. So rows, positions, charges and errors are those of one
+//! thread, and what was tried in vain behind the end of a page is charged to nobody.
+
+use super::reader::Reader;
+use super::source::{Certainty, Found};
+use super::token::Place;
+use super::work::{Work, with_runtime};
+use super::{Run, Threads, parallel};
+use armilla_model::error::Result;
+use armilla_sql::compiled::Compiled;
+use armilla_sql::eval::{Runtime, visit_rows};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Items that a page takes by itself first.
+const SCOUTED: u64 = 1024;
+/// One row in so many items is too many for trying ahead: matching items are looked at twice.
+const RARITY: u64 = 8;
+/// Items of the first batch, and of the largest.
+const BATCH_MIN: usize = 1024;
+const BATCH_MAX: usize = 16 << 10;
+/// A batch that took longer is not followed by a larger one, one that took twice as long by a smaller.
+const BATCH_TIME: Duration = Duration::from_millis(20);
+/// Items of a thread's stretch, at least.
+const STRETCH_MIN: usize = 256;
+/// The same in tests that want many threads for few items.
+const STRETCH_TINY: usize = 3;
+/// Stretches of a batch per thread: the faster take more.
+const STRETCHES_PER_THREAD: usize = 2;
+/// Bytes of items that are kept for the page, so that it need not read them again.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// The documents of a page in order.
+pub(super) struct Ahead<'s> {
+    run: &'s Run<'s>,
+    /// The query that is about items.
+    query: &'s Compiled,
+    documents: Box<dyn Iterator<Item = Result<Found<'s>>> + 's>,
+    tried: VecDeque<Tried<'s>>,
+    /// Trying ahead may come to be worth it.
+    allowed: bool,
+    batch: usize,
+    /// Documents given so far.
+    given: u64,
+}
+
+/// A document, and what became of it.
+pub(super) struct Tried<'s> {
+    pub(super) found: Found<'s>,
+    pub(super) rejected: Option<Rejected>,
+}
+
+/// What it took to see that an item gives no row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rejected {
+    /// The size of the item, if it was read.
+    pub(super) read: Option<usize>,
+    /// Rows of FROM and JOIN.
+    pub(super) rows: u64,
+}
+
+/// How far a page is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Rows that it has.
+    pub(super) rows: u64,
+    /// Rows that it still takes.
+    pub(super) wanted: u64,
+}
+
+impl<'s> Ahead<'s> {
+    /// The documents behind a place.
+    pub(super) fn new(
+        run: &'s Run<'s>,
+        query: &'s Compiled,
+        after: Option<&Place>,
+        work: &Work,
+    ) -> Self {
+        let allowed = query.filter.is_some() && parallel::may_share_items(run, work);
+        let batch = if run.source.threads == Threads::Many { STRETCH_TINY * 3 } else { BATCH_MIN };
+        let documents = run.source.documents(after);
+        Self { run, query, documents, tried: VecDeque::new(), allowed, batch, given: 0 }
+    }
+
+    /// The next document.
+    pub(super) fn next(&mut self, progress: Progress, work: &Work) -> Option<Result<Tried<'s>>> {
+        if self.allowed && self.tried.is_empty() && self.is_worth_it(progress) {
+            self.try_batch(progress, work);
+        }
+        self.given += 1;
+        if let Some(tried) = self.tried.pop_front() {
+            return Some(Ok(tried));
+        }
+        let next = self.documents.next()?;
+        Some(next.map(|found| Tried { found, rejected: None }))
+    }
+
+    fn is_worth_it(&self, progress: Progress) -> bool {
+        self.run.source.threads == Threads::Many
+            || (self.given >= SCOUTED
+                && progress.wanted > 0
+                && progress.rows * RARITY < self.given
+                && parallel::has_help())
+    }
+
+    fn try_batch(&mut self, progress: Progress, work: &Work) {
+        // Where rows have been found, so many items will probably be enough for the page.
+        let enough = match progress.rows {
+            0 => usize::MAX,
+            rows => {
+                let items = progress.wanted.saturating_mul(self.given) / rows;
+                usize::try_from(items).unwrap_or(usize::MAX).max(STRETCH_MIN)
+            }
+        };
+        let started = Instant::now();
+        let mut found = Vec::new();
+        for next in self.documents.by_ref().take(self.batch.min(enough)) {
+            match next {
+                Ok(next) => found.push(next),
+                // Only items that are named by their ids can fail here, and those are not tried.
+                Err(_) => break,
+            }
+        }
+        let is_tiny = self.run.source.threads == Threads::Many;
+        self.tried = try_all(self.run, self.query, found, work, is_tiny);
+        let open = self.tried.iter().filter(|tried| tried.rejected.is_none()).count() as u64;
+        self.allowed = is_tiny || open * RARITY < self.tried.len() as u64;
+        let took = started.elapsed();
+        if took < BATCH_TIME {
+            self.batch = (self.batch * 2).min(BATCH_MAX);
+        } else if took > BATCH_TIME * 2 {
+            self.batch = (self.batch / 2).max(STRETCH_MIN);
+        }
+    }
+}
+
+/// Tries documents on several threads.
+fn try_all<'s>(
+    run: &'s Run<'s>,
+    query: &Compiled,
+    found: Vec<Found<'s>>,
+    work: &Work,
+    is_tiny: bool,
+) -> VecDeque<Tried<'s>> {
+    let shares = parallel::threads() * STRETCHES_PER_THREAD;
+    let length = if is_tiny { STRETCH_TINY } else { found.len().div_ceil(shares).max(STRETCH_MIN) };
+    let stretches = stretches(&found, length);
+    let (beginning, kept) = (work.beginning(), AtomicUsize::new(0));
+    let outcomes = parallel::map(stretches.len(), |number| {
+        let stretch = stretches[number];
+        let source = run.source.beside(stretch.len() as u64);
+        with_runtime(&source, &mut beginning.work(), |runtime, work| {
+            let mut reader = source.key_reader();
+            let try_one = |found| try_one(query, found, &mut reader, &kept, runtime, work);
+            stretch.iter().map(try_one).collect::<Vec<_>>()
+        })
+    });
+    let outcomes = outcomes.into_iter().flatten();
+    let tried = found.into_iter().zip(outcomes).map(|(found, outcome)| match outcome {
+        Outcome::Rejected(rejected) => Tried { found, rejected: Some(rejected) },
+        Outcome::Open(record) => Tried { found: Found { record, ..found }, rejected: None },
+    });
+    tried.collect()
+}
+
+/// Cuts documents into stretches of about a length, between logical partitions where that can be: items
+/// of one are read together.
+fn stretches<'f, 's>(found: &'f [Found<'s>], length: usize) -> Vec<&'f [Found<'s>]> {
+    let (mut stretches, mut rest) = (Vec::new(), found);
+    while rest.len() > length {
+        let last = rest[length - 1].document.epk;
+        let same = rest[length..].iter().take(length).take_while(|next| next.document.epk == last);
+        let (stretch, behind) = rest.split_at(length + same.count());
+        stretches.push(stretch);
+        rest = behind;
+    }
+    stretches.push(rest);
+    stretches
+}
+
+enum Outcome {
+    Rejected(Rejected),
+    /// The page has to look at the item, which may have been read.
+    Open(Option<crate::record::Record>),
+}
+
+fn try_one(
+    query: &Compiled,
+    found: &Found<'_>,
+    reader: &mut Reader<'_>,
+    kept: &AtomicUsize,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Outcome {
+    if found.certainty != Certainty::Open {
+        return Outcome::Open(None);
+    }
+    let Ok(loaded) = reader.load(found, work) else { return Outcome::Open(None) };
+    runtime.document_id = found.document.docno;
+    let (rows, mut met) = (runtime.rows_visited, false);
+    let visited = visit_rows(query, &loaded.value, runtime, &mut |_, _| {
+        met = true;
+        Ok(ControlFlow::Break(()))
+    });
+    if visited.is_ok() && !met {
+        let read = loaded.record.is_some().then_some(loaded.size);
+        return Outcome::Rejected(Rejected { read, rows: runtime.rows_visited - rows });
+    }
+    let fits = kept.fetch_add(loaded.size, Ordering::Relaxed) + loaded.size <= KEPT_BYTES_MAX;
+    Outcome::Open(loaded.record.filter(|_| fits))
+}
