@@ -5,11 +5,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "support/rows.rs"]
+mod rows;
+
 use armilla_model::json::parse as parse_json;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::{Object, Value};
 use armilla_sql::reference::{Options, run};
-use armilla_sql::{Schema, SqlError, parse, udf};
+use armilla_sql::{Schema, parse, udf};
 use std::path::Path;
 
 /// Vectors we differ from, and why.
@@ -35,7 +38,7 @@ impl udf::Functions for Users {
 
 #[test]
 fn all_vectors() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/sql");
+    let folder = Path::new("tests/vectors/sql");
     let mut files: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -93,58 +96,9 @@ fn check(vectors: &Value, query: &Value, schema: &Schema) -> Result<(), String> 
     let result =
         parse(sql).and_then(|query| run(&query, &parameters, documents.iter().cloned(), options));
     match (result, query.get("error")) {
-        (Err(error), Some(expected)) => check_error(&error, expected),
-        (Ok(rows), None) => check_rows(&rows, query),
+        (Err(error), Some(expected)) => rows::check_error(&error.to_json(), expected),
+        (Ok(rows), None) => rows::check_rows(&rows, query, query.get("unordered").is_some()),
         (Ok(rows), Some(_)) => Err(format!("no error but {}", Value::array(rows))),
         (Err(error), None) => Err(error.to_json()),
-    }
-}
-
-fn check_error(error: &SqlError, expected: &Value) -> Result<(), String> {
-    let contains = expected.get("contains").and_then(Value::as_str).unwrap_or("");
-    let text = error.to_json();
-    let found = text.to_lowercase().contains(&contains.to_lowercase());
-    if found { Ok(()) } else { Err(format!("{text} does not contain {contains}")) }
-}
-
-fn check_rows(rows: &[Value], query: &Value) -> Result<(), String> {
-    let expected = query.get("expect").and_then(Value::as_array).unwrap();
-    let tolerance = query.get("tolerance").and_then(Value::as_f64).unwrap_or(1e-9);
-    let same = |left: &Value, right: &Value| close(left, right, tolerance);
-    let equal = if query.get("unordered").is_some() {
-        let mut left: Vec<_> = rows.iter().collect();
-        rows.len() == expected.len()
-            && expected.iter().all(|wanted| {
-                let position = left.iter().position(|row| same(row, wanted));
-                position.map(|position| left.remove(position)).is_some()
-            })
-    } else {
-        rows.len() == expected.len()
-            && rows.iter().zip(expected).all(|(row, wanted)| same(row, wanted))
-    };
-    let expected = || Value::array(expected.to_vec());
-    let found = || Value::array(rows.to_vec());
-    if equal { Ok(()) } else { Err(format!("expected {}\n    found    {}", expected(), found())) }
-}
-
-fn close(left: &Value, right: &Value, tolerance: f64) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => {
-            let (left, right) = (left.as_f64(), right.as_f64());
-            left == right || (left - right).abs() <= tolerance * left.abs().max(right.abs())
-        }
-        // Numbers JSON has not are printed by name.
-        (Value::Number(left), Value::String(right)) => left.to_string() == format!("\"{right}\""),
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len()
-                && left.iter().zip(right.iter()).all(|(l, r)| close(l, r, tolerance))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            left.len() == right.len()
-                && left.iter().all(|(name, value)| {
-                    right.get(name).is_some_and(|other| close(value, other, tolerance))
-                })
-        }
-        _ => left == right,
     }
 }

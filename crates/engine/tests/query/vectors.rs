@@ -1,5 +1,8 @@
 //! The conformance vectors of the language, through items, index and pages.
 
+#[path = "../../../sql/tests/support/rows.rs"]
+mod rows;
+
 use crate::support::{Bench, everything, stripped};
 use armilla_engine::account::NewScript;
 use armilla_engine::query::{Access, Request, Threads};
@@ -13,7 +16,7 @@ const KNOWN_DIFFERENCES: &[(&str, &str)] = &[];
 
 #[test]
 fn all_vectors() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sql/tests/vectors/sql");
+    let folder = Path::new("../sql/tests/vectors/sql");
     let mut files: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -77,59 +80,17 @@ fn check(bench: &Bench, query: &Value, page_size: usize) -> Result<(), String> {
     let threads = if volatile { Threads::ByCost } else { Threads::Many };
     let pages = bench.pages_on(&request, &everything(), page_size, Access::ByCost, threads);
     match (pages, query.get("error")) {
-        (Err(error), Some(expected)) => check_error(error.message(), expected),
+        (Err(error), Some(expected)) => rows::check_error(error.message(), expected),
         (Ok(pages), None) => check_rows(&pages.concat(), query),
         (Ok(pages), Some(_)) => Err(format!("no error but {}", Value::array(pages.concat()))),
         (Err(error), None) => Err(error.to_string()),
     }
 }
 
-fn check_error(text: &str, expected: &Value) -> Result<(), String> {
-    let contains = expected.get("contains").and_then(Value::as_str).unwrap_or("");
-    let found = text.to_lowercase().contains(&contains.to_lowercase());
-    if found { Ok(()) } else { Err(format!("{text} does not contain {contains}")) }
-}
-
 fn check_rows(rows: &[Value], query: &Value) -> Result<(), String> {
-    let expected = query.get("expect").and_then(Value::as_array).unwrap();
-    let tolerance = query.get("tolerance").and_then(Value::as_f64).unwrap_or(1e-9);
     let rows: Vec<_> = rows.iter().map(stripped).collect();
-    let same = |left: &Value, right: &Value| close(left, right, tolerance);
     let sql = query.get("sql").and_then(Value::as_str).unwrap().to_uppercase();
     // Without ORDER BY the order is the server's own: by key, which is a hash here.
     let unordered = query.get("unordered").is_some() || !sql.contains("ORDER BY");
-    let equal = if unordered {
-        let mut left: Vec<_> = rows.iter().collect();
-        rows.len() == expected.len()
-            && expected.iter().all(|wanted| {
-                let position = left.iter().position(|row| same(row, wanted));
-                position.map(|position| left.remove(position)).is_some()
-            })
-    } else {
-        rows.len() == expected.len()
-            && rows.iter().zip(expected).all(|(row, wanted)| same(row, wanted))
-    };
-    let expected = || Value::array(expected.to_vec());
-    let found = || Value::array(rows.clone());
-    if equal { Ok(()) } else { Err(format!("expected {}\n    found    {}", expected(), found())) }
-}
-
-fn close(left: &Value, right: &Value, tolerance: f64) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => {
-            let (left, right) = (left.as_f64(), right.as_f64());
-            left == right || (left - right).abs() <= tolerance * left.abs().max(right.abs())
-        }
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len()
-                && left.iter().zip(right.iter()).all(|(l, r)| close(l, r, tolerance))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            left.len() == right.len()
-                && left.iter().all(|(name, value)| {
-                    right.get(name).is_some_and(|other| close(value, other, tolerance))
-                })
-        }
-        _ => left == right,
-    }
+    rows::check_rows(&rows, query, unordered)
 }

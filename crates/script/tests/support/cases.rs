@@ -8,7 +8,7 @@ use armilla_script::Limits;
 use serde_json::{Value, json};
 
 const FILE: &str = include_str!("../vectors/server-side-js.json");
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../script/tests/samples");
+const SAMPLES: &str = "../script/tests/samples";
 
 /// A container with scripts.
 pub(crate) trait Server {
