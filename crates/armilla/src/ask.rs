@@ -2,7 +2,7 @@
 //! `--explain` also how the server found them.
 
 use crate::client::items::{ContainerName, Key};
-use crate::client::query::{QueryText, Scope};
+use crate::client::query::{Page, QueryText, Scope};
 use crate::client::{Client, ConnectOptions};
 use crate::terminal::{note, say};
 use armilla_model::clock::SystemClock;
@@ -52,13 +52,12 @@ async fn ask(options: &QueryOptions) -> Result<(), String> {
     let scope = key.as_ref().map_or(Scope::Everywhere, Scope::Key);
     let (mut rows, mut charge, mut continuation) = (0, 0.0, None::<String>);
     loop {
-        let after = continuation.as_deref();
-        let answer = if options.explain && after.is_none() {
-            client.explained_page(container, scope, &query, options.page, after).await?
-        } else {
-            client.query_page(container, scope, &query, options.page, after).await?
+        let page = Page {
+            count_max: options.page,
+            continuation: continuation.as_deref(),
+            explained: options.explain && continuation.is_none(),
         };
-        let answer = answer.success()?;
+        let answer = client.query_page(container, scope, &query, page).await?.success()?;
         if let Some(text) = answer.header("x-armilla-explain") {
             percent_decoded(text).lines().for_each(note);
         }

@@ -5,61 +5,13 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for the terminal")]
 
+#[path = "support/instantly.rs"]
+mod instantly;
+
 use std::time::{Duration, Instant};
 
-use armilla_script::host::{
-    CollectionLinks, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted,
-};
 use armilla_script::{CallOptions, Compiled, Limits, ScriptEngine, ScriptKind};
-
-/// A host that answers at once, so that only the script is measured.
-struct Instantly {
-    post: String,
-}
-
-impl Host for Instantly {
-    fn collection(&self) -> CollectionLinks {
-        CollectionLinks {
-            self_link: "dbs/AAAAAA==/colls/AAAAAAAAAAA=/".to_owned(),
-            alt_link: "dbs/blog/colls/posts".to_owned(),
-        }
-    }
-    fn read_item(&mut self, _: &ItemLink, _: Option<&str>) -> Result<ReadOutcome, HostError> {
-        Ok(ReadOutcome::Found(self.post.clone()))
-    }
-    fn read_items(&mut self, _: usize, _: Option<&str>) -> Result<Page, HostError> {
-        Ok(Page::default())
-    }
-    fn query_items(&mut self, _: &str, _: usize, _: Option<&str>) -> Result<Page, HostError> {
-        Ok(Page::default())
-    }
-    fn create_item(&mut self, body: &str, _: Option<IndexDirective>) -> Result<String, HostError> {
-        Ok(body.to_owned())
-    }
-    fn upsert_item(
-        &mut self,
-        body: &str,
-        _: Option<&str>,
-        _: Option<IndexDirective>,
-    ) -> Result<Upserted, HostError> {
-        Ok(Upserted::Created(body.to_owned()))
-    }
-    fn replace_item(
-        &mut self,
-        _: &ItemLink,
-        body: &str,
-        _: Option<&str>,
-        _: Option<IndexDirective>,
-    ) -> Result<String, HostError> {
-        Ok(body.to_owned())
-    }
-    fn delete_item(&mut self, _: &ItemLink, _: Option<&str>) -> Result<(), HostError> {
-        Ok(())
-    }
-    fn new_guid(&mut self) -> String {
-        "5b2c9c0e-2f0a-4d7e-9d2f-0b7a5a1f6a11".to_owned()
-    }
-}
+use instantly::Instantly;
 
 const PROBE: &str = r"function createComment(postId, comment) {
   const collection = getContext().getCollection();
@@ -77,12 +29,11 @@ const PROBE: &str = r"function createComment(postId, comment) {
 fn main() {
     let engine = ScriptEngine::new(Limits::default()).unwrap();
     let content = "lorem ipsum ".repeat(90);
-    let mut host = Instantly {
-        post: format!(
-            r#"{{"id":"p1","type":"post","postId":"p1","userId":"u1","userUsername":"ann","title":"T","content":"{content}","commentCount":2,"likeCount":0,"creationDate":"2024-01-01T00:00:00Z","_rid":"AAAAAAAAAAABAAAAAAAAAA==","_self":"dbs/AAAAAA==/colls/AAAAAAAAAAA=/docs/AAAAAAAAAAABAAAAAAAAAA==/","_etag":"\"00000001\"","_ts":1700000000}}"#
-        ),
-    };
-    println!("item of {} bytes", host.post.len());
+    let item = format!(
+        r#"{{"id":"p1","type":"post","postId":"p1","userId":"u1","userUsername":"ann","title":"T","content":"{content}","commentCount":2,"likeCount":0,"creationDate":"2024-01-01T00:00:00Z","_rid":"AAAAAAAAAAABAAAAAAAAAA==","_self":"dbs/AAAAAA==/colls/AAAAAAAAAAA=/docs/AAAAAAAAAAABAAAAAAAAAA==/","_etag":"\"00000001\"","_ts":1700000000}}"#
+    );
+    println!("item of {} bytes", item.len());
+    let mut host = Instantly { item: Some(item) };
     let probe = engine.compile(ScriptKind::Procedure, PROBE).unwrap();
     let empty = engine.compile(ScriptKind::Procedure, "function () { }").unwrap();
     let arguments = r#"["p1",{"id":"c1","type":"comment","userId":"u2","content":"hi"}]"#;

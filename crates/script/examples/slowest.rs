@@ -5,12 +5,13 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for the terminal")]
 
+#[path = "support/instantly.rs"]
+mod instantly;
+
 use std::time::{Duration, Instant};
 
-use armilla_script::host::{
-    CollectionLinks, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted,
-};
 use armilla_script::{CallOptions, Limits, ScriptEngine, ScriptKind};
+use instantly::Instantly;
 
 const TIME_LIMIT: Duration = Duration::from_millis(500);
 
@@ -95,53 +96,6 @@ const STEPS: &[&str] = &[
     "for (;;) structuredCloneLike(new Array(9e5).fill(1)); function structuredCloneLike(a) { return [...a]; }",
 ];
 
-/// A host for scripts that ask for nothing.
-struct Nothing;
-
-impl Host for Nothing {
-    fn collection(&self) -> CollectionLinks {
-        CollectionLinks {
-            self_link: "dbs/a/colls/b/".to_owned(),
-            alt_link: "dbs/a/colls/b".to_owned(),
-        }
-    }
-    fn read_item(&mut self, _: &ItemLink, _: Option<&str>) -> Result<ReadOutcome, HostError> {
-        Err(HostError::new(404, "none"))
-    }
-    fn read_items(&mut self, _: usize, _: Option<&str>) -> Result<Page, HostError> {
-        Ok(Page::default())
-    }
-    fn query_items(&mut self, _: &str, _: usize, _: Option<&str>) -> Result<Page, HostError> {
-        Ok(Page::default())
-    }
-    fn create_item(&mut self, body: &str, _: Option<IndexDirective>) -> Result<String, HostError> {
-        Ok(body.to_owned())
-    }
-    fn upsert_item(
-        &mut self,
-        body: &str,
-        _: Option<&str>,
-        _: Option<IndexDirective>,
-    ) -> Result<Upserted, HostError> {
-        Ok(Upserted::Created(body.to_owned()))
-    }
-    fn replace_item(
-        &mut self,
-        _: &ItemLink,
-        body: &str,
-        _: Option<&str>,
-        _: Option<IndexDirective>,
-    ) -> Result<String, HostError> {
-        Ok(body.to_owned())
-    }
-    fn delete_item(&mut self, _: &ItemLink, _: Option<&str>) -> Result<(), HostError> {
-        Ok(())
-    }
-    fn new_guid(&mut self) -> String {
-        String::new()
-    }
-}
-
 fn main() {
     let limits = Limits { time: TIME_LIMIT, stops_before_block: u32::MAX, ..Limits::default() };
     let engine = ScriptEngine::new(limits).unwrap();
@@ -150,7 +104,8 @@ fn main() {
         let script = engine.compile(ScriptKind::Procedure, &format!("function () {{ {step} }}"));
         let script = script.unwrap_or_else(|error| panic!("{step}: {error}"));
         let started = Instant::now();
-        let outcome = engine.run_procedure(&script, "[]", &mut Nothing, CallOptions::default());
+        let mut host = Instantly { item: None };
+        let outcome = engine.run_procedure(&script, "[]", &mut host, CallOptions::default());
         let late = started.elapsed().saturating_sub(TIME_LIMIT);
         let end = match outcome.result {
             Ok(_) => "ended".to_owned(),

@@ -27,6 +27,17 @@ pub(crate) struct QueryText {
     body: String,
 }
 
+/// Which page of a query, and how it is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Page<'a> {
+    /// Rows at most; the server's choice otherwise.
+    pub(crate) count_max: Option<u32>,
+    /// Where the page before ended.
+    pub(crate) continuation: Option<&'a str>,
+    /// With the server's words on how the rows were found.
+    pub(crate) explained: bool,
+}
+
 /// A physical range of effective partition keys, as hexadecimal text.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,23 +77,9 @@ impl Client {
         container: ContainerName<'_>,
         scope: Scope<'_>,
         query: &QueryText,
-        count_max: Option<u32>,
-        continuation: Option<&str>,
+        page: Page<'_>,
     ) -> Outcome<Answer> {
-        self.send(page_call(container, scope, query, count_max, continuation)).await
-    }
-
-    /// One page of a query, with the server's words on how it was found.
-    pub(crate) async fn explained_page(
-        &self,
-        container: ContainerName<'_>,
-        scope: Scope<'_>,
-        query: &QueryText,
-        count_max: Option<u32>,
-        continuation: Option<&str>,
-    ) -> Outcome<Answer> {
-        let call = page_call(container, scope, query, count_max, continuation);
-        self.send(call.header("x-armilla-explain", "True")).await
+        self.send(page_call(container, scope, query, page)).await
     }
 
     /// Every page of a query; the first refusal ends it.
@@ -96,9 +93,9 @@ impl Client {
         let mut pages: Vec<Answer> = Vec::new();
         let mut continuation: Option<String> = None;
         loop {
-            let token = continuation.as_deref();
-            let page = self.query_page(container, scope, query, count_max, token).await?;
-            let page = page.success()?;
+            let wanted =
+                Page { count_max, continuation: continuation.as_deref(), explained: false };
+            let page = self.query_page(container, scope, query, wanted).await?.success()?;
             continuation = page.continuation();
             pages.push(page);
             if continuation.is_none() {
@@ -166,15 +163,15 @@ fn page_call(
     container: ContainerName<'_>,
     scope: Scope<'_>,
     query: &QueryText,
-    count_max: Option<u32>,
-    continuation: Option<&str>,
+    page: Page<'_>,
 ) -> Call {
     let call = container.call(Method::POST, &["docs"]);
     let call = call
         .header("content-type", "application/query+json")
         .header("x-ms-documentdb-isquery", "True")
-        .header_if("x-ms-max-item-count", count_max.map(|count| count.to_string()))
-        .header_if("x-ms-continuation", continuation)
+        .header_if("x-ms-max-item-count", page.count_max.map(|count| count.to_string()))
+        .header_if("x-ms-continuation", page.continuation)
+        .header_if("x-armilla-explain", page.explained.then_some("True"))
         .body(query.body.clone());
     match scope {
         Scope::Key(key) => call.header(PARTITION_KEY, key.header()),

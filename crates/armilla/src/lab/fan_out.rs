@@ -6,7 +6,7 @@
 
 use super::run::Tally;
 use crate::client::items::ContainerName;
-use crate::client::query::{QueryText, Range, Scope};
+use crate::client::query::{Page, QueryText, Range, Scope};
 use crate::client::{Answer, Client};
 use futures_util::stream::{StreamExt as _, TryStreamExt as _, iter};
 use serde_json::Value;
@@ -67,7 +67,8 @@ pub(crate) async fn pages(
     let mut rows = Vec::new();
     let mut continuation: Option<String> = None;
     loop {
-        let page = client.query_page(container, scope, text, None, continuation.as_deref()).await?;
+        let wanted = Page { continuation: continuation.as_deref(), ..Page::default() };
+        let page = client.query_page(container, scope, text, wanted).await?;
         tally.count(container.container, &page);
         let page: Answer = page.success()?;
         continuation = page.continuation();

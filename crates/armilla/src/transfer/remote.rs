@@ -6,7 +6,7 @@
 
 use super::members::Members;
 use crate::client::items::ContainerName;
-use crate::client::query::{QueryText, Range, Scope};
+use crate::client::query::{Page, QueryText, Range, Scope};
 use crate::client::{Answer, Client};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -103,10 +103,9 @@ async fn page(
     position: &Position,
 ) -> Result<Answer, String> {
     let query = QueryText::new("SELECT * FROM c", &[]);
-    let token = position.continuation.as_deref();
-    Ok(client
-        .query_page(container, Scope::Range(&range.id), &query, Some(PAGE_ROWS), token)
-        .await?)
+    let continuation = position.continuation.as_deref();
+    let page = Page { count_max: Some(PAGE_ROWS), continuation, explained: false };
+    Ok(client.query_page(container, Scope::Range(&range.id), &query, page).await?)
 }
 
 impl Position {

@@ -17,6 +17,7 @@ use armilla_engine::{Container, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
+use bytes::Bytes;
 use http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -26,12 +27,7 @@ pub(super) async fn create(
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let key = addressed::key_of_write(call, &container, &call.body)?;
-    if names_triggers(call) {
-        return triggered(call, container, key, TriggeredVerb::Create(call.body.clone())).await;
-    }
-    write(call, container, key, |txn, options| txn.create_item(&call.body, options)).await
+    put(service, call, path, TriggeredVerb::Create, Txn::create_item).await
 }
 
 pub(super) async fn upsert(
@@ -39,12 +35,23 @@ pub(super) async fn upsert(
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
+    put(service, call, path, TriggeredVerb::Upsert, Txn::upsert_item).await
+}
+
+/// A write that names no item: its body does. `verb` is for triggers, `stage` for the rest.
+async fn put(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+    verb: fn(Bytes) -> TriggeredVerb,
+    stage: fn(&mut Txn, &[u8], &WriteOptions) -> Result<Written>,
+) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
     let key = addressed::key_of_write(call, &container, &call.body)?;
     if names_triggers(call) {
-        return triggered(call, container, key, TriggeredVerb::Upsert(call.body.clone())).await;
+        return triggered(call, container, key, verb(call.body.clone())).await;
     }
-    write(call, container, key, |txn, options| txn.upsert_item(&call.body, options)).await
+    write(call, container, key, |txn, options| stage(txn, &call.body, options)).await
 }
 
 pub(super) async fn replace(
