@@ -86,7 +86,7 @@ fn main() {
         (None, "SELECT VALUE COUNT(1) FROM c WHERE c._etag = 'x'".to_owned()),
         (None, "SELECT * FROM c WHERE c._etag = 'x'".to_owned()),
         (None, "SELECT VALUE SUM(c.likes / 7) FROM c WHERE c._etag != 'x'".to_owned()),
-        (None, "SELECT TOP 20 c.id FROM c ORDER BY c._etag".to_owned()),
+        (None, "SELECT DISTINCT TOP 20 c.userId FROM c ORDER BY c.userId".to_owned()),
     ] {
         measure(&container, key, &text, with_items);
     }

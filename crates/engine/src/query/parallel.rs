@@ -212,21 +212,4 @@ pub(super) fn map<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_number_comes_once_and_in_order() {
-        for count in [0, 1, 2, 7, 500] {
-            let made = map(count, |number| number * 2);
-            assert_eq!(made, (0..count).map(|number| number * 2).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn askers_do_not_wait_for_each_other() {
-        // Far more than there are helpers, some inside others.
-        let sums = map(64, |number| map(16, |inner| number * inner).into_iter().sum::<usize>());
-        assert_eq!(sums, (0..64).map(|number| number * 120).collect::<Vec<_>>());
-    }
-}
+mod tests;

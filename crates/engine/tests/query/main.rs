@@ -11,4 +11,5 @@ mod order;
 mod pages;
 mod random;
 mod support;
+mod threads;
 mod vectors;
