@@ -50,7 +50,12 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    fn new(compiled: Compiled, schema: Arc<Schema>, definition: &Definition) -> Self {
+    fn new(
+        compiled: Compiled,
+        schema: Arc<Schema>,
+        definition: &Definition,
+        habit: Arc<Habit>,
+    ) -> Self {
         // Of a query over another query's rows, the innermost one is about items.
         let mut inner = &compiled;
         while let Input::Query(query) = &inner.input {
@@ -65,7 +70,7 @@ impl Prepared {
             Order::None if copied.is_some() => Arc::new(access::deciding_paths(&compiled)),
             _ => references.clone(),
         };
-        let (compiled, habit) = (Arc::new(compiled), Arc::default());
+        let compiled = Arc::new(compiled);
         Self { compiled, schema, node, references, key_references, constraint, copied, habit }
     }
 }
@@ -74,8 +79,10 @@ impl Prepared {
 #[derive(Clone)]
 struct Kept {
     settings: Arc<Settings>,
+    schema: Arc<Schema>,
     query: Arc<Query>,
     plain: Option<Prepared>,
+    habit: Arc<Habit>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -113,21 +120,18 @@ static SCHEMAS: LazyLock<Cache<usize, SchemaEntry>> = LazyLock::new(|| Cache::ne
 
 /// Parses and compiles a query for a container.
 pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Prepared> {
-    let kept = find(settings, request)?;
-    if let Some(plain) = kept.as_ref().and_then(|kept| kept.plain.clone())
-        && request.parameters.is_empty()
-    {
-        return Ok(plain);
+    let kept = find_or_parse(settings, request)?;
+    let is_plain = request.parameters.is_empty();
+    if let Some(plain) = kept.plain.as_ref().filter(|_| is_plain) {
+        return Ok(plain.clone());
     }
-    let query = match kept {
-        Some(kept) => kept.query,
-        None => Arc::new(armilla_sql::parse(&request.text).map_err(failure)?),
-    };
-    let schema = schema(settings)?;
-    let compiled = armilla_sql::compile(&query, &request.parameters, &schema).map_err(failure)?;
-    let prepared = Prepared::new(compiled, schema, &settings.policy.partition_key);
-    let plain = request.parameters.is_empty().then(|| prepared.clone());
-    keep(settings, request, query, plain);
+    let Kept { query, schema, habit, .. } = &kept;
+    let compiled = armilla_sql::compile(query, &request.parameters, schema).map_err(failure)?;
+    let definition = &settings.policy.partition_key;
+    let prepared = Prepared::new(compiled, schema.clone(), definition, habit.clone());
+    if is_plain {
+        keep(request, Kept { plain: Some(prepared.clone()), ..kept });
+    }
     Ok(prepared)
 }
 
@@ -136,22 +140,16 @@ pub(super) fn parsed(
     settings: &Arc<Settings>,
     request: &Request,
 ) -> Result<(Arc<Query>, Arc<Schema>)> {
-    let query = match find(settings, request)? {
-        Some(kept) => kept.query,
-        None => {
-            let query = Arc::new(armilla_sql::parse(&request.text).map_err(failure)?);
-            keep(settings, request, query.clone(), None);
-            query
-        }
-    };
-    Ok((query, schema(settings)?))
+    let Kept { query, schema, .. } = find_or_parse(settings, request)?;
+    Ok((query, schema))
 }
 
 fn address(settings: &Arc<Settings>) -> usize {
     Arc::as_ptr(settings) as usize
 }
 
-fn find(settings: &Arc<Settings>, request: &Request) -> Result<Option<Kept>> {
+/// A text that is known, or is from now on.
+fn find_or_parse(settings: &Arc<Settings>, request: &Request) -> Result<Kept> {
     if request.text.len() > QUERY_LENGTH_MAX {
         return Err(Error::bad_request(format!(
             "The query text is longer than {QUERY_LENGTH_MAX} bytes."
@@ -159,13 +157,20 @@ fn find(settings: &Arc<Settings>, request: &Request) -> Result<Option<Kept>> {
     }
     let key = KeyRef { settings: address(settings), text: &request.text };
     // The kept settings hold their address, so an equal address is the same settings.
-    Ok(QUERIES.get(&key).filter(|kept| Arc::ptr_eq(&kept.settings, settings)))
+    if let Some(kept) = QUERIES.get(&key).filter(|kept| Arc::ptr_eq(&kept.settings, settings)) {
+        return Ok(kept);
+    }
+    let query = Arc::new(armilla_sql::parse(&request.text).map_err(failure)?);
+    let (settings, schema) = (settings.clone(), schema(settings)?);
+    let kept = Kept { settings, schema, query, plain: None, habit: Arc::default() };
+    keep(request, kept.clone());
+    Ok(kept)
 }
 
-fn keep(settings: &Arc<Settings>, request: &Request, query: Arc<Query>, plain: Option<Prepared>) {
+fn keep(request: &Request, kept: Kept) {
     if request.text.len() <= CACHED_TEXT_MAX {
-        let key = Key { settings: address(settings), text: request.text.as_str().into() };
-        QUERIES.insert(key, Kept { settings: settings.clone(), query, plain });
+        let key = Key { settings: address(&kept.settings), text: request.text.as_str().into() };
+        QUERIES.insert(key, kept);
     }
 }
 
