@@ -8,6 +8,7 @@ mod jobs;
 
 use crate::dials::Dials;
 use crate::generation::open::OpenedIndexes;
+use crate::hot::HotItems;
 use crate::index_files::IndexFolders;
 use crate::locks::LockTable;
 use crate::observe::Observed;
@@ -59,6 +60,8 @@ pub struct Core {
     pub observed: Observed,
     /// How throughput and charges are treated where a container says nothing else.
     pub dials: ArcSwap<Dials>,
+    /// Items that queries come back to.
+    pub(crate) hot: HotItems,
     scripts: OnceLock<Runtime>,
     script_limits: OnceLock<armilla_script::Limits>,
     logical_partition_size: AtomicU64,
@@ -99,6 +102,7 @@ impl Core {
                 opened: OpenedIndexes::default(),
                 builder: jobs::start_builder(),
                 background,
+                hot: HotItems::default(),
                 scripts: OnceLock::new(),
                 script_limits: OnceLock::new(),
                 logical_partition_size: AtomicU64::new(u64::MAX),

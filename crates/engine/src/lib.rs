@@ -21,6 +21,7 @@ pub mod dials;
 pub mod feed;
 mod feed_entry;
 pub mod generation;
+mod hot;
 mod index_files;
 pub mod indexing;
 pub mod items;

@@ -85,6 +85,11 @@ impl Record {
         Ok(Self { bytes })
     }
 
+    /// The same in memory of its own.
+    pub(crate) fn detached(&self) -> Self {
+        Self { bytes: Bytes::copy_from_slice(&self.bytes) }
+    }
+
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
         self.bytes[at..at + N].try_into().expect("the header's length was checked when it was read")
     }

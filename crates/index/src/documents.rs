@@ -18,7 +18,11 @@
 
 mod builder;
 
-use std::{cmp::Ordering, ops::Range};
+use std::{
+    cmp::Ordering,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering as Memory},
+};
 
 use bytes::Bytes;
 use zerocopy::FromBytes;
@@ -40,6 +44,7 @@ const HINT_EVERY: usize = 64;
 pub(crate) struct Documents {
     bytes: Bytes,
     layout: Layout,
+    serial: u64,
 }
 
 /// Where things are in the block, and how wide.
@@ -73,15 +78,25 @@ const LSN_WIDE: u32 = 2;
 const WITH_TTL: u32 = 4;
 
 impl Documents {
+    fn new(bytes: Bytes, layout: Layout) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { bytes, layout, serial: NEXT.fetch_add(1, Memory::Relaxed) }
+    }
+
     /// Checks a block and keeps it.
     pub(crate) fn open(bytes: Bytes) -> Result<Self> {
         let layout = Layout::read(&bytes).ok_or_else(|| Error::damaged("document table"))?;
-        let documents = Self { bytes, layout };
+        let documents = Self::new(bytes, layout);
         if documents.is_consistent() { Ok(documents) } else { Err(Error::damaged("epk table")) }
     }
 
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// A number that no other table of this process has, but for its clones.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
     }
 
     pub(crate) fn len(&self) -> u32 {

@@ -92,6 +92,13 @@ impl Part {
         self.data.size()
     }
 
+    /// Names the part's documents and terms for as long as the process lives: two parts with one
+    /// serial differ in their dead at most.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.data.documents().serial()
+    }
+
     /// Whether the document was replaced or deleted.
     #[inline]
     #[must_use]

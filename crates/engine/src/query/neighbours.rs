@@ -133,11 +133,13 @@ impl Neighbours {
             return None;
         }
         let Some((expected, scope)) = self.expected else {
+            let one = source.targets.len() == 1 && target.spans.len() == 1;
+            if self.reads != SINGLE_READS || !one {
+                return None;
+            }
             let all = target.scope();
-            let one = source.targets.len() == 1 && target.spans.len() == 1 && all <= PASS_MAX;
-            let worth = self.reads == SINGLE_READS
-                && one
-                && source.candidates_of(target).saturating_mul(SHARE) >= all;
+            let worth =
+                all <= PASS_MAX && source.candidates_of(target).saturating_mul(SHARE) >= all;
             return worth.then_some(all);
         };
         // A limit that was reached was wrong: items had to be read that gave no row.

@@ -1,6 +1,7 @@
 //! The items a query goes through: ranges, one consistent view of each, and how items are found.
 
 mod by_id;
+mod hot;
 mod merge;
 mod target;
 

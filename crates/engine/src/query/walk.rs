@@ -8,6 +8,7 @@
 mod habit;
 mod lane;
 mod order_index;
+mod ranking;
 
 pub(super) use habit::Habit;
 pub(super) use order_index::OrderIndex;
@@ -17,7 +18,7 @@ use super::reader::PathColumn;
 use super::source::{PartPlan, Source, Target};
 use armilla_index::{Direction, Part, ValueRange};
 use armilla_model::value::Value;
-use lane::{Choice, Head, Lane};
+use lane::{Asked, Choice, Head, Lane};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -99,10 +100,11 @@ impl<'s> Groups<'s> {
         let (mut lanes, mut heads) = (Vec::new(), BinaryHeap::new());
         for (number, plan) in plans.iter_mut().enumerate() {
             // A part that does not know the path has nothing in order.
-            let Some(of_path) = index.path.and_then(|path| plan.part.path(path)) else { continue };
+            let of_path = index.path.and_then(|path| Some((path, plan.part.path(path)?)));
+            let Some((path, of_path)) = of_path else { continue };
             let values = of_path.ordinals(range);
-            let way = (direction, choice, wanted);
-            let begun = Lane::begin(number, plan, source, of_path, values, way, &mut exact);
+            let asked = Asked { path, direction, choice, wanted };
+            let begun = Lane::begin(number, plan, source, of_path, values, asked, &mut exact);
             if let Some((lane, head)) = begun {
                 let value = lane.value(head.ordinal);
                 heads.push(LaneHead { value, head, lane: lanes.len(), direction });

@@ -10,6 +10,7 @@ mod narrowed;
 mod order;
 mod pages;
 mod random;
+mod ranked;
 mod support;
 mod threads;
 mod vectors;

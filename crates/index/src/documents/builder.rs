@@ -100,7 +100,7 @@ impl DocumentsBuilder {
         block.array(&self.epks);
         let bytes = Bytes::from(block.finish());
         let layout = Layout::read(&bytes).expect("the block was written just above");
-        Documents { bytes, layout }
+        Documents::new(bytes, layout)
     }
 
     fn last_epk(&self) -> &[u8] {

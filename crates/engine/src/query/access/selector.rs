@@ -1,5 +1,7 @@
 //! A condition on one part of an index view: local numbers that may match.
 
+mod signature;
+
 use super::{Condition, Leaf};
 use armilla_index::{Column, LocalSet, Part, PathIndex, within};
 use std::ops::Range;
@@ -8,6 +10,10 @@ use std::ops::Range;
 const LIST_FACTOR: usize = 64;
 /// A predicate is not tried on more values than this many times the documents in scope.
 const PREDICATE_FACTOR: usize = 4;
+
+/// In runs up to this long documents are counted by their cells, which lie side by side; a search in
+/// a long list goes here and there.
+const COLUMN_RUN_MAX: usize = 256;
 
 /// Runs of local numbers, ascending and disjoint.
 pub(in crate::query) type Runs = Vec<Range<u32>>;
@@ -37,6 +43,7 @@ enum Tree<'p> {
 
 /// A leaf's values in the dictionary of one part.
 struct OnPart<'p> {
+    path: u32,
     index: PathIndex<'p>,
     column: Option<Column<'p>>,
     /// Ascending and disjoint.
@@ -79,6 +86,11 @@ impl<'p> Selector<'p> {
             locals.retain(|local| !self.part.is_dead(*local));
         }
         Selection { locals, exact }
+    }
+
+    /// All documents of the part that may match, dead ones included, and whether all of them do.
+    pub(in crate::query) fn candidates(&self) -> (Vec<u32>, bool) {
+        select(&self.tree, self.part, std::slice::from_ref(&(0..self.part.len())))
     }
 
     /// The same, one by one: true when all of them match.
@@ -125,6 +137,12 @@ impl<'p> Selector<'p> {
     pub(in crate::query) fn count_live(&self, runs: &[Range<u32>]) -> u64 {
         if let Some(count) = self.count(runs) {
             return count;
+        }
+        if let (Tree::Leaf(leaf), [run]) = (&self.tree, runs)
+            && let Some(column) = leaf.column.as_ref().filter(|_| run.len() <= COLUMN_RUN_MAX)
+        {
+            let matching = run.clone().filter(|local| leaf.matches(column, *local));
+            return matching.filter(|local| !self.part.is_dead(*local)).count() as u64;
         }
         match (&self.tree, runs) {
             (Tree::Unknown, _) => {
@@ -189,7 +207,8 @@ fn tree<'p>(condition: &Condition, part: &'p Part, scope: usize) -> Tree<'p> {
 
 fn on_part<'p>(leaf: &Leaf, part: &'p Part, scope: usize) -> Tree<'p> {
     let none = if leaf.complement { Tree::All } else { Tree::Nothing };
-    let Some(index) = leaf.path.and_then(|path| part.path(path)) else { return none };
+    let found = leaf.path.and_then(|path| Some((path, part.path(path)?)));
+    let Some((path, index)) = found else { return none };
     let (ordinals, exact) = match &leaf.tried {
         Some(tried) => {
             if index.value_count() as usize > scope.saturating_mul(PREDICATE_FACTOR) {
@@ -208,7 +227,7 @@ fn on_part<'p>(leaf: &Leaf, part: &'p Part, scope: usize) -> Tree<'p> {
     }
     let entries = ordinals.iter().map(|ordinals| index.lists(ordinals).len()).sum();
     let (column, complement) = (index.column(), leaf.complement);
-    Tree::Leaf(OnPart { index, column, ordinals, complement, exact, entries, members: None })
+    Tree::Leaf(OnPart { path, index, column, ordinals, complement, exact, entries, members: None })
 }
 
 fn size(tree: &Tree<'_>, part: &Part) -> usize {

@@ -160,7 +160,7 @@ fn copied_row(
     reader: &Reader<'_>,
     work: &mut Work,
 ) -> Result<(Bytes, RequestCharge)> {
-    let record = reader.record(found, work)?;
+    let record = reader.source().hot_record(found, work)?;
     let charge = work.rates.load(record.size());
     let row = match &run.source.prepared.copied {
         Some(copied) => copied.row(run.plan(), &record)?,

@@ -5,8 +5,11 @@
 //! at the other end, it would go through everything; so a lane that has tested many without end
 //! *ranks* instead: it goes through all documents that the condition leaves, reads the ordinals of
 //! their values from the column, and keeps the first few; when those are handed out, the next few.
+//! Where the same documents are asked for again and again, their order is kept ([`Ranking`]) and
+//! there is nothing to test.
 //! Ordinals are compared, not values: the merge over lanes looks at the values of matches only.
 
+use super::ranking::{Key, Ranking};
 use crate::query::source::{PartPlan, Source};
 use armilla_index::{Column, Direction, PathIndex, Value};
 use std::ops::Range;
@@ -34,6 +37,8 @@ pub(super) struct Lane<'s> {
     /// Documents ranked at a time to begin with.
     batch: usize,
     way: Way<'s>,
+    /// What the order of all candidates is kept under, if it is.
+    order: Option<Key>,
 }
 
 enum Way<'s> {
@@ -46,6 +51,8 @@ enum Way<'s> {
         column: Column<'s>,
         ranked: Ranked,
     },
+    /// In an order that is kept.
+    Kept(Ranking<'s>),
 }
 
 /// The first few documents of many, by place: the ordinal of the value, then the local number, turned
@@ -79,6 +86,17 @@ pub(super) enum Choice {
     Rank,
 }
 
+/// What all lanes of a walk are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// The path of the order.
+    pub(super) path: u32,
+    pub(super) direction: Direction,
+    pub(super) choice: Choice,
+    /// About so many documents.
+    pub(super) wanted: u64,
+}
+
 impl<'s> Lane<'s> {
     /// The lane of a plan's part, and where it stands. `exact` is cleared when documents come out
     /// that must be looked at again.
@@ -88,9 +106,10 @@ impl<'s> Lane<'s> {
         source: &Source<'_>,
         index: PathIndex<'s>,
         values: Range<u32>,
-        (direction, choice, wanted): (Direction, Choice, u64),
+        asked: Asked,
         exact: &mut bool,
     ) -> Option<(Self, Head)> {
+        let Asked { path, direction, choice, wanted } = asked;
         // Without a column documents are not found by value; where there is none, few have one.
         let column = index.column().filter(|_| choice != Choice::Walk);
         let patience = match column {
@@ -100,11 +119,16 @@ impl<'s> Lane<'s> {
         let way = Way::Walk { patience, column };
         let batch = usize::try_from(wanted).unwrap_or(usize::MAX);
         let batch = batch.clamp(BATCH_MIN, BATCH_FIRST_MAX);
-        let mut lane = Self { plan: number, index, direction, rest: values, batch, way };
-        if let Some(column) = column.filter(|_| choice == Choice::Rank) {
-            lane.rank(column);
-        } else {
-            plan.selector.list_members();
+        let order = column.and_then(|_| Key::of(plan, source, path));
+        let kept = order
+            .as_ref()
+            .zip(column)
+            .and_then(|(order, column)| Ranking::find(order, column, direction, &values));
+        let mut lane = Self { plan: number, index, direction, rest: values, batch, way, order };
+        match (kept, column) {
+            (Some(kept), _) => lane.keep_to(kept, exact),
+            (None, Some(column)) if choice == Choice::Rank => lane.rank(column, plan, exact),
+            _ => plan.selector.list_members(),
         }
         let head = lane.step(plan, source, exact)?;
         Some((lane, head))
@@ -144,6 +168,10 @@ impl<'s> Lane<'s> {
                 let ordinal = ranked.ordinal(*ranked.sorted.last()?);
                 Some(Head { ordinal, met: true })
             }
+            Way::Kept(kept) => {
+                let (ordinal, _) = kept.peek(|local| is_open(plan, source, local))?;
+                Some(Head { ordinal, met: true })
+            }
         }
     }
 
@@ -164,7 +192,7 @@ impl<'s> Lane<'s> {
                 Direction::Descending => self.rest.end = from + 1,
             }
             source.prepared.habit.gave_up();
-            self.rank(column);
+            self.rank(column, plan, exact);
             return self.step(plan, source, exact);
         }
         let (mut ordinal, mut tested) = (from, 0);
@@ -202,13 +230,31 @@ impl<'s> Lane<'s> {
                     visit(ranked.local(place));
                 }
             }
+            Way::Kept(kept) => {
+                while let Some((at, local)) = kept.peek(|local| is_open(plan, source, local))
+                    && at == ordinal
+                {
+                    kept.skip();
+                    visit(local);
+                }
+            }
         }
     }
 
     /// Turns to ranking what is left.
-    fn rank(&mut self, column: Column<'s>) {
+    fn rank(&mut self, column: Column<'s>, plan: &PartPlan<'s>, exact: &mut bool) {
+        let make = |order| Ranking::make(order, plan, column, self.direction, &self.rest);
+        if let Some(kept) = self.order.take().and_then(make) {
+            return self.keep_to(kept, exact);
+        }
         let ranked = Ranked::new(self.direction, self.batch);
         self.way = Way::Ranked { column, ranked };
+    }
+
+    /// Turns to an order that is kept.
+    fn keep_to(&mut self, kept: Ranking<'s>, exact: &mut bool) {
+        *exact &= kept.is_exact();
+        self.way = Way::Kept(kept);
     }
 }
 
@@ -287,8 +333,13 @@ fn next_of(rest: &mut Range<u32>, direction: Direction) -> Option<u32> {
 
 #[inline]
 fn may_match(plan: &PartPlan<'_>, source: &Source<'_>, local: u32) -> bool {
-    plan.selector.may_match(local)
-        && !plan.part.is_dead(local)
+    plan.selector.may_match(local) && is_open(plan, source, local)
+}
+
+/// True for a document that is in scope and lives.
+#[inline]
+fn is_open(plan: &PartPlan<'_>, source: &Source<'_>, local: u32) -> bool {
+    !plan.part.is_dead(local)
         && plan.runs.iter().any(|run| run.contains(&local))
         && source.is_alive_at(plan.part, local)
 }

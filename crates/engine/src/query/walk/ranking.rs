@@ -1,0 +1,166 @@
+//! Candidates in order, remembered for the next query.
+//!
+//! Which documents of a part a condition leaves, and in which order of a path they come, never
+//! changes: parts are immutable. The first query that ranks leaves a note; the next one sorts all
+//! candidates once and keeps them, and from then on a page touches the documents it hands out.
+//! Which of them are dead, expired or out of scope by now is asked when they come up.
+
+use crate::query::source::{PartPlan, Source};
+use armilla_index::{Column, Direction};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+/// Fewer candidates are ranked each time.
+const CANDIDATES_MIN: u64 = 1024;
+/// One in so many documents of a part must be in scope: the others are passed over.
+const SCOPE_SHARE: usize = 4;
+/// Bytes of all orders that are kept.
+const BYTES_MAX: u64 = 32 << 20;
+/// Orders kept, estimated for the cache's own tables.
+const ORDERS_ESTIMATED: usize = 1024;
+/// What an entry weighs besides its candidates, roughly.
+const ENTRY_WEIGHT: u64 = 128;
+
+/// What an order is of: a part's serial, the path of the order, the condition's signature.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    part: u64,
+    path: u32,
+    condition: Box<[u32]>,
+}
+
+#[derive(Clone)]
+enum Kept {
+    /// A query has asked once.
+    Asked,
+    Sorted(Arc<Order>),
+}
+
+/// All candidates of a part, dead ones included, by the ordinal of their value, then by number.
+struct Order {
+    locals: Box<[u32]>,
+    /// All of them match.
+    exact: bool,
+}
+
+#[derive(Clone)]
+struct ByCandidates;
+
+impl Weighter<Key, Kept> for ByCandidates {
+    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+        match kept {
+            Kept::Asked => ENTRY_WEIGHT,
+            Kept::Sorted(order) => ENTRY_WEIGHT + size_of_val(&*order.locals) as u64,
+        }
+    }
+}
+
+static ORDERS: LazyLock<Cache<Key, Kept, ByCandidates>> =
+    LazyLock::new(|| Cache::with_weighter(ORDERS_ESTIMATED, BYTES_MAX, ByCandidates));
+
+/// A way through an order.
+pub(super) struct Ranking<'s> {
+    order: Arc<Order>,
+    column: Column<'s>,
+    direction: Direction,
+    /// The candidates that are left, by position.
+    rest: Range<usize>,
+}
+
+impl Key {
+    /// The order of a plan's candidates by a path, if it is worth keeping.
+    pub(super) fn of(plan: &PartPlan<'_>, source: &Source<'_>, path: u32) -> Option<Self> {
+        let few = source.threshold(CANDIDATES_MIN);
+        let narrow = plan.scope().saturating_mul(SCOPE_SHARE) < plan.part.len() as usize;
+        if (plan.size() as u64) < few || narrow {
+            return None;
+        }
+        let condition = plan.selector.signature()?;
+        Some(Self { part: plan.part.serial(), path, condition })
+    }
+}
+
+impl<'s> Ranking<'s> {
+    /// The order, if it is kept.
+    pub(super) fn find(
+        key: &Key,
+        column: Column<'s>,
+        direction: Direction,
+        values: &Range<u32>,
+    ) -> Option<Self> {
+        match ORDERS.get(key)? {
+            Kept::Asked => None,
+            Kept::Sorted(order) => Some(Self::new(order, column, direction, values)),
+        }
+    }
+
+    /// The order if it was asked for before; if not, only that is remembered.
+    pub(super) fn make(
+        key: Key,
+        plan: &PartPlan<'_>,
+        column: Column<'s>,
+        direction: Direction,
+        values: &Range<u32>,
+    ) -> Option<Self> {
+        if ORDERS.get(&key).is_none() {
+            ORDERS.insert(key, Kept::Asked);
+            return None;
+        }
+        let (locals, exact) = plan.selector.candidates();
+        let ordinal = |local: u32| Some((column.ordinal(local)?, local));
+        let mut places: Vec<(u32, u32)> = locals.into_iter().filter_map(ordinal).collect();
+        places.sort_unstable();
+        let locals = places.into_iter().map(|(_, local)| local).collect();
+        let order = Arc::new(Order { locals, exact });
+        ORDERS.insert(key, Kept::Sorted(order.clone()));
+        Some(Self::new(order, column, direction, values))
+    }
+
+    fn new(
+        order: Arc<Order>,
+        column: Column<'s>,
+        direction: Direction,
+        values: &Range<u32>,
+    ) -> Self {
+        let before = |end: u32| {
+            let is_before = |local: &u32| column.ordinal(*local).is_some_and(|at| at < end);
+            order.locals.partition_point(is_before)
+        };
+        let rest = before(values.start)..before(values.end);
+        Self { order, column, direction, rest }
+    }
+
+    /// True when all candidates surely match.
+    pub(super) fn is_exact(&self) -> bool {
+        self.order.exact
+    }
+
+    /// The next candidate that passes, and the ordinal of its value; those that do not are done with.
+    pub(super) fn peek(&mut self, passes: impl Fn(u32) -> bool) -> Option<(u32, u32)> {
+        while let Some(local) = self.first() {
+            if passes(local) {
+                return Some((self.column.ordinal(local)?, local));
+            }
+            self.skip();
+        }
+        None
+    }
+
+    /// Goes on to the candidate behind the next one.
+    pub(super) fn skip(&mut self) {
+        match self.direction {
+            Direction::Ascending => self.rest.next(),
+            Direction::Descending => self.rest.next_back(),
+        };
+    }
+
+    fn first(&self) -> Option<u32> {
+        let at = match self.direction {
+            Direction::Ascending => self.rest.clone().next(),
+            Direction::Descending => self.rest.clone().next_back(),
+        };
+        at.and_then(|at| self.order.locals.get(at).copied())
+    }
+}

@@ -1,0 +1,86 @@
+//! Orders that are kept between queries: they must not outlive what they are orders of.
+
+use crate::generate::Random;
+use crate::support::{Bench, everything};
+use armilla_engine::query::{Access, Request};
+use armilla_model::{Value, json};
+
+const PARTITIONS: u64 = 5;
+const ITEMS_PER_PARTITION: u64 = 60;
+
+fn item(random: &mut Random, partition: u64, number: u64) -> String {
+    let kind = random.one_of(&["post", "like", "like", "like", "note"]);
+    let (n, d) = (random.below(40), random.below(100));
+    format!(r#"{{"id":"{number}","pk":"p{partition}","kind":"{kind}","n":{n},"d":{d}}}"#)
+}
+
+/// Small pages and large ones, found by the index and by going through the items.
+fn compare(bench: &Bench, when: &str) {
+    let rows = |text: &str, page_size: usize, access: Access| {
+        let pages = bench.pages_in(&Request::of_text(text), &everything(), page_size, access);
+        Value::array(pages.unwrap().concat()).to_json()
+    };
+    for condition in [
+        "c.kind = 'post'",
+        "c.kind = 'post' AND c.d > 30",
+        "c.kind IN ('post', 'note')",
+        "NOT (c.kind = 'like')",
+        "c.d < 20 OR c.kind = 'note'",
+    ] {
+        for (select, order) in [
+            ("c.id, c.n", "c.n DESC"),
+            ("*", "c.n"),
+            ("VALUE c.d", "c.n DESC, c.d"),
+            ("*", "c._ts"),
+        ] {
+            let text = format!("SELECT {select} FROM c WHERE {condition} ORDER BY {order}");
+            let expected = rows(&text, 1000, Access::Items);
+            for page_size in [7, 50, 7] {
+                let found = rows(&text, page_size, Access::Index);
+                assert_eq!(found, expected, "{when}: {text} in pages of {page_size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kept_orders_follow_writes_deletes_expiry_and_policies() {
+    let policy = |included: &str| {
+        let definition = format!(
+            r#"{{"partitionKey":{{"paths":["/pk"]}},"defaultTtl":-1,"indexingPolicy":{{
+                {included}"compositeIndexes":[[{{"path":"/n","order":"descending"}},{{"path":"/d"}}]]}}}}"#
+        );
+        json::parse(definition.as_bytes()).unwrap()
+    };
+    let all = policy("");
+    let without_d = policy(r#""excludedPaths":[{"path":"/d/?"}],"#);
+    let bench = Bench::new(&all, 2);
+    let mut random = Random(23);
+    for partition in 0..PARTITIONS {
+        let numbers = 0..ITEMS_PER_PARTITION;
+        let texts: Vec<_> = numbers.map(|n| item(&mut random, partition, n)).collect();
+        bench.put_all(&texts);
+    }
+    compare(&bench, "new");
+    for round in 0..2 {
+        for _ in 0..15 {
+            let partition = random.below(PARTITIONS);
+            let number = random.below(ITEMS_PER_PARTITION + 20);
+            let text = item(&mut random, partition, number);
+            match random.below(4) {
+                0 if number < ITEMS_PER_PARTITION => {
+                    let item = json::parse(text.as_bytes()).unwrap();
+                    bench.put(&item);
+                    bench.delete(&item);
+                }
+                1 => bench.put_text(&text.replacen('{', r#"{"ttl":5,"#, 1)),
+                _ => bench.put_text(&text),
+            }
+        }
+        compare(&bench, &format!("round {round}"));
+        bench.clock.advance_seconds(10);
+        compare(&bench, &format!("round {round}, later"));
+        bench.redefine(if round % 2 == 0 { &without_d } else { &all });
+        compare(&bench, &format!("round {round}, another policy"));
+    }
+}
