@@ -18,7 +18,7 @@ mod paths;
 mod predicate;
 
 pub use metrics::{IndexUsage, index_usage, path_text};
-pub use partition::{KeyConstraint, partition_keys};
+pub use partition::{KeyConstraint, partition_keys, pinned_keys};
 pub use paths::{OrderPath, deciding_paths, order_paths, referenced_paths};
 pub use predicate::Predicate;
 

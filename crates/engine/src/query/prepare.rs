@@ -63,7 +63,11 @@ impl Prepared {
         }
         let node = Arc::new(access::analyse(inner));
         let references = Arc::new(access::referenced_paths(&compiled));
-        let constraint = Arc::new(access::partition_keys(&compiled, &definition.paths));
+        let constraint = match inner.input {
+            Input::Items => access::pinned_keys(&node, &definition.paths),
+            _ => access::partition_keys(inner, &definition.paths),
+        };
+        let constraint = Arc::new(constraint);
         let copied = Copied::of(&compiled).map(Arc::new);
         let key_references = match &compiled.order {
             Order::Keys { .. } => Arc::new(access::deciding_paths(&compiled)),

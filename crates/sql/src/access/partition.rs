@@ -25,11 +25,13 @@ pub fn partition_keys(query: &Compiled, paths: &[Path]) -> KeyConstraint {
     match &query.input {
         Input::Single => KeyConstraint::Keys(Vec::new()),
         Input::Query(inner) => partition_keys(inner, paths),
-        Input::Items => match partials(&super::analyse(query), paths) {
-            None => KeyConstraint::Any,
-            Some(partials) => prefixes(partials),
-        },
+        Input::Items => pinned_keys(&super::analyse(query), paths),
     }
+}
+
+/// The partition keys that a condition on items leaves.
+pub fn pinned_keys(condition: &Node, paths: &[Path]) -> KeyConstraint {
+    partials(condition, paths).map_or(KeyConstraint::Any, prefixes)
 }
 
 fn prefixes(partials: Vec<Partial>) -> KeyConstraint {
