@@ -49,6 +49,7 @@ pub(crate) use work::Clock;
 
 use crate::container::{Container, Settings};
 use crate::ranges::EpkSpan;
+use crate::scripts::Client;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, Hashing};
 use armilla_model::policy::ContainerPolicy;
@@ -147,6 +148,8 @@ pub struct Query {
     threads: Threads,
     binding: token::Binding,
     compiled_in: Duration,
+    /// Who waits for the answer, if that is known.
+    client: Option<Client>,
     /// What was looked at to see whether the query is small: the next page goes on from there.
     looked_at: Mutex<Option<Vec<Target>>>,
 }
@@ -173,6 +176,7 @@ impl Query {
             threads: Threads::ByCost,
             binding,
             compiled_in,
+            client: None,
             looked_at: Mutex::new(None),
         })
     }
@@ -189,10 +193,17 @@ impl Query {
         Self { threads, ..self }
     }
 
+    /// The same query for a client that may go away: once it has, a page ends where it is.
+    #[must_use]
+    pub fn for_client(self, client: Client) -> Self {
+        Self { client: Some(client), ..self }
+    }
+
     /// True when a page will surely be answered in a moment, so that it may be made on the thread
     /// that took the request.
     pub fn is_small(&self) -> bool {
-        if self.prepared.compiled.calls_user_functions {
+        let plan = &self.prepared.compiled;
+        if plan.calls_user_functions || plan.multiplies {
             return false;
         }
         let most = if self.prepared.copied.is_some() { SMALL_COPIES_MAX } else { SMALL_ITEMS_MAX };
@@ -232,7 +243,9 @@ impl Query {
         let read = |text| token::read(text, self.binding);
         let position = options.continuation.map(read).transpose()?.flatten();
         let rates = self.container.rates();
-        let mut work = Work::new(Instant::now(), self.compiled_in, rates).of_script(asker);
+        let mut work = Work::new(Instant::now(), self.compiled_in, rates)
+            .of_script(asker)
+            .for_client(self.client.clone());
         let targets = self.targets();
         let run = Run {
             request: &self.request,

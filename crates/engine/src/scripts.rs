@@ -19,8 +19,8 @@ pub use procedure::{Executed, Procedure, arguments};
 pub(crate) use runtime::Runtime;
 pub use triggered::{Triggered, TriggeredVerb, TriggeredWrite, Triggers};
 
-/// Says whether somebody still waits for a script. One that has not begun when nobody does is not
-/// run at all; one that has begun always comes to its end.
+/// Says whether somebody still waits for an answer. A script that has not begun when nobody does is
+/// not run at all; one that has begun always comes to its end. A query ends where it is.
 pub type Client = std::sync::Weak<()>;
 
 use crate::account::NewScript;

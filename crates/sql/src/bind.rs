@@ -76,6 +76,7 @@ struct Binder<'a> {
     /// Inside a constructor or call: the outermost one is guarded for all.
     inside_constructor: bool,
     calls_user_functions: bool,
+    multiplies: bool,
     /// Computed properties being expanded: they do not see each other.
     inside_computed: bool,
     errors: Vec<Diagnostic>,
@@ -93,6 +94,7 @@ impl<'a> Binder<'a> {
             inside_aggregate: false,
             inside_constructor: false,
             calls_user_functions: false,
+            multiplies: false,
             inside_computed: false,
             errors: Vec::new(),
             refusal: None,

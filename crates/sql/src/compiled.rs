@@ -41,6 +41,8 @@ pub struct Compiled {
     pub limit: Option<u64>,
     /// The query calls a user function somewhere.
     pub calls_user_functions: bool,
+    /// An item may make many more rows than it has elements: by several arrays or by sub-queries.
+    pub multiplies: bool,
 }
 
 /// What a query starts from.

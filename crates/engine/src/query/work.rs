@@ -5,6 +5,7 @@ use super::functions::{Calls, Users};
 use super::parallel::Together;
 use super::source::Source;
 use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
+use crate::scripts::Client;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_sql::SqlError;
@@ -33,6 +34,8 @@ pub(super) struct Work {
     pub(super) stopped: Option<Error>,
     /// The script that asks, whose time this is.
     asker: Option<Clock>,
+    /// Who waits for the page, if that is known.
+    client: Option<Client>,
     /// Bytes held by sorts and groups.
     held: usize,
     /// The most that was held at a time.
@@ -77,6 +80,7 @@ impl Work {
             rows_visited: 0,
             stopped: None,
             asker: None,
+            client: None,
             held: 0,
             held_most: 0,
             together: None,
@@ -92,6 +96,11 @@ impl Work {
         Self { asker, ..self }
     }
 
+    /// The same work for a client that may go away.
+    pub(super) fn for_client(self, client: Option<Client>) -> Self {
+        Self { client, ..self }
+    }
+
     /// True when a script asks.
     pub(super) fn is_of_script(&self) -> bool {
         self.asker.is_some()
@@ -99,8 +108,12 @@ impl Work {
 
     /// What begins the same work on other threads.
     pub(super) fn beginning(&self) -> Beginning {
-        let together = Arc::default();
-        Beginning { started: self.started, rates: self.rates.clone(), together }
+        Beginning {
+            started: self.started,
+            rates: self.rates.clone(),
+            client: self.client.clone(),
+            together: Arc::default(),
+        }
     }
 
     /// Takes in what another thread has done.
@@ -176,7 +189,8 @@ impl Work {
 
     /// True when a page that can end anywhere should end here.
     pub(super) fn is_late(&self) -> bool {
-        self.started.elapsed() >= PAGE_TIME_MAX
+        has_left(self.client.as_ref())
+            || self.started.elapsed() >= PAGE_TIME_MAX
             || self.asker.is_some_and(|asker| Instant::now() >= asker.deadline)
     }
 
@@ -207,6 +221,7 @@ impl Work {
 pub(super) struct Beginning {
     started: Instant,
     rates: Arc<Rates>,
+    client: Option<Client>,
     pub(super) together: Arc<Together>,
 }
 
@@ -214,7 +229,7 @@ impl Beginning {
     /// The work of one thread.
     pub(super) fn work(&self) -> Work {
         let work = Work::new(self.started, Duration::ZERO, self.rates.clone());
-        Work { together: Some(self.together.clone()), ..work }
+        Work { together: Some(self.together.clone()), client: self.client.clone(), ..work }
     }
 }
 
@@ -257,14 +272,22 @@ pub(super) fn with_runtime<T>(
     let deadline = work.started + QUERY_TIME_MAX;
     let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
     let together = work.together.clone();
+    let client = work.client.clone();
     let interrupted = move || {
-        together.as_ref().is_some_and(|together| together.is_over()) || Instant::now() >= deadline
+        together.as_ref().is_some_and(|together| together.is_over())
+            || has_left(client.as_ref())
+            || Instant::now() >= deadline
     };
     runtime.interrupted = &interrupted;
     let outcome = run(&mut runtime, work);
     work.rows_visited = runtime.rows_visited;
     work.stopped = users.into_stop();
     outcome
+}
+
+/// True when nobody waits for the answer any more.
+fn has_left(client: Option<&Client>) -> bool {
+    client.is_some_and(|client| client.strong_count() == 0)
 }
 
 /// A small generator (splitmix64): RAND promises nothing but a number in [0, 1).

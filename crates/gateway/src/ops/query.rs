@@ -95,7 +95,10 @@ async fn page(
         true => query::advice(container, &request)?,
         false => Vec::new(),
     };
-    let query = Query::new(container.clone(), request, &query_scope(call, scope))?;
+    // Dropped with this task when the client goes away.
+    let here = Arc::new(());
+    let query = Query::new(container.clone(), request, &query_scope(call, scope))?
+        .for_client(Arc::downgrade(&here));
     let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
     let context = &call.context;
     let wants_usage = context.populate_index_metrics || context.populate_index_metrics_v2;
@@ -117,6 +120,7 @@ async fn page(
         Ok((page, explained))
     };
     let made = if is_small { work() } else { service.blocking(move |_| work()).await };
+    drop(here);
     made.map(|(page, explained)| (page, Facts { explained, ..facts }))
 }
 

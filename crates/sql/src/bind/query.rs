@@ -16,6 +16,8 @@ impl Binder<'_> {
         let (base, bindings_from) = (self.depth, self.bindings.len());
         let (input, sources) = self.sources(&query.from, place);
         self.check_aliases(&query.from);
+        let arrays = |source: &&Source| !matches!(source, Source::One(_));
+        self.multiplies |= place != Place::Top || sources.iter().filter(arrays).count() > 1;
         let filter = query.filter.as_ref().map(|filter| self.expression(filter));
         let order = self.order(query, place);
         let (aggregation, projection) = if is_aggregated(query) {
@@ -51,6 +53,7 @@ impl Binder<'_> {
             offset: offset.unwrap_or(0),
             limit,
             calls_user_functions,
+            multiplies: self.multiplies,
         }
     }
 
