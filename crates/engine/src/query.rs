@@ -210,7 +210,7 @@ impl Query {
         let targets = self.targets();
         let source = self.source(&targets);
         let is_small =
-            source.scope() <= most || (source.values_to_try() <= most && source.estimate() <= most);
+            source.scope() <= most || (!source.tries_values() && source.estimate() <= most);
         *self.looked_at.lock() = Some(targets);
         is_small
     }
@@ -255,8 +255,11 @@ impl Query {
             options,
         };
         work.bill.over(&run.source);
-        parallel::try_values(&run, &work);
-        let page = match shape(plan) {
+        let shape = shape(plan);
+        if !matches!(shape, Shape::Stream) {
+            parallel::try_values(&run.source, 0..targets.len());
+        }
+        let page = match shape {
             Shape::Stream => stream::run(run, &mut work),
             Shape::Ordered => ordered::run(run, &mut work),
             Shape::Grouped => grouped::run(run, &mut work),
@@ -313,9 +316,9 @@ impl Run<'_> {
         &self.source.prepared.compiled
     }
 
-    /// The same over one of its ranges.
-    fn only(&self, range: usize) -> Run<'_> {
-        Run { source: self.source.only(range), position: self.position.clone(), ..*self }
+    /// The same over a share of its items.
+    fn only(&self, share: &parallel::Share) -> Run<'_> {
+        Run { source: self.source.only(share), position: self.position.clone(), ..*self }
     }
 
     fn token(&self, position: &token::Position) -> String {

@@ -86,7 +86,7 @@ impl<'s> Ahead<'s> {
         after: Option<&Place>,
         work: &Work,
     ) -> Self {
-        let allowed = query.filter.is_some() && parallel::may_share_items(run, work);
+        let allowed = query.filter.is_some() && parallel::may_share(run, work);
         let batch = if run.source.threads == Threads::Many { STRETCH_TINY * 3 } else { BATCH_MIN };
         let documents = run.source.documents(after);
         Self { run, query, documents, tried: VecDeque::new(), allowed, batch, given: 0 }

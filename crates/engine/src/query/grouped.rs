@@ -98,7 +98,7 @@ impl Kept {
         Self { after: self.after.clone(), map: BTreeMap::new(), ..*self }
     }
 
-    /// Takes in the groups of a later range.
+    /// Takes in the groups of later items.
     pub(super) fn merge(&mut self, other: Self, work: &mut Work) {
         for (key, content) in other.map {
             if !self.is_wanted(&key) {
@@ -174,7 +174,7 @@ impl Kept {
 }
 
 impl Content {
-    /// Takes in the same group of a later range; the same row is already here.
+    /// Takes in the same group of later items; the same row is already here.
     fn merge(&mut self, other: Self) {
         if let (Self::Group(group), Self::Group(other)) = (self, other) {
             let pairs = group.accumulators.iter_mut().zip(other.accumulators);
@@ -227,21 +227,19 @@ fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
     work.bill.matched_unseen(target, matched, size, &rates);
 }
 
-/// Gathers the groups of all ranges, range by range or side by side.
+/// Gathers all groups, item by item or in shares side by side.
 fn gather(
     run: &Run<'_>,
     groups: &mut Kept,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<()> {
-    let of_range = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
         let mut own = groups.empty();
         fold(run, &mut own, runtime, work).map(|()| own)
     };
-    if parallel::pays(run, work, parallel::ITEMS_MIN)
-        && let Some(ranges) = parallel::by_range(run, runtime, work, of_range)
-    {
-        ranges.into_iter().for_each(|range| groups.merge(range, work));
+    if let Some(shares) = parallel::by_items(run, runtime, work, of_share) {
+        shares.into_iter().for_each(|share| groups.merge(share, work));
         return Ok(());
     }
     fold(run, groups, runtime, work)

@@ -52,9 +52,7 @@ pub(super) fn gather(
         let matched = count(run, &ways, range, &mut own, runtime, work)?;
         Ok((own, matched))
     };
-    if parallel::pays_for(run, work, looked_at, parallel::DOCUMENTS_MIN)
-        && let Some(made) = parallel::by_range(run, runtime, work, of_range)
-    {
+    if let Some(made) = parallel::by_range(run, looked_at, runtime, work, of_range) {
         let merge = |(own, matched)| {
             groups.merge(own, work);
             matched

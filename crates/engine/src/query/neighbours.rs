@@ -165,6 +165,8 @@ impl Neighbours {
         let inside = |max: &Option<Epk>| max.as_ref().is_none_or(|max| from < max);
         let end = target.spans.iter().map(|span| &span.max).find(|max| inside(max));
         let max = end.and_then(Option::as_ref);
+        let piece = source.piece.as_ref().and_then(|piece| piece.max.as_ref());
+        let max = max.into_iter().chain(piece).min();
         let range =
             keys::items_between(source.container.number, definition, Bound::Included(from), max);
         let mut records: Vec<(u64, Record)> = Vec::new();

@@ -187,14 +187,13 @@ fn entries(
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<Vec<Entry>> {
-    if parallel::pays(run, work, parallel::ITEMS_MIN)
-        && let Some(ranges) = parallel::by_range(run, runtime, work, |run, runtime, work| {
-            smallest(run, cursor, runtime, work)
-        })
-    {
-        return Ok(first_of(ranges.concat(), run, cursor));
+    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+        smallest(run, cursor, runtime, work)
+    };
+    match parallel::by_items(run, runtime, work, of_share) {
+        Some(shares) => Ok(first_of(shares.concat(), run, cursor)),
+        None => of_share(run, runtime, work),
     }
-    smallest(run, cursor, runtime, work)
 }
 
 /// The first of many rows in order.
@@ -232,17 +231,15 @@ fn distinct_entries(
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<Vec<Entry>> {
-    let of_range = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
         first_copies(run, cursor, runtime, work)
     };
-    let pays = parallel::pays(run, work, parallel::ITEMS_MIN);
-    let ranges = pays.then(|| parallel::by_range(run, runtime, work, of_range)).flatten();
-    let mut ranges = match ranges {
-        Some(ranges) => ranges.into_iter(),
-        None => vec![of_range(run, runtime, work)?].into_iter(),
+    let mut shares = match parallel::by_items(run, runtime, work, of_share) {
+        Some(shares) => shares.into_iter(),
+        None => vec![of_share(run, runtime, work)?].into_iter(),
     };
-    let mut first = ranges.next().unwrap_or_default();
-    for (key, entry) in ranges.flatten() {
+    let mut first = shares.next().unwrap_or_default();
+    for (key, entry) in shares.flatten() {
         match first.entry(key) {
             Slot::Vacant(slot) => drop(slot.insert(entry)),
             Slot::Occupied(mut slot) if cursor.compare(&entry, slot.get()).is_lt() => {

@@ -1,32 +1,42 @@
 //! Ranges gone through side by side.
 //!
-//! A query over many items of several ranges is worked on by the thread that asks and by whichever
-//! others are idle. Each takes the next range, as a query over that range alone with its own source,
-//! runtime and books ([`by_range`]); what they made is merged in the order of the ranges. There are
-//! never more such helpers in the process than cores: a page that finds none idle is made by its own
-//! thread, as small ones are.
+//! A query over many items is worked on by the thread that asks and by whichever others are idle. Each
+//! takes the next range, or a piece of a range that is large, as a query over that share alone with its
+//! own source, runtime and books ([`by_items`]); what they made is merged in the order of the shares.
+//! There are never more such helpers in the process than cores: a page that finds none idle is made by
+//! its own thread, as small ones are.
 //!
-//! The outcome is that of going through the ranges one after the other. What is merged does not depend
+//! The outcome is that of going through the items one after the other. What is merged does not depend
 //! on how items were spread (sums are exact, groups and rows have an order), counts and charges add up
 //! by target. And whatever cannot be merged so (an error in some range, more memory than is surely
 //! allowed, the end of the time) is not the parallel way's to tell: it gives up, and the page is made
 //! again on one thread, which meets the same limit or error where it would have met it.
 
 use super::pure::is_pure;
+use super::source::{Source, Target};
 use super::work::{Work, with_runtime};
 use super::{QUERY_MEMORY_MAX, Run, Threads};
+use crate::ranges::EpkSpan;
 use armilla_model::error::Result;
+use armilla_model::partition_key::Epk;
 use armilla_sql::eval::Runtime;
 use parking_lot::Mutex;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Items to be read from which on it is worth waking another thread.
-pub(super) const ITEMS_MIN: u64 = 2048;
-/// The same for documents that only the index is asked about.
-pub(super) const DOCUMENTS_MIN: u64 = 1 << 17;
+const ITEMS_MIN: u64 = 2048;
+/// Items of a share, at least; a smaller range is a share of its own.
+const SHARE_MIN: u64 = 2048;
+/// The same in tests that want many threads for few items.
+const SHARE_TINY: u64 = 5;
+/// Shares per thread, if ranges do not make more: the faster threads take more.
+const SHARES_PER_THREAD: usize = 4;
+/// Documents that only the index is asked about from which on another thread is woken.
+const DOCUMENTS_MIN: u64 = 1 << 17;
 /// The same for values that a predicate is tried on.
 const VALUES_MIN: u64 = 8192;
 /// Helping threads at most, however many cores there are.
@@ -55,28 +65,78 @@ impl Together {
     }
 }
 
-/// True when the ranges of a query should be gone through side by side: at least so many items may
-/// have to be read.
-pub(super) fn pays(run: &Run<'_>, work: &Work, items_min: u64) -> bool {
+/// What one thread goes through: a range, or a piece of it where all documents are gone through.
+#[derive(Clone, Debug)]
+pub(super) struct Share {
+    pub(super) target: usize,
+    pub(super) piece: Option<EpkSpan>,
+}
+
+impl Share {
+    fn of_range(target: usize) -> Self {
+        Self { target, piece: None }
+    }
+
+    /// A range cut into about so many pieces, in the order of their keys.
+    fn pieces(number: usize, target: &Target, pieces: u64) -> Vec<Self> {
+        let cuts = target.cuts(usize::try_from(pieces).unwrap_or(1));
+        let starts = std::iter::once(Epk::default()).chain(cuts.iter().cloned());
+        let ends = cuts.iter().cloned().map(Some).chain([None]);
+        let piece = |(min, max)| Some(EpkSpan { min, max });
+        starts.zip(ends).map(|keys| Self { target: number, piece: piece(keys) }).collect()
+    }
+}
+
+/// Calls a function for shares of the items, on several threads, where that is worth it; gives what it
+/// made in the order of the shares. Gives nothing, as if it had never been called, where it is not worth
+/// it or where any of the calls failed.
+pub(super) fn by_items<T: Send>(
+    run: &Run<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+    of_share: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+) -> Option<Vec<T>> {
     let source = &run.source;
-    may_share(run, work)
-        && (source.threads == Threads::Many
-            || (source.scope() >= items_min && has_help() && source.estimate() >= items_min))
+    let pays = source.threads == Threads::Many
+        || (source.scope() >= ITEMS_MIN && has_help() && source.estimate() >= ITEMS_MIN);
+    if !pays || !may_share(run, work) {
+        return None;
+    }
+    let (items, scope) = (source.estimate(), source.scope().max(1));
+    let many = match source.threads {
+        // What the index finds depends a little on where it is asked: only whole ranges are the same.
+        _ if source.condition.is_useful() => 0,
+        Threads::Many => items / SHARE_TINY,
+        _ => (items / SHARE_MIN).min((threads() * SHARES_PER_THREAD) as u64),
+    };
+    let of_target = |(number, target): (usize, &Target)| match target.scope() * many / scope {
+        0 | 1 => vec![Share::of_range(number)],
+        pieces => Share::pieces(number, target, pieces),
+    };
+    let shares: Vec<Share> = source.visited().flat_map(of_target).collect();
+    together(run, &shares, runtime, work, of_share)
 }
 
-/// The same where it is known how many there are.
-pub(super) fn pays_for(run: &Run<'_>, work: &Work, items: u64, items_min: u64) -> bool {
-    may_share(run, work)
-        && (run.source.threads == Threads::Many || (items >= items_min && has_help()))
+/// The same by whole ranges, where so many documents have to be looked at in the index alone.
+pub(super) fn by_range<T: Send>(
+    run: &Run<'_>,
+    documents: u64,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+    of_range: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+) -> Option<Vec<T>> {
+    let source = &run.source;
+    let pays = source.threads == Threads::Many || (documents >= DOCUMENTS_MIN && has_help());
+    if !pays || !may_share(run, work) {
+        return None;
+    }
+    let shares: Vec<Share> = source.visited.clone().map(Share::of_range).collect();
+    together(run, &shares, runtime, work, of_range)
 }
 
-/// True when ranges can be shared at all.
-fn may_share(run: &Run<'_>, work: &Work) -> bool {
-    run.source.visited.len() > 1 && may_share_items(run, work)
-}
-
-/// True when items can be shared: they are as the store has them, and rows depend on nothing but them.
-pub(super) fn may_share_items(run: &Run<'_>, work: &Work) -> bool {
+/// True when work can be shared: on items as the store has them, with rows that depend on nothing but
+/// the items.
+pub(super) fn may_share(run: &Run<'_>, work: &Work) -> bool {
     let source = &run.source;
     source.threads != Threads::One
         && !source.has_points()
@@ -85,24 +145,26 @@ pub(super) fn may_share_items(run: &Run<'_>, work: &Work) -> bool {
         && is_pure(run.plan())
 }
 
-/// Calls a function for each range, on several threads; gives what it made in the order of the ranges,
-/// or nothing, as if it had not been called, when any of them failed.
-pub(super) fn by_range<T: Send>(
+fn together<T: Send>(
     run: &Run<'_>,
+    shares: &[Share],
     runtime: &mut Runtime<'_>,
     work: &mut Work,
-    of_range: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+    of_share: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
+    if shares.len() < 2 {
+        return None;
+    }
     let beginning = work.beginning();
     let together = &beginning.together;
-    let made = map(run.source.visited.len(), |number| {
+    let made = map(shares.len(), |number| {
         if together.is_over() {
             return None;
         }
-        let range = run.only(run.source.visited.start + number);
+        let share = run.only(&shares[number]);
         let mut own = beginning.work();
         let made =
-            with_runtime(&range.source, &mut own, |runtime, work| of_range(&range, runtime, work));
+            with_runtime(&share.source, &mut own, |runtime, work| of_share(&share, runtime, work));
         if made.is_err() {
             together.over.store(true, Ordering::Relaxed);
         }
@@ -116,17 +178,17 @@ pub(super) fn by_range<T: Send>(
     made.map(|made| made.into_iter().map(absorb).collect())
 }
 
-/// Tries predicates on the values of all dictionaries, side by side; what is found is kept with the
-/// condition.
-pub(super) fn try_values(run: &Run<'_>, work: &Work) {
-    let source = &run.source;
-    let values = source.values_to_try();
-    let many = source.threads == Threads::Many;
-    if values == 0 || !source.is_plain() || !may_share_items(run, work) {
+/// Tries predicates on the values of some ranges, side by side; what is found is kept with the condition.
+pub(super) fn try_values(source: &Source<'_>, ranges: Range<usize>) {
+    let ranges = ranges.start..ranges.end.min(source.visited.end);
+    let is_asked = source.tries_values() && source.is_plain() && ranges.len() > 1;
+    if !is_asked || source.threads == Threads::One {
         return;
     }
-    if many || (values >= VALUES_MIN && has_help()) {
-        map(source.targets.len(), |number| drop(source.parts(&source.targets[number], None)));
+    let targets = &source.targets[ranges];
+    let values: u64 = targets.iter().map(Target::scope).sum();
+    if source.threads == Threads::Many || (values >= VALUES_MIN && has_help()) {
+        map(targets.len(), |number| drop(source.parts(&targets[number], None)));
     }
 }
 

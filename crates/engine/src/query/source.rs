@@ -10,6 +10,7 @@ pub(super) use target::Target;
 use super::access::{Condition, Runs, Selector};
 use super::bill::key_paths;
 use super::neighbours::Neighbours;
+use super::parallel::{self, Share};
 use super::points;
 use super::prepare::Prepared;
 use super::reader::Reader;
@@ -29,6 +30,7 @@ use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_sql::access::KeyConstraint;
 use merge::{Merge, by_number};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -38,6 +40,8 @@ const SCAN_MAX: u64 = 16;
 /// From so many candidates on, documents are tested one by one as they are wanted, if the
 /// candidates are a good part of them.
 const LIST_MAX: usize = 4096;
+/// Ranges whose values are tried together, where values must be tried to find items.
+const TRIED_TOGETHER: usize = 8;
 
 /// Everything in the scope of a query.
 pub(super) struct Source<'a> {
@@ -48,6 +52,8 @@ pub(super) struct Source<'a> {
     pub(super) targets: &'a [Target],
     /// Which of them documents come from: all, or the one that a thread goes through.
     pub(super) visited: Range<usize>,
+    /// The keys that documents come from, where several threads go through all documents of a target.
+    pub(super) piece: Option<EpkSpan>,
     /// What the index can say about the condition.
     pub(super) condition: Condition,
     /// The same, whichever way items are found: what candidates are counted by.
@@ -167,6 +173,7 @@ impl<'a> Source<'a> {
         Self {
             targets,
             visited: 0..targets.len(),
+            piece: None,
             seeks: condition.seeks(&key_paths),
             charged: condition.clone(),
             condition,
@@ -186,9 +193,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The same for a thread that goes through one target only.
-    pub(super) fn only(&self, number: usize) -> Self {
-        self.copy(number..number + 1, Neighbours::default())
+    /// The same for a thread that goes through one target only, or a piece of it.
+    pub(super) fn only(&self, Share { target, piece }: &Share) -> Self {
+        let copy = self.copy(*target..*target + 1, Neighbours::default());
+        Self { piece: piece.clone(), ..copy }
     }
 
     /// The same for a thread that reads so many of the documents to come.
@@ -199,6 +207,7 @@ impl<'a> Source<'a> {
     fn copy(&self, visited: Range<usize>, neighbours: Neighbours) -> Self {
         Self {
             visited,
+            piece: None,
             condition: self.condition.clone(),
             charged: self.charged.clone(),
             index: self.index.clone(),
@@ -269,9 +278,9 @@ impl<'a> Source<'a> {
         self.points.is_some()
     }
 
-    /// The values that must be tried one by one before items can be found, about.
-    pub(super) fn values_to_try(&self) -> u64 {
-        if self.condition.tries_values() { self.scope() } else { 0 }
+    /// True when values must be tried one by one before items can be found.
+    pub(super) fn tries_values(&self) -> bool {
+        self.condition.tries_values()
     }
 
     /// Items that may have to be looked at, at most.
@@ -347,6 +356,11 @@ impl<'a> Source<'a> {
         after: Option<&Place>,
     ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
         let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
+        // A page that comes to a second range may well come to more.
+        let nth = number - self.visited.start;
+        if nth % TRIED_TOGETHER == 1 {
+            parallel::try_values(self, number..number.saturating_add(TRIED_TOGETHER));
+        }
         if !self.condition.is_useful() || target.scope() <= self.threshold(SCAN_MAX) {
             self.neighbours.lock().expect(target.scope(), target.scope());
             return Box::new(self.scan(number, target, after).filter(alive));
@@ -381,13 +395,17 @@ impl<'a> Source<'a> {
         after: Option<&Place>,
     ) -> impl Iterator<Item = Found<'s>> + 's {
         let after = after.cloned();
-        target.spans.iter().flat_map(move |span| {
+        let within_piece = |span: &'s EpkSpan| match &self.piece {
+            None => Some(Cow::Borrowed(span)),
+            Some(piece) => span.overlap(piece).map(Cow::Owned),
+        };
+        target.spans.iter().filter_map(within_piece).flat_map(move |span| {
             let passed = |place: &Place| span.max.as_ref().is_some_and(|max| *max <= place.epk);
             let open = !after.as_ref().is_some_and(passed);
             let start = after.as_ref().map(|place| (place.epk.as_bytes(), place.docno));
             let view = &target.published.view;
             let documents =
-                open.then(|| view.documents(&index_range(span), start, Direction::Ascending));
+                open.then(|| view.documents(&index_range(&span), start, Direction::Ascending));
             documents.into_iter().flatten().map(move |located| Found {
                 target: number,
                 at: Some((located.part, located.local)),

@@ -7,6 +7,7 @@ use crate::query::access::Runs;
 use crate::query::token::Place;
 use crate::ranges::EpkSpan;
 use armilla_index::Part;
+use armilla_model::partition_key::Epk;
 use armilla_storage::Snapshot;
 use std::sync::{Arc, OnceLock};
 
@@ -58,6 +59,20 @@ impl Target {
             };
             (!runs.is_empty()).then_some((*number, part, runs))
         })
+    }
+
+    /// Keys that cut the documents in scope into about so many pieces of one size, ascending; fewer where
+    /// many have one key.
+    pub(in crate::query) fn cuts(&self, pieces: usize) -> Vec<Epk> {
+        let parts = self.published.view.parts();
+        let runs = self.all_runs().iter();
+        let runs = runs.flat_map(|(number, runs)| runs.iter().map(|run| (&parts[*number], run)));
+        let Some((part, run)) = runs.max_by_key(|(_, run)| run.len()) else { return Vec::new() };
+        let at = |piece: usize| run.start + (run.len() * piece / pieces) as u32;
+        let key = |piece| Epk::from_bytes(part.document(at(piece)).epk);
+        let mut cuts: Vec<Epk> = (1..pieces).map(key).collect();
+        cuts.dedup();
+        cuts
     }
 
     /// Live documents in scope, expired ones included.
