@@ -94,6 +94,40 @@ fn main() {
             measure(&container, key, &text, with_items);
         }
     }
+    if wanted.is_none() || with_items {
+        for text in [
+            "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'post'",
+            "SELECT VALUE SUM(c.likes) FROM c WHERE c.type = 'comment'",
+            "SELECT TOP 20 * FROM c WHERE c._etag = 'x'",
+            "SELECT VALUE COUNT(1) FROM c WHERE c._etag = 'x' AND c.likes > 950",
+        ] {
+            crowd(&container, text);
+        }
+    }
+}
+
+/// Many clients at once: threads that help one of them must not cost the others anything.
+fn crowd(container: &Arc<Container>, text: &str) {
+    const CLIENTS: usize = 16;
+    const PAGES: usize = 4;
+    let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
+    let pages = |threads: Threads| {
+        for _ in 0..PAGES {
+            let query = Query::new(container.clone(), Request::of_text(text), &scope).unwrap();
+            let options = PageOptions { count_max: 100, continuation: None, range_by_range: false };
+            query.on(threads).page(options).unwrap();
+        }
+    };
+    let all = |threads: Threads| {
+        let started = Instant::now();
+        std::thread::scope(|clients| {
+            let clients: Vec<_> = (0..CLIENTS).map(|_| clients.spawn(|| pages(threads))).collect();
+            clients.into_iter().for_each(|client| client.join().unwrap());
+        });
+        started.elapsed().as_secs_f64() * 1e6 / (CLIENTS * PAGES) as f64
+    };
+    let (one, many) = (all(Threads::One), all(Threads::ByCost));
+    println!("{CLIENTS} clients: one {one:>10.1} us per page, many {many:>10.1} us  {text}");
 }
 
 /// The best of some batches: other work on the machine lengthens some, not all.

@@ -134,6 +134,21 @@ pub(super) fn by_range<T: Send>(
     together(run, &shares, runtime, work, of_range)
 }
 
+/// Calls a function for each range of a query that will have to rank many candidates; what it does is
+/// the same sooner or later. Gives nothing where that is not worth it.
+pub(super) fn ranked<T: Send>(
+    run: &Run<'_>,
+    work: &Work,
+    of_range: impl Fn(usize) -> T + Sync,
+) -> Option<Vec<T>> {
+    let source = &run.source;
+    let will_rank = source.condition.is_useful() && source.prepared.habit.will_rank();
+    let pays = source.threads == Threads::Many
+        || (will_rank && source.estimate() >= DOCUMENTS_MIN && has_help());
+    let shared = pays && source.targets.len() > 1 && may_share(run, work);
+    shared.then(|| map(source.targets.len(), of_range))
+}
+
 /// True when work can be shared: on items as the store has them, with rows that depend on nothing but
 /// the items.
 pub(super) fn may_share(run: &Run<'_>, work: &Work) -> bool {

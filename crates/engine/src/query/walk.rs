@@ -62,7 +62,7 @@ impl Group<'_> {
 }
 
 /// Says of a document whether it was handed out before: by value, part and local number.
-pub(super) type Passed<'p> = dyn Fn(Option<&[u8]>, &Part, u32) -> bool + 'p;
+pub(super) type Passed<'p> = dyn Fn(Option<&[u8]>, &Part, u32) -> bool + Sync + 'p;
 
 /// The groups of one target.
 pub(super) struct Groups<'s> {

@@ -1,11 +1,13 @@
 //! Queries that must be answered at once: ORDER BY RANK, and queries over ordered or grouped
-//! queries. Every page computes all rows again and hands out the next ones by their count.
+//! queries. Every page computes all rows again and hands out the next ones by their count. Items may be
+//! read side by side; rows are made of them one after the other.
 
 use super::page::Page;
-use super::source::Source;
+use super::reader::Reader;
+use super::source::Found;
 use super::token::Position;
 use super::work::{Work, with_runtime};
-use super::{Run, bounded, failure};
+use super::{Run, bounded, failure, parallel};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
@@ -22,9 +24,8 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    let rows = with_runtime(&run.source, work, |runtime, work| {
-        rows_of(run.plan(), &run.source, runtime, work)
-    })?;
+    let rows =
+        with_runtime(&run.source, work, |runtime, work| rows_of(run.plan(), &run, runtime, work))?;
     // Later pages make everything again, which is paid for.
     if begun == 0 {
         work.settle_whole(&run.source);
@@ -45,42 +46,67 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
 /// All rows of a query.
 fn rows_of(
     query: &Compiled,
-    source: &Source<'_>,
+    run: &Run<'_>,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<Vec<Value>> {
-    let scores = scores(query, source, runtime, work)?;
+    let scores = scores(query, run, runtime, work)?;
     let mut sink = Sink::new(query, &scores);
     match &query.input {
         Input::Single => {
             push(query, &Value::Undefined, &mut sink, runtime)?;
         }
         Input::Query(inner) => {
-            for (number, row) in rows_of(inner, source, runtime, work)?.iter().enumerate() {
+            for (number, row) in rows_of(inner, run, runtime, work)?.iter().enumerate() {
                 runtime.document_id = number as u64 + 1;
                 if push(query, row, &mut sink, runtime)? {
                     break;
                 }
             }
         }
-        Input::Items => {
-            let mut reader = source.reader();
-            for found in source.documents(None) {
-                let found = found?;
-                let loaded = reader.load(&found, work)?;
-                work.items_visited += 1;
-                work.hold(loaded.size)?;
-                runtime.document_id = found.document.docno;
-                let then = work.moment(runtime);
-                let stop = push(query, &loaded.value, &mut sink, runtime)?;
-                work.item_done(found.target, Some(loaded.size), then, runtime);
-                if stop {
-                    break;
-                }
-            }
-        }
+        Input::Items => push_items(query, run, &mut sink, runtime, work)?,
     }
     sink.finish(&Frame::item(&Value::Undefined), runtime).map_err(failure)
+}
+
+/// Sends all items through a query.
+fn push_items(
+    query: &Compiled,
+    run: &Run<'_>,
+    sink: &mut Sink<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<()> {
+    let mut push = |item: Item, runtime: &mut Runtime<'_>, work: &mut Work| -> Result<bool> {
+        work.items_visited += 1;
+        runtime.document_id = item.docno;
+        let then = work.moment(runtime);
+        let stop = push(query, &item.value, sink, runtime)?;
+        work.item_done(item.target, Some(item.size), then, runtime);
+        Ok(stop)
+    };
+    let read_all = |run: &Run<'_>, _: &mut Runtime<'_>, work: &mut Work| {
+        let mut reader = run.source.reader();
+        let read = |found: Result<Found<'_>>| Item::read(&found?, &mut reader, work);
+        run.source.documents(None).map(read).collect::<Result<Vec<_>>>()
+    };
+    // Where no row can be the last one wanted, all items are read whoever reads them.
+    let all = query.aggregation.is_some() || !matches!(query.order, Order::None);
+    let shares = all.then(|| parallel::by_items(run, runtime, work, read_all)).flatten();
+    if let Some(shares) = shares {
+        for item in shares.into_iter().flatten() {
+            push(item, runtime, work)?;
+        }
+        return Ok(());
+    }
+    let mut reader = run.source.reader();
+    for found in run.source.documents(None) {
+        let item = Item::read(&found?, &mut reader, work)?;
+        if push(item, runtime, work)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Sends an input through a query; true when no further one can change the output.
@@ -94,21 +120,47 @@ fn push(
     flow.map(|flow| flow.is_break()).map_err(failure)
 }
 
+/// An item that was read.
+struct Item {
+    target: usize,
+    docno: u64,
+    size: usize,
+    value: Value,
+}
+
+impl Item {
+    fn read(found: &Found<'_>, reader: &mut Reader<'_>, work: &mut Work) -> Result<Self> {
+        let loaded = reader.load(found, work)?;
+        work.hold(loaded.size)?;
+        let (target, docno) = (found.target, found.document.docno);
+        Ok(Self { target, docno, size: loaded.size, value: loaded.value })
+    }
+}
+
 /// The score expressions of ORDER BY RANK, which need to know all items first.
 fn scores(
     query: &Compiled,
-    source: &Source<'_>,
+    run: &Run<'_>,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<Vec<Expr>> {
     let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
-    let mut statistics = Statistics::default();
-    if matches!(query.input, Input::Items) {
-        let mut reader = source.reader();
-        for found in source.everything() {
+    if !matches!(query.input, Input::Items) {
+        return Ok(score_expressions(rank, &Statistics::default()));
+    }
+    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+        let mut statistics = Statistics::default();
+        let mut reader = run.source.reader();
+        for found in run.source.everything() {
             let loaded = reader.load(&found, work)?;
             statistics.add(rank, &loaded.value, runtime);
         }
+        Ok(statistics)
+    };
+    let mut statistics = Statistics::default();
+    match parallel::by_items(run, runtime, work, of_share) {
+        Some(shares) => shares.iter().for_each(|share| statistics.merge(share)),
+        None => statistics = of_share(run, runtime, work)?,
     }
     Ok(score_expressions(rank, &statistics))
 }

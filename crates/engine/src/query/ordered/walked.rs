@@ -8,7 +8,7 @@ use crate::query::source::{Certainty, Found, Source};
 use crate::query::token::Window;
 use crate::query::walk::{Group, Groups, OrderIndex, Passed};
 use crate::query::work::Work;
-use crate::query::{Run, bounded, failure};
+use crate::query::{Run, bounded, failure, parallel};
 use armilla_index::Part;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
@@ -86,10 +86,19 @@ pub(super) fn walked(
     };
     let range = index.range_from(&start);
     let wanted = cursor.wanted(run.options.count_max) as u64;
-    let mut streams = Vec::with_capacity(run.source.targets.len());
-    for (target, of) in run.source.targets.iter().enumerate() {
-        let groups = Groups::new(&run.source, index, of, &range, wanted);
-        let mut stream = Stream { target, groups, group: None, ready: Vec::new() };
+    let targets = run.source.targets;
+    let begin = |target: usize| Groups::new(&run.source, index, &targets[target], &range, wanted);
+    let begun = parallel::ranked(run, work, |target| {
+        let mut groups = begin(target);
+        let group = groups.next_group(&passed);
+        (groups, group)
+    });
+    let mut begun = begun.map(Vec::into_iter);
+    let mut streams = Vec::with_capacity(targets.len());
+    for target in 0..targets.len() {
+        let ranked = begun.as_mut().and_then(Iterator::next);
+        let (groups, group) = ranked.unwrap_or_else(|| (begin(target), None));
+        let mut stream = Stream { target, groups, group, ready: Vec::new() };
         stream.fill(&walk, &mut reader, runtime, work)?;
         streams.push(stream);
     }

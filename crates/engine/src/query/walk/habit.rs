@@ -22,6 +22,11 @@ impl Habit {
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok()
     }
 
+    /// The same without counting the run.
+    pub(in crate::query) fn will_rank(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0
+    }
+
     /// Remembers that walking was given up.
     pub(super) fn gave_up(&self) {
         self.left.store(RUNS, Ordering::Relaxed);
