@@ -2,8 +2,10 @@
 //!
 //! When the index has every value that a query needs, documents with the same values are the same
 //! to it. So the documents of each part are counted by their values, which are compared as ordinals
-//! in columns, and the query is evaluated once per combination of values, however many documents
-//! have it. A count without values is no more than a subtraction.
+//! in columns, and the query is evaluated once per combination of values in a range, however many
+//! documents and parts have it. A count without values is no more than a subtraction.
+
+mod combinations;
 
 use super::access::Selection;
 use super::grouped::Kept;
@@ -17,6 +19,7 @@ use armilla_sql::access::referenced_paths;
 use armilla_sql::aggregate::AggregateKind;
 use armilla_sql::compiled::{Aggregation, Compiled};
 use armilla_sql::eval::{Frame, Runtime, evaluate, order_keys, project, visit_rows};
+use combinations::{Combinations, decoded};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -101,19 +104,28 @@ fn count(
     work: &mut Work,
 ) -> Result<u64> {
     let mut counter = Counter { run, groups, runtime, work, matched: 0 };
+    let (mut unfiltered, mut filtered) = (Combinations::default(), Combinations::default());
     let mut reader = None;
     for (part, count) in &range.parts {
         match count {
+            Some(0) => {}
             Some(count) => {
-                let (cover, plan) = ways.unfiltered;
-                counter.add(cover, plan, &[], &[], *count)?;
+                unfiltered.count(&[], &[], *count);
             }
             None => {
                 let reader = reader.get_or_insert_with(|| run.source.reader());
-                counter.part(ways, range, part, reader)?;
+                let Selection { locals, exact } = part.selector.select(&part.runs);
+                let (way, counted) = if exact {
+                    (ways.unfiltered, &mut unfiltered)
+                } else {
+                    (ways.filtered, &mut filtered)
+                };
+                counter.part(way, counted, range, part, locals, reader)?;
             }
         }
     }
+    counter.evaluate(ways.unfiltered, &mut unfiltered)?;
+    counter.evaluate(ways.filtered, &mut filtered)?;
     Ok(counter.matched)
 }
 
@@ -128,9 +140,12 @@ fn is_countable(plan: &Compiled) -> bool {
 
 /// The query with its condition, and without it for documents that surely meet it.
 struct Ways<'w> {
-    filtered: (&'w Cover, &'w Compiled),
-    unfiltered: (&'w Cover, &'w Compiled),
+    filtered: Way<'w>,
+    unfiltered: Way<'w>,
 }
+
+/// What is read of a document, and what is made of that.
+type Way<'w> = (&'w Cover, &'w Compiled);
 
 struct Counter<'c, 'r> {
     run: &'c Run<'c>,
@@ -141,17 +156,17 @@ struct Counter<'c, 'r> {
 }
 
 impl Counter<'_, '_> {
-    /// Counts the documents of one part.
-    fn part(
+    /// Counts documents of one part.
+    fn part<'s>(
         &mut self,
-        ways: &Ways<'_>,
+        (cover, plan): Way<'_>,
+        combinations: &mut Combinations<'s>,
         range: &RangePlan<'_>,
-        part: &PartPlan<'_>,
+        part: &PartPlan<'s>,
+        mut locals: Vec<u32>,
         reader: &mut Reader<'_>,
     ) -> Result<()> {
         let source = &self.run.source;
-        let Selection { mut locals, exact } = part.selector.select(&part.runs);
-        let (cover, plan) = if exact { ways.unfiltered } else { ways.filtered };
         if source.settings.policy.default_ttl.is_some() {
             locals.retain(|local| source.is_alive_at(part.part, *local));
         }
@@ -160,10 +175,11 @@ impl Counter<'_, '_> {
         };
         let mut unknown = Vec::new();
         for (ordinals, count) in counted(&columns, &locals) {
-            if self.is_known(&columns, &ordinals) {
-                self.add(cover, plan, &columns, &ordinals, count)?;
-            } else {
+            if !combinations.count(&columns, &ordinals, count) {
                 unknown.push(ordinals);
+            }
+            if combinations.is_full() {
+                self.evaluate((cover, plan), combinations)?;
             }
         }
         if unknown.is_empty() {
@@ -174,30 +190,17 @@ impl Counter<'_, '_> {
         self.each(plan, range, part, rest.collect::<Vec<_>>().into_iter(), reader)
     }
 
-    fn is_known(&self, columns: &[PathColumn<'_>], ordinals: &[u32]) -> bool {
-        let known = |(column, ordinal): (&PathColumn<'_>, &u32)| {
-            ordinal.checked_sub(1).is_none_or(|ordinal| column.value(Some(ordinal)).is_some())
-        };
-        columns.iter().zip(ordinals).all(known)
-    }
-
-    /// Evaluates one combination of values.
-    fn add(
+    /// Evaluates combinations of values.
+    fn evaluate(
         &mut self,
-        cover: &Cover,
-        plan: &Compiled,
-        columns: &[PathColumn<'_>],
-        ordinals: &[u32],
-        count: u64,
+        (cover, plan): Way<'_>,
+        combinations: &mut Combinations<'_>,
     ) -> Result<()> {
-        if count == 0 {
-            return Ok(());
+        for (values, count) in combinations.take() {
+            let item = cover.item(&mut |position| decoded(*values.get(position)?));
+            self.item(plan, &item.unwrap_or_default(), count)?;
         }
-        let item = cover.item(&mut |position| {
-            let ordinal = ordinals.get(position).and_then(|ordinal| ordinal.checked_sub(1));
-            columns.get(position)?.value(ordinal)
-        });
-        self.item(plan, &item.unwrap_or_default(), count)
+        Ok(())
     }
 
     /// Evaluates items that must be read, one by one.

@@ -102,6 +102,14 @@ impl<'s> PathColumn<'s> {
         }
     }
 
+    /// The same as the index has it.
+    pub(super) fn encoded(&self, ordinal: u32) -> Option<armilla_index::Value<'s>> {
+        match self {
+            Self::Absent => None,
+            Self::Dense(index, _) | Self::Sparse(index, _) => Some(index.value(ordinal)),
+        }
+    }
+
     /// How many values there are.
     pub(super) fn value_count(&self) -> u32 {
         match self {
