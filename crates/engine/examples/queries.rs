@@ -93,6 +93,7 @@ fn ask(container: &Arc<Container>, wanted: Option<String>) {
         // No index has the version of an item: all are read.
         (None, "SELECT VALUE COUNT(1) FROM c WHERE c._etag = 'x'".to_owned()),
         (None, "SELECT * FROM c WHERE c._etag = 'x'".to_owned()),
+        (None, "SELECT TOP 20 * FROM c WHERE c._etag = 'x' ORDER BY c.date DESC".to_owned()),
         (None, "SELECT VALUE SUM(c.likes / 7) FROM c WHERE c._etag != 'x'".to_owned()),
         (None, "SELECT DISTINCT TOP 20 c.userId FROM c ORDER BY c.userId".to_owned()),
     ] {

@@ -80,13 +80,8 @@ pub(super) struct Progress {
 
 impl<'s> Ahead<'s> {
     /// The documents behind a place.
-    pub(super) fn new(
-        run: &'s Run<'s>,
-        query: &'s Compiled,
-        after: Option<&Place>,
-        work: &Work,
-    ) -> Self {
-        let allowed = query.filter.is_some() && parallel::may_share(run, work);
+    pub(super) fn new(run: &'s Run<'s>, query: &'s Compiled, after: Option<&Place>) -> Self {
+        let allowed = query.filter.is_some() && run.source.threads != Threads::One;
         let batch = if run.source.threads == Threads::Many { STRETCH_TINY * 3 } else { BATCH_MIN };
         let documents = run.source.documents(after);
         Self { run, query, documents, tried: VecDeque::new(), allowed, batch, given: 0 }
@@ -95,7 +90,10 @@ impl<'s> Ahead<'s> {
     /// The next document.
     pub(super) fn next(&mut self, progress: Progress, work: &Work) -> Option<Result<Tried<'s>>> {
         if self.allowed && self.tried.is_empty() && self.is_worth_it(progress) {
-            self.try_batch(progress, work);
+            self.allowed = parallel::may_share(self.run, work);
+            if self.allowed {
+                self.try_batch(progress, work);
+            }
         }
         self.given += 1;
         if let Some(tried) = self.tried.pop_front() {

@@ -134,19 +134,13 @@ pub(super) fn by_range<T: Send>(
     together(run, &shares, runtime, work, of_range)
 }
 
-/// Calls a function for each range of a query that will have to rank many candidates; what it does is
-/// the same sooner or later. Gives nothing where that is not worth it.
-pub(super) fn ranked<T: Send>(
-    run: &Run<'_>,
-    work: &Work,
-    of_range: impl Fn(usize) -> T + Sync,
-) -> Option<Vec<T>> {
+/// True when the ranges of an ordered query should begin side by side: it will have to rank many
+/// candidates, or has gone through many items for the first rows of some ranges.
+pub(super) fn is_long_walk(run: &Run<'_>, visited: u64, work: &Work) -> bool {
     let source = &run.source;
-    let will_rank = source.condition.is_useful() && source.prepared.habit.will_rank();
-    let pays = source.threads == Threads::Many
-        || (will_rank && source.estimate() >= DOCUMENTS_MIN && has_help());
-    let shared = pays && source.targets.len() > 1 && may_share(run, work);
-    shared.then(|| map(source.targets.len(), of_range))
+    let ranks = || source.prepared.habit.will_rank() && source.estimate() >= DOCUMENTS_MIN;
+    let is_long = visited >= ITEMS_MIN || (source.condition.is_useful() && ranks());
+    (source.threads == Threads::Many || (is_long && has_help())) && may_share(run, work)
 }
 
 /// True when work can be shared: on items as the store has them, with rows that depend on nothing but
@@ -167,19 +161,29 @@ fn together<T: Send>(
     work: &mut Work,
     of_share: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    if shares.len() < 2 {
-        return None;
-    }
+    let of_number = |number: usize, runtime: &mut Runtime<'_>, work: &mut Work| {
+        of_share(&run.only(&shares[number]), runtime, work)
+    };
+    (shares.len() > 1).then(|| share_out(&run.source, shares.len(), runtime, work, of_number))?
+}
+
+/// Calls a function with every number below a count, on several threads, each call with its own runtime
+/// and books. Gives nothing, as if it had never been called, when any of the calls failed.
+pub(super) fn share_out<T: Send>(
+    source: &Source<'_>,
+    count: usize,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+    of_number: impl Fn(usize, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+) -> Option<Vec<T>> {
     let beginning = work.beginning();
     let together = &beginning.together;
-    let made = map(shares.len(), |number| {
+    let made = map(count, |number| {
         if together.is_over() {
             return None;
         }
-        let share = run.only(&shares[number]);
         let mut own = beginning.work();
-        let made =
-            with_runtime(&share.source, &mut own, |runtime, work| of_share(&share, runtime, work));
+        let made = with_runtime(source, &mut own, |runtime, work| of_number(number, runtime, work));
         if made.is_err() {
             together.over.store(true, Ordering::Relaxed);
         }

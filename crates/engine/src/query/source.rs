@@ -487,7 +487,8 @@ impl<'a> Source<'a> {
             (_, Some(Some(record))) | (Some(record), _) => record.clone(),
             (None, _) => {
                 let document = &found.document;
-                match self.neighbours.lock().take(self, found.target, document)? {
+                let beside = self.neighbours.lock().take(self, found.target, document)?;
+                match beside {
                     Some(record) => record,
                     None => self.search(found.target, document)?,
                 }

@@ -116,7 +116,7 @@ impl State {
         let page_max = run.options.count_max as u64 + 1;
         source.read_at_most(rows.map_or(page_max, |rows| rows.min(page_max)));
         let mut reader = source.key_reader();
-        let mut documents = Ahead::new(run, levels[0], after.as_ref(), work);
+        let mut documents = Ahead::new(run, levels[0], after.as_ref());
         let mut count = 0u32;
         while let Some(tried) = documents.next(self.progress(page, run.options.count_max), work) {
             let Tried { found, rejected } = tried?;

@@ -9,7 +9,7 @@ use crate::query::token::Window;
 use crate::query::walk::{Group, Groups, OrderIndex, Passed};
 use crate::query::work::Work;
 use crate::query::{Run, bounded, failure, parallel};
-use armilla_index::Part;
+use armilla_index::{Part, ValueRange};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
 use armilla_model::value::Value;
@@ -35,6 +35,14 @@ struct Walk<'w, 's> {
     run: &'s Run<'s>,
     cursor: &'w Cursor<'w>,
     passed: &'w Passed<'w>,
+}
+
+impl<'s> Walk<'_, 's> {
+    /// What reads items before rows are made, or for them.
+    fn reader(&self) -> Reader<'s> {
+        let source = &self.run.source;
+        if source.prepared.copied.is_some() { source.key_reader() } else { source.reader() }
+    }
 }
 
 /// The rows of one target in order, made one after the other.
@@ -79,32 +87,53 @@ pub(super) fn walked(
         }
     };
     let walk = Walk { run, cursor: given, passed: &passed };
-    let mut reader = if run.source.prepared.copied.is_some() {
-        run.source.key_reader()
-    } else {
-        run.source.reader()
-    };
+    let mut reader = walk.reader();
     let range = index.range_from(&start);
     let wanted = cursor.wanted(run.options.count_max) as u64;
-    let targets = run.source.targets;
-    let begin = |target: usize| Groups::new(&run.source, index, &targets[target], &range, wanted);
-    let begun = parallel::ranked(run, work, |target| {
-        let mut groups = begin(target);
-        let group = groups.next_group(&passed);
-        (groups, group)
-    });
-    let mut begun = begun.map(Vec::into_iter);
-    let mut streams = Vec::with_capacity(targets.len());
-    for target in 0..targets.len() {
-        let ranked = begun.as_mut().and_then(Iterator::next);
-        let (groups, group) = ranked.unwrap_or_else(|| (begin(target), None));
-        let mut stream = Stream { target, groups, group, ready: Vec::new() };
-        stream.fill(&walk, &mut reader, runtime, work)?;
-        streams.push(stream);
-    }
+    let mut streams = begin_streams(&walk, index, &range, wanted, &mut reader, runtime, work)?;
     let last = hand_out(&walk, &mut streams, &mut window, &mut reader, runtime, work, page)?;
     cursor.window = window;
     Ok(last)
+}
+
+/// The streams of all targets, each with its first rows. Where that turns out to be a long way, because
+/// candidates must be ranked or hardly an item matches, the rest of them begin side by side.
+fn begin_streams<'s>(
+    walk: &Walk<'_, 's>,
+    index: &'s OrderIndex,
+    range: &ValueRange,
+    wanted: u64,
+    reader: &mut Reader<'s>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<Vec<Stream<'s>>> {
+    let source = &walk.run.source;
+    let begin = |target: usize,
+                 reader: &mut Reader<'s>,
+                 runtime: &mut Runtime<'_>,
+                 work: &mut Work|
+     -> Result<Stream<'s>> {
+        let groups = Groups::new(source, index, &source.targets[target], range, wanted);
+        let mut stream = Stream { target, groups, group: None, ready: Vec::new() };
+        stream.fill(walk, reader, runtime, work).map(|()| stream)
+    };
+    let mut streams = Vec::with_capacity(source.targets.len());
+    let (visited_before, mut alone) = (work.items_visited, false);
+    while streams.len() < source.targets.len() {
+        let (first, visited) = (streams.len(), work.items_visited - visited_before);
+        let rest = source.targets.len() - first;
+        if !alone && rest > 1 && parallel::is_long_walk(walk.run, visited, work) {
+            let begun =
+                parallel::share_out(source, rest, runtime, work, |number, runtime, work| {
+                    begin(first + number, &mut walk.reader(), runtime, work)
+                });
+            alone = begun.is_none();
+            streams.extend(begun.into_iter().flatten());
+        } else {
+            streams.push(begin(first, reader, runtime, work)?);
+        }
+    }
+    Ok(streams)
 }
 
 /// Merges the streams into the page; gives the last row handed out if there is more.
