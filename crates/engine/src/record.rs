@@ -16,7 +16,6 @@ use armilla_model::lsn::Lsn;
 use armilla_model::value::Value;
 use armilla_storage::StoreError;
 use bytes::Bytes;
-use std::sync::Arc;
 
 /// Length of the header.
 pub const HEADER_LENGTH: usize = 54;
@@ -125,7 +124,7 @@ impl Record {
     }
 
     /// Reads the item's members with these names, and only those.
-    pub fn members(&self, names: &[Arc<str>]) -> armilla_model::error::Result<Value> {
+    pub fn members(&self, names: &json::Wanted) -> armilla_model::error::Result<Value> {
         json::parse_members(&self.bytes[HEADER_LENGTH..], names)
             .map_err(|error| Error::Internal(format!("a stored item is not JSON: {error}")))
     }

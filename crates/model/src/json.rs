@@ -7,7 +7,7 @@
 
 mod members;
 
-pub use members::parse_members;
+pub use members::{Wanted, parse_members};
 
 use crate::limits::NESTING_MAX;
 use crate::number::Number;

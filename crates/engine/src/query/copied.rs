@@ -6,7 +6,7 @@
 
 use crate::record::Record;
 use armilla_model::error::Result;
-use armilla_model::json::write_string;
+use armilla_model::json::{Wanted, write_string};
 use armilla_model::value::Value;
 use armilla_sql::compiled::{Compiled, Expr, Input, Projection, Step};
 use armilla_sql::eval::walk;
@@ -19,7 +19,7 @@ pub(super) struct Copied {
     /// The row is the text itself.
     is_text: bool,
     /// The members of the item that stand beside it.
-    names: Vec<Arc<str>>,
+    names: Wanted,
 }
 
 impl Copied {
@@ -43,7 +43,7 @@ impl Copied {
             Projection::Value(Expr::Path(path)) => path.steps.is_empty(),
             _ => false,
         };
-        (simple && needs.items == 1).then_some(Self { is_text, names: needs.names })
+        (simple && needs.items == 1).then(|| Self { is_text, names: Wanted::new(needs.names) })
     }
 
     /// The row of an item.

@@ -10,6 +10,7 @@ use super::work::Work;
 use crate::record::Record;
 use armilla_index::{Column, Part, PathIndex};
 use armilla_model::error::Result;
+use armilla_model::json::Wanted;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::{Object, Value};
 use armilla_sql::access::PathStep;
@@ -32,7 +33,7 @@ pub(super) struct Reader<'s> {
     source: &'s Source<'s>,
     cover: Option<Cover>,
     /// The members of an item that are read; nothing for all of them.
-    names: Option<Vec<Arc<str>>>,
+    names: Option<Wanted>,
     /// Per target and part, made when first needed.
     columns: Vec<Vec<Option<PartColumns<'s>>>>,
     mean_sizes: Vec<usize>,
@@ -189,7 +190,7 @@ fn build(
 }
 
 /// The members that paths begin with; nothing when one is the whole item, or there are too many.
-fn names_of(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Vec<Arc<str>>> {
+fn names_of(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Wanted> {
     if references.len() > PATHS_MAX {
         return None;
     }
@@ -211,7 +212,7 @@ fn names_of(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Vec<Arc
         let keys = source.settings.policy.partition_key.paths.iter();
         keys.filter_map(|path| path.0.first()).for_each(|name| add(name));
     }
-    Some(names)
+    Some(Wanted::new(names))
 }
 
 impl<'s> Reader<'s> {

@@ -7,19 +7,76 @@
 use super::{JsonError, Reader, parse};
 use crate::value::{Object, Value};
 use jiter::Peek;
-use std::sync::Arc;
+use memchr::memmem::Finder;
+use std::sync::{Arc, OnceLock};
 
-/// Reads the members of an object that have one of these names. What stands behind the last of them
-/// is not looked at, so the text must have been checked before, as stored items are; a text that is
-/// no object is read whole.
-pub fn parse_members(text: &[u8], wanted: &[Arc<str>]) -> Result<Value, JsonError> {
-    match compact_members(text, wanted) {
+/// With more names than this going from member to member is quicker than a search for each.
+const SEARCHES_MAX: usize = 4;
+
+/// The names of members that are wanted of many objects.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    names: Vec<Arc<str>>,
+    /// What each looks like in a compact text, made when the first text is read; nothing when a name
+    /// could be mistaken for something else, or there are too many.
+    needles: OnceLock<Option<Vec<Finder<'static>>>>,
+}
+
+impl Wanted {
+    /// Members with these names, each given once.
+    pub fn new(names: Vec<Arc<str>>) -> Self {
+        Self { names, needles: OnceLock::new() }
+    }
+
+    fn needles(&self) -> Option<&[Finder<'static>]> {
+        let make = || {
+            // A quote that ends a string is never followed by one of these.
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            let plain = |name: &Arc<str>| !name.is_empty() && name.bytes().all(is_plain);
+            let needle = |name: &Arc<str>| Finder::new(&format!("\"{name}\":")).into_owned();
+            let few = self.names.len() <= SEARCHES_MAX && self.names.iter().all(plain);
+            few.then(|| self.names.iter().map(needle).collect())
+        };
+        self.needles.get_or_init(make).as_deref()
+    }
+}
+
+/// Reads the members of an object that have one of these names. Other members are not looked at, so
+/// the text must have been checked before, as stored items are; one that was not may seem to have
+/// none. A text that is no object is read whole.
+pub fn parse_members(text: &[u8], wanted: &Wanted) -> Result<Value, JsonError> {
+    let members = flat_members(text, wanted).or_else(|| compact_members(text, &wanted.names));
+    match members {
         Some(members) => Ok(Value::object(Object::from_unique(members))),
-        None => by_tokens(text, wanted),
+        None => by_tokens(text, &wanted.names),
     }
 }
 
 type Members = Vec<(Arc<str>, Value)>;
+
+/// The members of a compact object without arrays and objects inside, each by a search; nothing when
+/// there may be some, or something else is unusual.
+///
+/// What looks like `"name":` in such a text is a member, unless its first quote is an escaped one.
+fn flat_members(text: &[u8], wanted: &Wanted) -> Option<Members> {
+    let needles = wanted.needles()?;
+    let inner = text.strip_prefix(b"{")?.strip_suffix(b"}")?;
+    if memchr::memchr2(b'{', b'[', inner).is_some() {
+        return None;
+    }
+    let mut members = Members::with_capacity(needles.len());
+    for (name, needle) in wanted.names.iter().zip(needles) {
+        let Some(at) = needle.find(inner) else { continue };
+        if !matches!(inner[..at].last(), None | Some(b',')) {
+            return None;
+        }
+        // Behind the bracket that was taken off.
+        let value_at = 1 + at + needle.needle().len();
+        let end = end_of_value(text, value_at)?;
+        members.push((name.clone(), read_value(&text[value_at..end])?));
+    }
+    Some(members)
+}
 
 /// The members of a compact object; nothing when it is not one, or something else is unusual.
 fn compact_members(text: &[u8], wanted: &[Arc<str>]) -> Option<Members> {
@@ -158,7 +215,7 @@ mod tests {
         let whole = parse(TEXT.as_bytes()).unwrap();
         for wanted in [&["a"][..], &["e", "b\n"], &["c", "zz"], &["d", "a", "b\n", "c", "e"], &[]] {
             let names: Vec<Arc<str>> = wanted.iter().map(|name| Arc::from(*name)).collect();
-            let read = parse_members(TEXT.as_bytes(), &names).unwrap();
+            let read = parse_members(TEXT.as_bytes(), &Wanted::new(names)).unwrap();
             for name in ["a", "b\n", "c", "d", "e", "zz"] {
                 let expected = whole.get(name).filter(|_| wanted.contains(&name));
                 assert_eq!(read.get(name), expected, "{name} of {wanted:?}");
@@ -167,9 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn broken_texts_are_errors() {
-        let names = [Arc::from("z")];
+    fn broken_texts_are_errors_where_they_are_looked_at() {
+        let names = Wanted::new(vec![Arc::from("a")]);
         for text in ["", "{", r#"{"a"}"#, r#"{"a":}"#, r#"{"a":1"#, r#"{"a":1,}"#, "nonsense"] {
+            assert!(by_tokens(text.as_bytes(), &[Arc::from("z")]).is_err(), "{text}");
+        }
+        for text in ["", "{", r#"{"a":}"#, r#"{"a":tru}"#, r#"{"a":"x}"#, r#"{"a":[1}"#, "nonsense"]
+        {
             assert!(parse_members(text.as_bytes(), &names).is_err(), "{text}");
         }
         assert_eq!(parse_members(b"[1]", &names).unwrap(), parse(b"[1]").unwrap());
@@ -206,13 +267,13 @@ mod tests {
                 members.into_iter().map(|(name, value)| (name.into(), value)).collect();
             let text = Value::object(members).to_json();
             let wanted: Vec<Arc<str>> = wanted.iter().map(|name| Arc::from(&**name)).collect();
-            let read = parse_members(text.as_bytes(), &wanted).unwrap();
+            let read = parse_members(text.as_bytes(), &Wanted::new(wanted.clone())).unwrap();
             prop_assert_eq!(read, by_tokens(text.as_bytes(), &wanted).unwrap(), "{}", text);
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in "[{}\\[\\]\"\\\\,:a1 ]{0,24}") {
-            let _outcome = parse_members(bytes.as_bytes(), &[Arc::from("a")]);
+            let _outcome = parse_members(bytes.as_bytes(), &Wanted::new(vec![Arc::from("a")]));
         }
     }
 }
