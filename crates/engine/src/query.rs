@@ -146,6 +146,9 @@ pub struct Query {
     scope_key: Option<Epk>,
     access: Access,
     threads: Threads,
+    /// The query asks the same whenever its text is asked: it has no parameters, and is not about one
+    /// logical partition.
+    is_habitual: bool,
     binding: token::Binding,
     compiled_in: Duration,
     /// Who waits for the answer, if that is known.
@@ -165,6 +168,7 @@ impl Query {
         let compiled_in = started.elapsed();
         let scope_key = scope_key(&settings.policy, scope);
         let access = Access::ByCost;
+        let is_habitual = request.parameters.is_empty() && scope.limit != Limit::Key;
         Ok(Self {
             container,
             settings,
@@ -174,6 +178,7 @@ impl Query {
             scope_key,
             access,
             threads: Threads::ByCost,
+            is_habitual,
             binding,
             compiled_in,
             client: None,
@@ -205,6 +210,9 @@ impl Query {
         let plan = &self.prepared.compiled;
         if plan.calls_user_functions || plan.multiplies {
             return false;
+        }
+        if self.is_habitual && self.prepared.habit.is_quick() {
+            return true;
         }
         let most = if self.prepared.copied.is_some() { SMALL_COPIES_MAX } else { SMALL_ITEMS_MAX };
         let targets = self.targets();
@@ -267,6 +275,9 @@ impl Query {
         };
         let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
         page.finish(&work, token::is_rewritten(&self.request.text));
+        if self.is_habitual {
+            self.prepared.habit.took(page.metrics.total_time);
+        }
         Ok(page)
     }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 /// Fewer candidates are ranked each time.
-const CANDIDATES_MIN: u64 = 1024;
+const CANDIDATES_MIN: u64 = 256;
 /// One in so many documents of a part must be in scope: the others are passed over.
 const SCOPE_SHARE: usize = 4;
 /// Bytes of all orders that are kept.
