@@ -11,15 +11,21 @@ use std::time::Duration;
 const RUNS: u32 = 31;
 /// A page that took no longer was made in a moment.
 const MOMENT: Duration = Duration::from_micros(500);
-/// So many pages in a row must have been for the next one to count as one.
+/// One that took longer than this was slow; in between, the machine may have been busy.
+const SLOW: Duration = Duration::from_millis(10);
+/// So many pages must have been made in a moment for the next one to count as one.
 const MOMENTS: u32 = 8;
+/// More of them are not remembered.
+const MOMENTS_MAX: u32 = 16;
+/// A page that was neither takes so many of them back.
+const MOMENTS_LOST: u32 = 4;
 
 /// Kept with a query for its next runs. It decides how rows are found, never which.
 #[derive(Debug, Default)]
 pub(in crate::query) struct Habit {
     /// Runs that are left to rank at once.
     left: AtomicU32,
-    /// Pages in a row that were made in a moment.
+    /// Pages that were made in a moment lately.
     moments: AtomicU32,
 }
 
@@ -42,10 +48,15 @@ impl Habit {
 
     /// Remembers how long a page took.
     pub(in crate::query) fn took(&self, time: Duration) {
-        if time > MOMENT {
-            self.moments.store(0, Ordering::Relaxed);
-        } else if !self.is_quick() {
-            self.moments.fetch_add(1, Ordering::Relaxed);
+        // What two pages remember at once may count as one.
+        let known = self.moments.load(Ordering::Relaxed);
+        let moments = match time {
+            time if time > SLOW => 0,
+            time if time > MOMENT => known.saturating_sub(MOMENTS_LOST),
+            _ => (known + 1).min(MOMENTS_MAX),
+        };
+        if moments != known {
+            self.moments.store(moments, Ordering::Relaxed);
         }
     }
 
@@ -75,8 +86,14 @@ mod tests {
             habit.took(MOMENT);
         }
         assert!(habit.is_quick());
+        (0..100).for_each(|_| habit.took(MOMENT));
         habit.took(MOMENT * 2);
+        assert!(habit.is_quick(), "one page on a busy machine");
+        (0..2).for_each(|_| habit.took(MOMENT * 2));
+        assert!(!habit.is_quick(), "several");
+        (0..100).for_each(|_| habit.took(MOMENT));
+        habit.took(SLOW * 2);
         habit.took(MOMENT);
-        assert!(!habit.is_quick());
+        assert!(!habit.is_quick(), "one that was slow");
     }
 }
