@@ -7,8 +7,8 @@
 
 use crate::query::source::{PartPlan, Source};
 use armilla_index::{Column, Direction};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -57,8 +57,17 @@ impl Weighter<Key, Kept> for ByCandidates {
     }
 }
 
-static ORDERS: LazyLock<Cache<Key, Kept, ByCandidates>> =
-    LazyLock::new(|| Cache::with_weighter(ORDERS_ESTIMATED, BYTES_MAX, ByCandidates));
+static ORDERS: LazyLock<Cache<Key, Kept, ByCandidates>> = LazyLock::new(|| {
+    // In one piece: of a cache that is divided by cores, no part could hold a large order.
+    let options = OptionsBuilder::new()
+        .shards(1)
+        .estimated_items_capacity(ORDERS_ESTIMATED)
+        .weight_capacity(BYTES_MAX)
+        .build()
+        .expect("all that must be given is given");
+    let (hashing, life) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+    Cache::with_options(options, ByCandidates, hashing, life)
+});
 
 /// A way through an order.
 pub(super) struct Ranking<'s> {
@@ -162,5 +171,19 @@ impl<'s> Ranking<'s> {
             Direction::Descending => self.rest.clone().next_back(),
         };
         at.and_then(|at| self.order.locals.get(at).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::walk::RANK_MAX;
+
+    #[test]
+    fn the_largest_order_is_kept() {
+        let key = Key { part: u64::MAX, path: 0, condition: Box::default() };
+        let locals = vec![0; usize::try_from(RANK_MAX).unwrap()].into();
+        ORDERS.insert(key.clone(), Kept::Sorted(Arc::new(Order { locals, exact: true })));
+        assert!(matches!(ORDERS.get(&key), Some(Kept::Sorted(_))));
     }
 }
