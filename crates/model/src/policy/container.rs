@@ -128,7 +128,7 @@ impl ContainerPolicy {
         let kept = |vector: &VectorEmbedding| next.vectors.contains(vector);
         if !self.vectors.iter().all(kept) {
             return refuse(
-                "The paths in existing embeddings cannot be modified in Vector Embedding Policy. Paths can only be added.",
+                "Paths in existing embedding policy cannot be modified in Collection Replace. They can only be added.",
             );
         }
         super::search::check_replaced_indexes(&self.definition, &next.definition)
