@@ -1,8 +1,10 @@
 //! The items a query goes through: ranges, one consistent view of each, and how items are found.
 
 mod by_id;
+mod documents;
 mod hot;
 mod merge;
+mod shared;
 mod target;
 
 pub(super) use target::Target;
@@ -10,7 +12,6 @@ pub(super) use target::Target;
 use super::access::{Condition, Runs, Selector};
 use super::bill::key_paths;
 use super::neighbours::Neighbours;
-use super::parallel::{self, Share};
 use super::points;
 use super::prepare::Prepared;
 use super::reader::Reader;
@@ -20,28 +21,20 @@ use super::{Access, Threads};
 use crate::container::{Container, Settings};
 use crate::generation::IndexDefinition;
 use crate::indexing::ROOT;
-use crate::listing::index_range;
 use crate::partition::Partition;
 use crate::ranges::EpkSpan;
 use crate::record::Record;
-use armilla_index::{Direction, DocumentRef, Part};
+use armilla_index::{DocumentRef, Part};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_sql::access::KeyConstraint;
-use merge::{Merge, by_number};
 use parking_lot::Mutex;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Up to so many documents are gone through without asking the index.
 const SCAN_MAX: u64 = 16;
-/// From so many candidates on, documents are tested one by one as they are wanted, if the
-/// candidates are a good part of them.
-const LIST_MAX: usize = 4096;
-/// Ranges whose values are tried together, where values must be tried to find items.
-const TRIED_TOGETHER: usize = 8;
 
 /// Everything in the scope of a query.
 pub(super) struct Source<'a> {
@@ -193,31 +186,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The same for a thread that goes through one target only, or a piece of it.
-    pub(super) fn only(&self, Share { target, piece }: &Share) -> Self {
-        let copy = self.copy(*target..*target + 1, Neighbours::default());
-        Self { piece: piece.clone(), ..copy }
-    }
-
-    /// The same for a thread that reads so many of the documents to come.
-    pub(super) fn beside(&self, items: u64) -> Self {
-        self.copy(self.visited.clone(), self.neighbours.lock().beside(items))
-    }
-
-    fn copy(&self, visited: Range<usize>, neighbours: Neighbours) -> Self {
-        Self {
-            visited,
-            piece: None,
-            condition: self.condition.clone(),
-            charged: self.charged.clone(),
-            index: self.index.clone(),
-            points: self.points.clone(),
-            neighbours: Mutex::new(neighbours),
-            estimate: OnceLock::new(),
-            ..*self
-        }
-    }
-
     /// The same with another choice of how many threads there may be.
     pub(super) fn on(self, threads: Threads) -> Self {
         Self { threads, ..self }
@@ -304,116 +272,6 @@ impl<'a> Source<'a> {
     /// Live documents in scope, expired ones included.
     pub(super) fn scope(&self) -> u64 {
         self.targets.iter().map(Target::scope).sum()
-    }
-
-    /// The documents behind a place that may match, in the order of (effective key, ordinal).
-    pub(super) fn documents(
-        &self,
-        after: Option<&Place>,
-    ) -> Box<dyn Iterator<Item = Result<Found<'_>>> + '_> {
-        if let Some(points) = &self.points {
-            return match self.documents_at(points, after) {
-                Ok(found) => Box::new(found.into_iter().map(Ok)),
-                Err(error) => Box::new(std::iter::once(Err(error))),
-            };
-        }
-        let after = after.cloned();
-        Box::new(
-            self.visited()
-                .flat_map(move |(number, target)| {
-                    let max = target.partition.range.max.as_ref();
-                    let passed = |place: &Place| max.is_some_and(|max| *max <= place.epk);
-                    match &after {
-                        Some(place) if passed(place) => Box::new(std::iter::empty()),
-                        after => self.documents_of(number, target, after.as_ref()),
-                    }
-                })
-                .map(Ok),
-        )
-    }
-
-    /// Where the range of the next document ends, if another range comes behind it: a place before
-    /// that range's first document.
-    pub(super) fn end_of_range(&self, after: Option<&Place>) -> Option<Place> {
-        let passed = |target: &&Target| {
-            let max = target.partition.range.max.as_ref();
-            after.is_some_and(|place| max.is_some_and(|max| *max <= place.epk))
-        };
-        let next = self.targets.iter().skip_while(passed).nth(1)?;
-        Some(Place { epk: next.partition.range.min.clone(), docno: 0 })
-    }
-
-    /// Every live document in scope, whatever the condition.
-    pub(super) fn everything(&self) -> impl Iterator<Item = Found<'_>> {
-        let all = self.visited().flat_map(|(number, target)| self.scan(number, target, None));
-        all.filter(|found| self.is_alive(&found.document) && !self.is_gone(found))
-    }
-
-    fn documents_of<'s>(
-        &'s self,
-        number: usize,
-        target: &'s Target,
-        after: Option<&Place>,
-    ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
-        let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
-        // A page that comes to a second range may well come to more.
-        let nth = number - self.visited.start;
-        if nth % TRIED_TOGETHER == 1 {
-            parallel::try_values(self, number..number.saturating_add(TRIED_TOGETHER));
-        }
-        if !self.condition.is_useful() || target.scope() <= self.threshold(SCAN_MAX) {
-            self.neighbours.lock().expect(target.scope(), target.scope());
-            return Box::new(self.scan(number, target, after).filter(alive));
-        }
-        let parts = self.parts(target, after);
-        let size: usize = parts.iter().map(PartPlan::size).sum();
-        let scope: usize = parts.iter().map(PartPlan::scope).sum();
-        if !self.is_plain() || (size > LIST_MAX && size > scope / 4) {
-            let exact = self.is_plain() && parts.iter().all(|plan| plan.selector.may_be_exact());
-            let selectors = by_number(parts, target.published.view.parts().len());
-            let may_match = move |found: &Found<'s>| match found.at {
-                Some((part, local)) if self.laid_over(found).is_none() => {
-                    selectors[part].as_ref().is_none_or(|selector| selector.may_match(local))
-                }
-                _ => true,
-            };
-            let certainty = if exact { Certainty::Matches } else { Certainty::Open };
-            self.neighbours.lock().expect(size as u64, scope as u64);
-            let found = self.scan(number, target, after).filter(may_match).filter(alive);
-            return Box::new(found.map(move |found| Found { certainty, ..found }));
-        }
-        let merge = Merge::new(number, &parts);
-        self.neighbours.lock().expect(merge.len() as u64, scope as u64);
-        Box::new(merge.filter(alive))
-    }
-
-    /// Every document of a target in order.
-    fn scan<'s>(
-        &'s self,
-        number: usize,
-        target: &'s Target,
-        after: Option<&Place>,
-    ) -> impl Iterator<Item = Found<'s>> + 's {
-        let after = after.cloned();
-        let within_piece = |span: &'s EpkSpan| match &self.piece {
-            None => Some(Cow::Borrowed(span)),
-            Some(piece) => span.overlap(piece).map(Cow::Owned),
-        };
-        target.spans.iter().filter_map(within_piece).flat_map(move |span| {
-            let passed = |place: &Place| span.max.as_ref().is_some_and(|max| *max <= place.epk);
-            let open = !after.as_ref().is_some_and(passed);
-            let start = after.as_ref().map(|place| (place.epk.as_bytes(), place.docno));
-            let view = &target.published.view;
-            let documents =
-                open.then(|| view.documents(&index_range(&span), start, Direction::Ascending));
-            documents.into_iter().flatten().map(move |located| Found {
-                target: number,
-                at: Some((located.part, located.local)),
-                document: located.document,
-                record: None,
-                certainty: Certainty::Open,
-            })
-        })
     }
 
     /// The parts of a target that have documents in scope, with the condition on each.
