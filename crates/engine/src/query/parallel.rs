@@ -97,9 +97,8 @@ pub(super) fn by_items<T: Send>(
     of_share: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
     let source = &run.source;
-    let pays = source.threads == Threads::Many
-        || (source.scope() >= ITEMS_MIN && has_help() && source.estimate() >= ITEMS_MIN);
-    if !pays || !may_share(run, work) {
+    let is_long = || source.scope() >= ITEMS_MIN && has_help() && source.estimate() >= ITEMS_MIN;
+    if !pays(source, is_long) || !may_share(run, work) {
         return None;
     }
     let (items, scope) = (source.estimate(), source.scope().max(1));
@@ -126,8 +125,7 @@ pub(super) fn by_range<T: Send>(
     of_range: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
     let source = &run.source;
-    let pays = source.threads == Threads::Many || (documents >= DOCUMENTS_MIN && has_help());
-    if !pays || !may_share(run, work) {
+    if !pays(source, || documents >= DOCUMENTS_MIN && has_help()) || !may_share(run, work) {
         return None;
     }
     let shares: Vec<Share> = source.visited.clone().map(Share::of_range).collect();
@@ -139,19 +137,24 @@ pub(super) fn by_range<T: Send>(
 pub(super) fn is_long_walk(run: &Run<'_>, visited: u64, work: &Work) -> bool {
     let source = &run.source;
     let ranks = || source.prepared.habit.will_rank() && source.estimate() >= DOCUMENTS_MIN;
-    let is_long = visited >= ITEMS_MIN || (source.condition.is_useful() && ranks());
-    (source.threads == Threads::Many || (is_long && has_help())) && may_share(run, work)
+    let is_long = || visited >= ITEMS_MIN || (source.condition.is_useful() && ranks());
+    pays(source, || is_long() && has_help()) && may_share(run, work)
+}
+
+/// True when several threads are wanted: always or never, or by cost.
+fn pays(source: &Source<'_>, by_cost: impl FnOnce() -> bool) -> bool {
+    match source.threads {
+        Threads::One => false,
+        Threads::Many => true,
+        Threads::ByCost => by_cost(),
+    }
 }
 
 /// True when work can be shared: on items as the store has them, with rows that depend on nothing but
 /// the items.
 pub(super) fn may_share(run: &Run<'_>, work: &Work) -> bool {
     let source = &run.source;
-    source.threads != Threads::One
-        && !source.has_points()
-        && !source.is_laid_over()
-        && !work.is_of_script()
-        && is_pure(run.plan())
+    !source.has_points() && !source.is_laid_over() && !work.is_of_script() && is_pure(run.plan())
 }
 
 fn together<T: Send>(
@@ -200,13 +203,12 @@ pub(super) fn share_out<T: Send>(
 /// Tries predicates on the values of some ranges, side by side; what is found is kept with the condition.
 pub(super) fn try_values(source: &Source<'_>, ranges: Range<usize>) {
     let ranges = ranges.start..ranges.end.min(source.visited.end);
-    let is_asked = source.tries_values() && source.is_plain() && ranges.len() > 1;
-    if !is_asked || source.threads == Threads::One {
+    if !source.tries_values() || !source.is_plain() || ranges.len() < 2 {
         return;
     }
     let targets = &source.targets[ranges];
-    let values: u64 = targets.iter().map(Target::scope).sum();
-    if source.threads == Threads::Many || (values >= VALUES_MIN && has_help()) {
+    let values = || targets.iter().map(Target::scope).sum::<u64>();
+    if pays(source, || values() >= VALUES_MIN && has_help()) {
         map(targets.len(), |number| drop(source.parts(&targets[number], None)));
     }
 }
