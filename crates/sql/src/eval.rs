@@ -13,6 +13,7 @@ pub use sink::{Sink, add_row, compare_keys, finished_slots};
 
 use crate::ast::SubqueryKind;
 use crate::compiled::{Compiled, Expr, PathRef, Step};
+use crate::effort::Stopped;
 use crate::error::{Result, SqlError};
 use crate::functions::Context;
 use crate::like::Pattern;
@@ -32,8 +33,6 @@ pub struct Runtime<'r> {
     pub users: &'r dyn udf::Functions,
     /// The document number of the item at hand, for `DOCUMENTID`.
     pub document_id: u64,
-    /// Asked now and then; answers true when the query should stop.
-    pub interrupted: &'r dyn Fn() -> bool,
     /// Rows of FROM and JOIN tested so far, those of sub-queries included.
     pub rows_visited: u64,
     /// Frames entered so far: rows, and what JOINs went through on the way to them.
@@ -49,22 +48,16 @@ impl<'r> Runtime<'r> {
     /// A runtime without user functions that is never interrupted.
     pub fn new(functions: Context<'r>) -> Self {
         let users = &udf::NoFunctions;
-        Self {
-            functions,
-            users,
-            document_id: 0,
-            interrupted: &|| false,
-            rows_visited: 0,
-            frames_entered: 0,
-            made: 0,
-        }
+        Self { functions, users, document_id: 0, rows_visited: 0, frames_entered: 0, made: 0 }
     }
 
     /// Counts a frame; `is_row` when no source is left to expand.
     fn count_frame(&mut self, is_row: bool) -> Result<()> {
         self.rows_visited += u64::from(is_row);
         self.frames_entered += 1;
-        if self.frames_entered.is_multiple_of(FRAMES_BETWEEN_INTERRUPTS) && (self.interrupted)() {
+        if self.frames_entered.is_multiple_of(FRAMES_BETWEEN_INTERRUPTS)
+            && (self.functions.effort.interrupted)()
+        {
             return Err(SqlError::Interrupted);
         }
         Ok(())
@@ -199,13 +192,14 @@ pub fn truth<'v>(
         Expr::Between(parts) => between(parts, frame, runtime),
         Expr::Like(value, pattern) => {
             let value = evaluate(value, frame, runtime)?;
-            Ok(value.as_str().map(|text| pattern.matches(text)))
+            value.as_str().map(|text| like(pattern, text, runtime)).transpose()
         }
         Expr::LikeComputed(parts, escape) => {
             let value = evaluate(&parts.0, frame, runtime)?;
             let pattern = evaluate(&parts.1, frame, runtime)?;
             let both = value.as_str().zip(pattern.as_str());
-            Ok(both.map(|(text, pattern)| Pattern::new(pattern, *escape).matches(text)))
+            both.map(|(text, pattern)| like(&Pattern::new(pattern, *escape), text, runtime))
+                .transpose()
         }
         Expr::Unary(..) | Expr::Binary(..) => operators::truth(expr, frame, runtime),
         _ => Ok(evaluate(expr, frame, runtime)?.as_bool()),
@@ -360,13 +354,41 @@ fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> 
         }
         values.push(value.into_owned());
     }
+    let effort = &mut runtime.functions.effort;
+    effort.begin_call();
+    // What fails here is told by the check.
+    let _ = effort.count(values.iter().map(size_in_steps).sum::<u64>() + 1);
+    effort.check()?;
     let value = match expr {
-        Expr::Call(function, _) => (function.call)(&mut runtime.functions, &values),
+        Expr::Call(function, _) => {
+            let value = (function.call)(&mut runtime.functions, &values);
+            runtime.functions.effort.check()?;
+            value
+        }
         Expr::User(name, _) => runtime.users.call(name, &values).map_err(SqlError::Refused)?,
         _ => Value::Undefined,
     };
     runtime.count_made(&value)?;
     Ok(Cow::Owned(value))
+}
+
+/// What it costs to go through the outermost part of an argument.
+fn size_in_steps(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64 / 16,
+        Value::Array(elements) => elements.len() as u64,
+        Value::Object(object) => object.len() as u64,
+        _ => 0,
+    }
+}
+
+fn like(pattern: &Pattern, text: &str, runtime: &mut Runtime<'_>) -> Result<bool> {
+    let effort = &mut runtime.functions.effort;
+    effort.begin_call();
+    match pattern.matches(text, effort) {
+        Ok(matched) => Ok(matched),
+        Err(Stopped) => Err(effort.check().err().unwrap_or(SqlError::Interrupted)),
+    }
 }
 
 /// An expression that repeats what it refers to so often that its value may be enormous.

@@ -15,7 +15,6 @@ pub mod date_time;
 pub mod full_text;
 pub mod integer;
 pub mod math;
-mod pattern;
 pub mod set;
 pub mod spatial;
 pub mod string;
@@ -26,6 +25,7 @@ pub mod vector;
 #[cfg(test)]
 mod tests;
 
+use crate::effort::Effort;
 use armilla_model::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -67,6 +67,9 @@ pub struct Context<'a> {
     pub geometry: bool,
     /// The container's vector policy.
     pub vectors: &'a [VectorSetting],
+    /// What a call may cost. Functions whose work grows faster than their arguments count it here, and
+    /// end with any value once they are told to stop.
+    pub effort: Effort<'a>,
 }
 
 /// Finds a function by its name in any letter case.

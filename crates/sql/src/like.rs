@@ -3,7 +3,11 @@
 //! `%` is any run of characters, `_` any one, `[a-f]` one of a set, `[^a-f]` one outside of it.
 //! A match takes at most pattern length times text length steps.
 
+use crate::effort::{Effort, Stopped};
 use std::sync::Arc;
+
+/// Steps that are counted at a time.
+const STEPS_AT_ONCE: u64 = 4096;
 
 /// A compiled pattern.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,14 +43,15 @@ impl Pattern {
     }
 
     /// True when the whole text matches.
-    pub fn matches(&self, text: &str) -> bool {
-        match &self.shape {
+    pub fn matches(&self, text: &str, effort: &mut Effort<'_>) -> Result<bool, Stopped> {
+        effort.count((text.len() / 16 + self.parts.len() / 4) as u64)?;
+        Ok(match &self.shape {
             Shape::Exact(literal) => text == &**literal,
             Shape::Prefix(literal) => text.starts_with(&**literal),
             Shape::Suffix(literal) => text.ends_with(&**literal),
             Shape::Contains(literal) => text.contains(&**literal),
-            Shape::General => walk(&self.parts, text),
-        }
+            Shape::General => return walk(&self.parts, text, effort),
+        })
     }
 
     /// The text all matches are equal to, if the pattern has no wildcard.
@@ -150,13 +155,19 @@ fn shape(parts: &[Part]) -> Shape {
 }
 
 /// The usual walk with one point to come back to: the last run seen.
-fn walk(parts: &[Part], text: &str) -> bool {
+fn walk(parts: &[Part], text: &str, effort: &mut Effort<'_>) -> Result<bool, Stopped> {
+    let mut steps = 0;
     let (mut part, mut rest) = (0, text);
     let mut retry: Option<(usize, &str)> = None;
     loop {
         let character = rest.chars().next();
-        match (parts.get(part), character) {
-            (None, None) => return true,
+        let current = parts.get(part);
+        steps += current.map_or(1, Part::steps);
+        if steps >= STEPS_AT_ONCE {
+            effort.spend(std::mem::take(&mut steps))?;
+        }
+        match (current, character) {
+            (None, None) => return Ok(true),
             (Some(Part::Run), _) => {
                 part += 1;
                 retry = Some((part, rest));
@@ -170,8 +181,8 @@ fn walk(parts: &[Part], text: &str) -> bool {
             _ => {}
         }
         // Let the last run swallow one character more.
-        let Some((after_run, from)) = retry else { return false };
-        let Some(swallowed) = from.chars().next() else { return false };
+        let Some((after_run, from)) = retry else { return Ok(false) };
+        let Some(swallowed) = from.chars().next() else { return Ok(false) };
         rest = &from[swallowed.len_utf8()..];
         part = after_run;
         retry = Some((after_run, rest));
@@ -179,6 +190,14 @@ fn walk(parts: &[Part], text: &str) -> bool {
 }
 
 impl Part {
+    /// What it costs to try a character.
+    fn steps(&self) -> u64 {
+        match self {
+            Self::Class { ranges, .. } => 1 + ranges.len() as u64 / 4,
+            _ => 1,
+        }
+    }
+
     fn accepts(&self, character: char) -> bool {
         match self {
             Self::Run => true,
@@ -203,14 +222,18 @@ mod tests {
         for pattern in patterns {
             let compiled = Pattern::new(pattern, None);
             for text in texts {
-                assert_eq!(compiled.matches(text), walk(&compiled.parts, text), "{text} {pattern}");
+                let walked = walk(&compiled.parts, text, &mut Effort::default());
+                let matched = compiled.matches(text, &mut Effort::default());
+                assert_eq!(matched, walked, "{text} {pattern}");
             }
         }
     }
 
     #[test]
     fn classes_and_escapes() {
-        let check = |pattern: &str, escape, text: &str| Pattern::new(pattern, escape).matches(text);
+        let check = |pattern: &str, escape, text: &str| {
+            Pattern::new(pattern, escape).matches(text, &mut Effort::default()).unwrap()
+        };
         assert!(check("[a-c-]x", None, "-x"));
         assert!(check("[^a-c]x", None, "dx") && !check("[^a-c]x", None, "bx"));
         assert!(check("[ab", None, "[ab"));
@@ -230,6 +253,9 @@ mod tests {
     #[test]
     fn hostile_patterns_end() {
         let pattern = Pattern::new(&"%a".repeat(500), None);
-        assert!(!pattern.matches(&"b".repeat(5000)));
+        assert_eq!(pattern.matches(&"b".repeat(5000), &mut Effort::default()), Ok(false));
+        let pattern = Pattern::new(&format!("%{}b_", "a".repeat(5000)), None);
+        let text = "a".repeat(1_000_000);
+        assert_eq!(pattern.matches(&text, &mut Effort::of_steps(1_000_000)), Err(Stopped));
     }
 }

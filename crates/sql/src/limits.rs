@@ -29,3 +29,22 @@ pub const MADE_FOR_ITEM_MAX: usize = 256 * 1024 * 1024;
 pub const COMPUTED_VALUE_MAX: usize = 16 * 1024 * 1024;
 /// References in one constructor or call from which on the size of its value is checked.
 pub const REFERENCES_UNGUARDED_MAX: usize = 64;
+/// Steps that one call of a function, or one LIKE, may take: a step is a state of a pattern at a
+/// character, or an element compared. They are about half a second.
+pub const CALL_STEPS_MAX: u64 = 50_000_000;
+/// Steps that folding a constant expression may take: it is done before anybody has looked at the query.
+pub const FOLD_STEPS_MAX: u64 = 100_000;
+/// Steps between two questions whether a query should stop: about a millisecond.
+pub const STEPS_BETWEEN_LOOKS: u64 = 100_000;
+/// Steps for which a predicate is tried on the values of indexes before the items are read instead.
+pub const TRIED_STEPS_MAX: u64 = 100_000_000;
+/// Longest regular expression in bytes.
+pub const PATTERN_LENGTH_MAX: usize = 16 * 1024;
+/// Largest compiled regular expression in bytes.
+pub const PATTERN_SIZE_MAX: usize = 1024 * 1024;
+/// Largest cache of a regular expression's matcher in bytes.
+pub const PATTERN_MATCHER_SIZE_MAX: usize = 512 * 1024;
+/// Deepest nesting of groups in a regular expression.
+pub const PATTERN_NESTING_MAX: u32 = 100;
+/// Compiled regular expressions kept.
+pub const PATTERNS_CACHED_MAX: usize = 128;

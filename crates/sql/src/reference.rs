@@ -6,6 +6,7 @@
 use crate::ast::Query;
 use crate::bind::{Parameters, compile};
 use crate::compiled::{Compiled, Expr, Input, Order};
+use crate::effort::Effort;
 use crate::error::Result;
 use crate::eval::{Frame, Runtime, Sink, check_weight, matches_item, visit_rows};
 use crate::functions::Context;
@@ -62,6 +63,7 @@ pub fn with_runtime<T>(options: Options<'_>, run: impl FnOnce(&mut Runtime<'_>) 
         random: &mut random,
         geometry: options.schema.geometry(),
         vectors: options.schema.vectors(),
+        effort: Effort::default(),
     });
     runtime.users = options.users;
     run(&mut runtime)

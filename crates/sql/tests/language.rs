@@ -201,9 +201,9 @@ fn queries_can_be_stopped() {
             random: &mut || 0.5,
             geometry: false,
             vectors: &[],
+            effort: armilla_sql::effort::Effort::default().interrupted_by(&interrupted),
         };
         let mut limited = armilla_sql::eval::Runtime::new(functions);
-        limited.interrupted = &interrupted;
         let _unused = runtime;
         armilla_sql::eval::matches_item(&compiled, &long, &mut limited)
     });

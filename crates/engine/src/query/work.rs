@@ -9,6 +9,7 @@ use crate::scripts::Client;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_sql::SqlError;
+use armilla_sql::effort::Effort;
 use armilla_sql::eval::Runtime;
 use armilla_sql::functions::Context;
 use std::rc::Rc;
@@ -259,16 +260,6 @@ pub(super) fn with_runtime<T>(
     seed.copy_from_slice(&core.ids.next_etag().0[8..]);
     let mut state = u64::from_be_bytes(seed) ^ core.clock.now_millis();
     let mut random = || next_random(&mut state);
-    let mut runtime = Runtime::new(Context {
-        now_ticks: &now_ticks,
-        now_static_ticks: now_ticks(),
-        random: &mut random,
-        geometry: source.prepared.schema.geometry(),
-        vectors: source.prepared.schema.vectors(),
-    });
-    let started = work.asker.map_or(work.started, |asker| asker.started);
-    let users = Users::new(source.container, started, work.calls.clone());
-    runtime.users = &users;
     let deadline = work.started + QUERY_TIME_MAX;
     let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
     let together = work.together.clone();
@@ -278,7 +269,17 @@ pub(super) fn with_runtime<T>(
             || has_left(client.as_ref())
             || Instant::now() >= deadline
     };
-    runtime.interrupted = &interrupted;
+    let mut runtime = Runtime::new(Context {
+        now_ticks: &now_ticks,
+        now_static_ticks: now_ticks(),
+        random: &mut random,
+        geometry: source.prepared.schema.geometry(),
+        vectors: source.prepared.schema.vectors(),
+        effort: Effort::default().interrupted_by(&interrupted),
+    });
+    let started = work.asker.map_or(work.started, |asker| asker.started);
+    let users = Users::new(source.container, started, work.calls.clone());
+    runtime.users = &users;
     let outcome = run(&mut runtime, work);
     work.rows_visited = runtime.rows_visited;
     work.stopped = users.into_stop();

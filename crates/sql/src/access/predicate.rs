@@ -6,8 +6,10 @@
 use super::{Node, Scope, Test};
 use crate::ast::BinaryOperator;
 use crate::compiled::{Expr, PathRef};
+use crate::effort::Effort;
 use crate::eval::{Frame, Runtime, truth};
 use crate::functions::Context;
+use crate::limits::FOLD_STEPS_MAX;
 use armilla_model::Value;
 use std::sync::Arc;
 
@@ -28,8 +30,9 @@ impl PartialEq for Predicate {
 }
 
 impl Predicate {
-    /// True when the value passes.
-    pub fn holds(&self, value: &Value) -> bool {
+    /// True when the value passes; nothing when that takes more than the steps that are left, which are
+    /// counted down.
+    pub fn holds(&self, value: &Value, steps_left: &mut u64) -> Option<bool> {
         let mut random = || 0.0;
         let mut runtime = Runtime::new(Context {
             now_ticks: &|| 0,
@@ -37,10 +40,13 @@ impl Predicate {
             random: &mut random,
             geometry: false,
             vectors: &[],
+            effort: Effort::of_total(*steps_left),
         });
         let frame = Frame::item(value);
-        // User functions and sub-queries, which alone can fail, are never part of a predicate.
-        matches!(truth(&self.expr, &frame, &mut runtime), Ok(Some(found)) if found == self.wanted)
+        // User functions and sub-queries, which alone can fail otherwise, are never part of a predicate.
+        let found = truth(&self.expr, &frame, &mut runtime);
+        *steps_left = runtime.functions.effort.left();
+        found.ok().map(|found| found == Some(self.wanted))
     }
 }
 
@@ -58,7 +64,7 @@ impl Scope {
             wanted,
         };
         // Items without the path would have to pass too; the index does not list them.
-        if predicate.holds(&Value::Undefined) {
+        if predicate.holds(&Value::Undefined, &mut { FOLD_STEPS_MAX }) != Some(false) {
             return Node::Unknown;
         }
         found.atom(Test::Predicate(predicate))

@@ -2,8 +2,10 @@
 
 use crate::ast::BinaryOperator;
 use crate::compiled::Expr;
+use crate::effort::Effort;
 use crate::eval::{Frame, Runtime, evaluate};
 use crate::functions::{Context, Function};
+use crate::limits::FOLD_STEPS_MAX;
 use armilla_model::Value;
 
 /// Largest constant that folding makes of a call, in bytes.
@@ -72,10 +74,11 @@ fn constant(expr: &Expr, size_max: usize) -> Expr {
         random: &mut random,
         geometry: false,
         vectors: &[],
+        effort: Effort::of_steps(FOLD_STEPS_MAX),
     });
     let frame = Frame::item(&Value::Undefined);
     match evaluate(expr, &frame, &mut runtime) {
-        // A large result is made again per row rather than kept once per place in the text.
+        // What takes long is left to the run, which can be stopped. A large result is made again per row rather than kept once per place in the text.
         Ok(value) if !crate::weight::exceeds(&value, size_max) => {
             Expr::Constant(value.into_owned())
         }

@@ -1,19 +1,22 @@
 //! Array functions: membership, slices, and aggregates over one array.
 
 use super::{ARRAY_RESULT_MAX, Function, all_of, any_of, defined, elements, optional};
+use crate::effort::{Effort, steps_through};
 use armilla_model::value::Type;
 use armilla_model::{Object, Value};
 use std::collections::HashMap;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::variadic("ARRAY_CONCAT", 2, |_, arguments| defined(concat(arguments))),
-    Function::between("ARRAY_CONTAINS", 2, 3, |_, arguments| defined(contains(arguments))),
-    Function::variadic("ARRAY_CONTAINS_ANY", 2, |_, arguments| {
-        defined(any_of(contains_each(arguments)))
+    Function::between("ARRAY_CONTAINS", 2, 3, |context, arguments| {
+        defined(contains(arguments, &mut context.effort))
+    }),
+    Function::variadic("ARRAY_CONTAINS_ANY", 2, |context, arguments| {
+        defined(any_of(contains_each(arguments, &mut context.effort)))
     })
     .seeing_undefined(),
-    Function::variadic("ARRAY_CONTAINS_ALL", 2, |_, arguments| {
-        defined(all_of(contains_each(arguments)))
+    Function::variadic("ARRAY_CONTAINS_ALL", 2, |context, arguments| {
+        defined(all_of(contains_each(arguments, &mut context.effort)))
     })
     .seeing_undefined(),
     Function::exact("ARRAY_LENGTH", 1, |_, arguments| {
@@ -25,16 +28,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::exact("ARRAY_AVG", 1, |_, arguments| defined(numbers(arguments).and_then(average))),
     Function::exact("ARRAY_MEDIAN", 1, |_, arguments| defined(numbers(arguments).and_then(median))),
-    Function::exact("ARRAY_MIN", 1, |_, arguments| {
+    Function::exact("ARRAY_MIN", 1, |context, arguments| {
         defined(
-            primitives(arguments).and_then(|values| {
+            primitives(arguments, &mut context.effort).and_then(|values| {
                 values.into_iter().min_by(|left, right| left.order(right)).cloned()
             }),
         )
     }),
-    Function::exact("ARRAY_MAX", 1, |_, arguments| {
+    Function::exact("ARRAY_MAX", 1, |context, arguments| {
         defined(
-            primitives(arguments).and_then(|values| {
+            primitives(arguments, &mut context.effort).and_then(|values| {
                 values.into_iter().max_by(|left, right| left.order(right)).cloned()
             }),
         )
@@ -51,8 +54,9 @@ fn concat(arguments: &[Value]) -> Option<Value> {
     (length <= ARRAY_RESULT_MAX).then(|| Value::array(arrays.concat()))
 }
 
-fn contains(arguments: &[Value]) -> Option<bool> {
+fn contains(arguments: &[Value], effort: &mut Effort<'_>) -> Option<bool> {
     let (array, wanted) = (elements(arguments, 0)?, arguments.get(1)?);
+    spend_search(array, wanted, effort)?;
     let partial = optional(arguments, 2, false, Value::as_bool)?;
     Some(match partial {
         true => array.iter().any(|element| matches_partly(element, wanted)),
@@ -60,12 +64,22 @@ fn contains(arguments: &[Value]) -> Option<bool> {
     })
 }
 
-fn contains_each(arguments: &[Value]) -> impl Iterator<Item = Option<bool>> {
+fn contains_each<'c>(
+    arguments: &'c [Value],
+    effort: &'c mut Effort<'_>,
+) -> impl Iterator<Item = Option<bool>> {
     let array = elements(arguments, 0);
     arguments[1..].iter().map(move |wanted| {
         let array = array.filter(|_| wanted.is_defined())?;
+        spend_search(array, wanted, effort)?;
         Some(holds(array, wanted))
     })
+}
+
+// An element is compared as far as the wanted value goes, at most.
+fn spend_search(array: &[Value], wanted: &Value, effort: &mut Effort<'_>) -> Option<()> {
+    let each = steps_through(wanted, effort.left());
+    effort.spend((array.len() as u64).saturating_mul(each)).ok()
 }
 
 fn holds(array: &[Value], wanted: &Value) -> bool {
@@ -126,8 +140,9 @@ fn median(mut numbers: Vec<f64>) -> Option<f64> {
     })
 }
 
-fn primitives(arguments: &[Value]) -> Option<Vec<&Value>> {
+fn primitives<'v>(arguments: &'v [Value], effort: &mut Effort<'_>) -> Option<Vec<&'v Value>> {
     let array = elements(arguments, 0)?;
+    effort.spend(steps_through(arguments.first()?, effort.left())).ok()?;
     let primitive = array.iter().all(|element| element.kind() < Type::Array);
     primitive.then(|| array.iter().filter(|element| element.is_defined()).collect())
 }

@@ -10,6 +10,7 @@ mod analysis;
 pub use analysis::{WORD_LENGTH_MAX, Word, tokenize, word_count};
 
 use super::{Function, all_of, any_of, defined, elements, text};
+use crate::effort::Effort;
 use analysis::within_distance;
 use armilla_model::Value;
 
@@ -19,25 +20,29 @@ pub const TERM_DISTANCE_MAX: i64 = 2;
 pub const TERMS_MAX: usize = 64;
 /// Most words of one term; with more the call is undefined.
 pub const TERM_WORDS_MAX: usize = 64;
+/// Steps of comparing two words that may differ.
+const FUZZY_STEPS: u64 = 16;
 /// How fast further occurrences of a term stop to count, as BM25 names it.
 const BM25_K1: f64 = 1.2;
 /// How much long texts are held back, as BM25 names it.
 const BM25_B: f64 = 0.75;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("FULLTEXTCONTAINS", 2, |_, arguments| {
-        defined(occurrences(arguments).and_then(any_of))
+    Function::exact("FULLTEXTCONTAINS", 2, |context, arguments| {
+        defined(occurrences(arguments, &mut context.effort).and_then(any_of))
     }),
-    Function::variadic("FULLTEXTCONTAINSALL", 2, |_, arguments| {
-        defined(occurrences(arguments).and_then(all_of))
+    Function::variadic("FULLTEXTCONTAINSALL", 2, |context, arguments| {
+        defined(occurrences(arguments, &mut context.effort).and_then(all_of))
     }),
-    Function::variadic("FULLTEXTCONTAINSANY", 2, |_, arguments| {
-        defined(occurrences(arguments).and_then(any_of))
+    Function::variadic("FULLTEXTCONTAINSANY", 2, |context, arguments| {
+        defined(occurrences(arguments, &mut context.effort).and_then(any_of))
     }),
     Function::exact("_FULLTEXTWORDCOUNT", 1, |_, arguments| {
         defined(text(arguments, 0).and_then(|text| i64::try_from(word_count(text)).ok()))
     }),
-    Function::exact("_FULLTEXTSCORE", 5, |_, arguments| defined(score_of(arguments))),
+    Function::exact("_FULLTEXTSCORE", 5, |context, arguments| {
+        defined(score_of(arguments, &mut context.effort))
+    }),
 ];
 
 /// What to look for: one word or a phrase, exactly or nearly.
@@ -81,6 +86,13 @@ impl Term {
         !self.words.is_empty() && text.windows(self.words.len()).any(|window| self.matches(window))
     }
 
+    /// What it costs at most to look for the term in a text of so many words. Words of another stem are
+    /// compared letter by letter where wrong ones are forgiven.
+    fn steps(&self, words: usize) -> u64 {
+        let per_word = if self.distance == 0 { 1 } else { FUZZY_STEPS };
+        (words as u64).saturating_mul(self.words.len() as u64).saturating_mul(per_word)
+    }
+
     fn matches(&self, window: &[Word]) -> bool {
         window.iter().zip(&self.words).all(|(word, wanted)| {
             word.stem() == wanted.stem()
@@ -107,17 +119,24 @@ pub fn score(frequencies: &[usize], length: usize, statistics: &Statistics) -> f
 }
 
 // One answer per term; what is not a term is unknown.
-fn occurrences(arguments: &[Value]) -> Option<impl Iterator<Item = Option<bool>>> {
+fn occurrences<'c>(
+    arguments: &'c [Value],
+    effort: &'c mut Effort<'_>,
+) -> Option<impl Iterator<Item = Option<bool>>> {
     let (text, terms) = (text(arguments, 0)?, &arguments[1..]);
     if terms.len() > TERMS_MAX {
         return None;
     }
     let text: Vec<Word> = tokenize(text).collect();
-    Some(terms.iter().map(move |term| Some(Term::read(term)?.occurs(&text))))
+    Some(terms.iter().map(move |term| {
+        let term = Term::read(term)?;
+        effort.spend(term.steps(text.len())).ok()?;
+        Some(term.occurs(&text))
+    }))
 }
 
 // (text, [terms], number of items, number of words, [items per term])
-fn score_of(arguments: &[Value]) -> Option<f64> {
+fn score_of(arguments: &[Value], effort: &mut Effort<'_>) -> Option<f64> {
     let terms = elements(arguments, 1)?;
     let hits = elements(arguments, 4)?;
     if terms.len() > TERMS_MAX || hits.len() != terms.len() {
@@ -129,8 +148,12 @@ fn score_of(arguments: &[Value]) -> Option<f64> {
         hits: hits.iter().map(count).collect::<Option<_>>()?,
     };
     let text: Vec<Word> = tokenize(text(arguments, 0)?).collect();
-    let frequencies: Option<Vec<_>> =
-        terms.iter().map(|term| Some(Term::read(term)?.frequency(&text))).collect();
+    let frequency = |term: &Value| {
+        let term = Term::read(term)?;
+        effort.spend(term.steps(text.len())).ok()?;
+        Some(term.frequency(&text))
+    };
+    let frequencies: Option<Vec<_>> = terms.iter().map(frequency).collect();
     Some(score(&frequencies?, text.len(), &statistics))
 }
 

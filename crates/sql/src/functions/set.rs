@@ -1,21 +1,33 @@
 //! Arrays as sets: deep equality decides what is the same element.
 
 use super::{ARRAY_RESULT_MAX, Function, defined, elements};
+use crate::effort::{Effort, steps_through};
 use armilla_model::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("SETUNION", 2, |_, arguments| defined(union(arguments))),
-    Function::exact("SETINTERSECT", 2, |_, arguments| {
+    Function::exact("SETUNION", 2, |context, arguments| {
+        defined(union(arguments, &mut context.effort))
+    }),
+    Function::exact("SETINTERSECT", 2, |context, arguments| {
         // In the order of the second array, as the reference prints it.
-        defined(both(arguments).map(|(left, right)| selected(right, left, true)))
+        defined(
+            affordable(arguments, &mut context.effort)
+                .map(|(left, right)| selected(right, left, true)),
+        )
     }),
-    Function::exact("SETDIFFERENCE", 2, |_, arguments| {
-        defined(both(arguments).map(|(left, right)| selected(left, right, false)))
+    Function::exact("SETDIFFERENCE", 2, |context, arguments| {
+        defined(
+            affordable(arguments, &mut context.effort)
+                .map(|(left, right)| selected(left, right, false)),
+        )
     }),
-    Function::exact("SETEQUAL", 2, |_, arguments| {
-        defined(both(arguments).map(|(left, right)| set_of(left) == set_of(right)))
+    Function::exact("SETEQUAL", 2, |context, arguments| {
+        defined(
+            affordable(arguments, &mut context.effort)
+                .map(|(left, right)| set_of(left) == set_of(right)),
+        )
     }),
 ];
 
@@ -47,12 +59,24 @@ fn both(arguments: &[Value]) -> Option<(&[Value], &[Value])> {
     elements(arguments, 0).zip(elements(arguments, 1))
 }
 
+// Both arrays, if there are steps enough to sort them.
+fn affordable<'v>(
+    arguments: &'v [Value],
+    effort: &mut Effort<'_>,
+) -> Option<(&'v [Value], &'v [Value])> {
+    let (left, right) = both(arguments)?;
+    let through: u64 = arguments.iter().map(|array| steps_through(array, effort.left())).sum();
+    let rounds = u64::from((left.len() + right.len()).max(2).ilog2());
+    effort.spend(through.saturating_mul(rounds)).ok()?;
+    Some((left, right))
+}
+
 fn set_of(array: &[Value]) -> BTreeSet<Element<'_>> {
     array.iter().map(Element).collect()
 }
 
-fn union(arguments: &[Value]) -> Option<Value> {
-    let (left, right) = both(arguments)?;
+fn union(arguments: &[Value], effort: &mut Effort<'_>) -> Option<Value> {
+    let (left, right) = affordable(arguments, effort)?;
     let mut seen = BTreeSet::new();
     let distinct = left.iter().chain(right).filter(|value| seen.insert(Element(value)));
     let result: Vec<Value> = distinct.cloned().collect();

@@ -3,10 +3,14 @@
 
 use super::{
     ARRAY_RESULT_MAX, Function, STRING_RESULT_MAX, all_of, any_of, case, defined, elements,
-    optional, pattern, text, utf16,
+    optional, text, utf16,
 };
+use crate::effort::Effort;
+use crate::regex::Regex;
 use armilla_model::Value;
 
+/// Bytes that are searched in the time of a step.
+const BYTES_SEARCHED_PER_STEP: u64 = 16;
 /// Longest result of `REPLICATE`, in code units. It is the service's.
 pub const REPLICATE_LENGTH_MAX: usize = 10_000;
 
@@ -16,20 +20,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::between("STARTSWITH", 2, 3, |_, arguments| compare(arguments, starts_with)),
     Function::between("ENDSWITH", 2, 3, |_, arguments| compare(arguments, ends_with)),
     Function::between("STRINGEQUALS", 2, 3, |_, arguments| compare(arguments, equals)),
-    Function::variadic("CONTAINS_ANY_CS", 2, |_, arguments| {
-        defined(any_of(contains_each(arguments, Case::Sensitive)))
+    Function::variadic("CONTAINS_ANY_CS", 2, |context, arguments| {
+        defined(any_of(contains_each(arguments, Case::Sensitive, &mut context.effort)))
     })
     .seeing_undefined(),
-    Function::variadic("CONTAINS_ANY_CI", 2, |_, arguments| {
-        defined(any_of(contains_each(arguments, Case::Ignored)))
+    Function::variadic("CONTAINS_ANY_CI", 2, |context, arguments| {
+        defined(any_of(contains_each(arguments, Case::Ignored, &mut context.effort)))
     })
     .seeing_undefined(),
-    Function::variadic("CONTAINS_ALL_CS", 2, |_, arguments| {
-        defined(all_of(contains_each(arguments, Case::Sensitive)))
+    Function::variadic("CONTAINS_ALL_CS", 2, |context, arguments| {
+        defined(all_of(contains_each(arguments, Case::Sensitive, &mut context.effort)))
     })
     .seeing_undefined(),
-    Function::variadic("CONTAINS_ALL_CI", 2, |_, arguments| {
-        defined(all_of(contains_each(arguments, Case::Ignored)))
+    Function::variadic("CONTAINS_ALL_CI", 2, |context, arguments| {
+        defined(all_of(contains_each(arguments, Case::Ignored, &mut context.effort)))
     })
     .seeing_undefined(),
     Function::between("INDEX_OF", 2, 3, |_, arguments| defined(index_of(arguments))),
@@ -42,7 +46,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::between("TRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::End)),
     Function::between("LTRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::Start)),
     Function::between("RTRIM", 1, 2, |_, arguments| trim(arguments, Side::End, Side::End)),
-    Function::between("REGEXMATCH", 2, 3, |_, arguments| defined(regex_match(arguments))),
+    Function::between("REGEXMATCH", 2, 3, |context, arguments| {
+        defined(regex_match(arguments, &mut context.effort))
+    }),
     Function::exact("REPLACE", 3, |_, arguments| defined(replace(arguments))),
     Function::exact("REPLICATE", 2, |_, arguments| defined(replicate(arguments))),
     Function::exact("REVERSE", 1, |_, arguments| defined(text(arguments, 0).map(reverse))),
@@ -92,13 +98,18 @@ fn equals(whole: &str, part: &str) -> bool {
 }
 
 // One answer per text to look for; what is not a text is unknown.
-fn contains_each(arguments: &[Value], case: Case) -> impl Iterator<Item = Option<bool>> {
+fn contains_each<'c>(
+    arguments: &'c [Value],
+    case: Case,
+    effort: &'c mut Effort<'_>,
+) -> impl Iterator<Item = Option<bool>> {
     let whole = text(arguments, 0).map(|whole| match case {
         Case::Sensitive => whole.into(),
         Case::Ignored => case::fold(whole),
     });
     arguments[1..].iter().map(move |part| {
         let (whole, part) = (whole.as_ref()?, part.as_str()?);
+        effort.spend(whole.len() as u64 / BYTES_SEARCHED_PER_STEP + 1).ok()?;
         Some(match case {
             Case::Sensitive => whole.contains(part),
             Case::Ignored => whole.contains(&*case::fold(part)),
@@ -193,9 +204,10 @@ fn trimmed(text: &str, first: Side, last: Side, drop: impl Fn(char) -> bool) -> 
     if last == Side::End { text.trim_end_matches(&drop) } else { text }
 }
 
-fn regex_match(arguments: &[Value]) -> Option<bool> {
+fn regex_match(arguments: &[Value], effort: &mut Effort<'_>) -> Option<bool> {
     let modifiers = optional(arguments, 2, "", Value::as_str)?;
-    pattern::matches(text(arguments, 0)?, text(arguments, 1)?, modifiers)
+    let (text, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
+    Regex::new(pattern, modifiers, effort).ok()??.is_match(text, effort).ok()
 }
 
 fn replace(arguments: &[Value]) -> Option<String> {

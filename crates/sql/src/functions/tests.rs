@@ -15,6 +15,7 @@ pub(super) fn evaluate(name: &str, arguments: &[Value]) -> Value {
         random: &mut || 0.25,
         geometry: false,
         vectors: &[],
+        effort: crate::effort::Effort::default(),
     };
     let function = lookup(name).unwrap_or_else(|| panic!("{name} is not there"));
     assert!(arguments.len() >= function.arguments_min, "{name} needs more arguments");
@@ -158,6 +159,7 @@ proptest! {
                     random: &mut || 0.5,
                     geometry,
                     vectors: &[],
+                    effort: crate::effort::Effort::default(),
                 };
                 (function.call)(&mut context, &arguments[..count]);
             }

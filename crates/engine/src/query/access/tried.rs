@@ -9,10 +9,12 @@ use armilla_index::{Part, PathIndex};
 use armilla_model::ordered::tag;
 use armilla_model::value::Type;
 use armilla_sql::access::Predicate;
+use armilla_sql::limits::TRIED_STEPS_MAX;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A predicate on the values of one path. Clones share what they have found.
 #[derive(Clone, Debug)]
@@ -20,6 +22,9 @@ pub(in crate::query) struct Tried {
     predicate: Predicate,
     /// By the address of the part: the parts outlive the condition, which is made for them.
     found: Arc<Mutex<HashMap<usize, Arc<Passing>>>>,
+    /// Steps that are left for trying. Without any, whatever was not tried may pass, and the items are
+    /// looked at, which can be stopped at any time.
+    steps_left: Arc<AtomicU64>,
 }
 
 /// The values of a dictionary that may pass.
@@ -33,7 +38,8 @@ pub(super) struct Passing {
 
 impl Tried {
     pub(super) fn new(predicate: Predicate) -> Self {
-        Self { predicate, found: Arc::default() }
+        let steps_left = Arc::new(AtomicU64::new(TRIED_STEPS_MAX));
+        Self { predicate, found: Arc::default(), steps_left }
     }
 
     /// The values of a part's dictionary that may pass.
@@ -50,10 +56,18 @@ impl Tried {
 
     fn try_all(&self, index: &PathIndex<'_>) -> Passing {
         let (mut ordinals, mut exact): (Vec<Range<u32>>, bool) = (Vec::new(), true);
+        let mut steps_left = self.steps_left.load(Relaxed);
         for ordinal in 0..index.value_count() {
             let value = index.value(ordinal);
-            let passes = match known_value(value) {
-                Some(known) => self.predicate.holds(&known),
+            let known = known_value(value);
+            let tried = known.as_ref().map(|known| self.predicate.holds(known, &mut steps_left));
+            let passes = match tried {
+                Some(Some(passes)) => passes,
+                Some(None) => {
+                    ordinals.push(ordinal..index.value_count());
+                    exact = false;
+                    break;
+                }
                 None => {
                     let first = value.bytes.first();
                     let is_marker = first.is_some_and(|first| *first >= tag(Type::Array));
@@ -69,6 +83,7 @@ impl Tried {
                 }
             }
         }
+        self.steps_left.store(steps_left, Relaxed);
         Passing { ordinals, exact }
     }
 }

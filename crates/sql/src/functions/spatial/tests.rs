@@ -185,6 +185,7 @@ fn geometry_containers_are_planar() {
             random: &mut || 0.5,
             geometry: true,
             vectors: &[],
+            effort: crate::effort::Effort::default(),
         };
         let function = crate::functions::lookup(name).unwrap();
         function.run(&mut context, arguments)
