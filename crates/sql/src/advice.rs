@@ -79,7 +79,7 @@ impl Advisor<'_> {
 
     fn expression(&mut self, expr: &Expr, in_condition: bool) {
         match &expr.kind {
-            ExprKind::Call { name, user: false, arguments } => {
+            ExprKind::Call { name, user: false, arguments, .. } => {
                 self.call(&name.to_ascii_uppercase(), arguments, in_condition);
             }
             ExprKind::Subquery(_, query) => self.query(query),

@@ -155,6 +155,17 @@ pub enum ExprKind {
     Unary(UnaryOperator, Box<Expr>),
     /// `a + b` and the like
     Binary(BinaryOperator, Box<Expr>, Box<Expr>),
+    /// `a + b - c …`: a long chain of operators on one level, from left to right
+    Chain(Box<Expr>, Vec<(BinaryOperator, Expr)>),
+    /// `(LET name = value IN body)`
+    Let {
+        /// What the body calls the value.
+        name: Name,
+        /// The value.
+        value: Box<Expr>,
+        /// What is made of it.
+        body: Box<Expr>,
+    },
     /// `a AND b AND c`: two or more
     And(Vec<Expr>),
     /// `a OR b OR c`: two or more
@@ -200,6 +211,8 @@ pub enum ExprKind {
         user: bool,
         /// The arguments.
         arguments: Vec<Expr>,
+        /// Where the name stands.
+        name_location: Location,
     },
     /// A sub-query as an expression.
     Subquery(SubqueryKind, Box<Query>),
@@ -338,6 +351,14 @@ impl Expr {
             }
             ExprKind::Array(list) | ExprKind::And(list) | ExprKind::Or(list) => {
                 list.iter().for_each(visit);
+            }
+            ExprKind::Chain(first, rest) => {
+                visit(first);
+                rest.iter().for_each(|(_, operand)| visit(operand));
+            }
+            ExprKind::Let { value, body, .. } => {
+                visit(value);
+                visit(body);
             }
             ExprKind::Call { arguments, .. } => arguments.iter().for_each(visit),
             ExprKind::Object(members) => members.iter().for_each(|(_, member)| visit(member)),

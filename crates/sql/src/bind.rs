@@ -55,6 +55,8 @@ struct Binding {
     is_item: bool,
     /// Out of reach behind an aggregation.
     hidden: bool,
+    /// The frame is an array whose only element, if any, is the value: that of a LET.
+    lifted: bool,
 }
 
 /// The SELECT list of an aggregated query while it is being bound.
@@ -139,7 +141,7 @@ impl<'a> Binder<'a> {
 /// The aggregate a call names, if it is one.
 pub(crate) fn aggregate_of(expr: &ast::Expr) -> Option<(AggregateKind, &[ast::Expr])> {
     match &expr.kind {
-        ast::ExprKind::Call { name, user: false, arguments } => {
+        ast::ExprKind::Call { name, user: false, arguments, .. } => {
             AggregateKind::lookup(name).map(|kind| (kind, arguments.as_slice()))
         }
         _ => None,
@@ -172,5 +174,9 @@ pub(crate) fn children(expr: &ast::Expr) -> Vec<&ast::Expr> {
         In { needle, list, .. } => std::iter::once(&**needle).chain(list).collect(),
         Between { value, low, high, .. } => vec![value, low, high],
         Like { value, pattern, .. } => vec![value, pattern],
+        Chain(first, rest) => {
+            std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)).collect()
+        }
+        Let { value, body, .. } => vec![value, body],
     }
 }

@@ -204,6 +204,8 @@ pub enum Expr {
     Unary(UnaryOperator, Box<Self>),
     /// An infix operator.
     Binary(BinaryOperator, Box<Self>, Box<Self>),
+    /// A long chain of infix operators on one level, from left to right.
+    Chain(Box<Self>, Vec<(BinaryOperator, Self)>),
     /// All of these; one or more.
     And(Vec<Self>),
     /// Any of these; one or more.
@@ -277,6 +279,9 @@ impl Expr {
             Self::Object(members) => members.iter().map(|(_, expr)| expr).collect(),
             Self::Conditional(parts) | Self::Between(parts) => vec![&parts.0, &parts.1, &parts.2],
             Self::In(needle, list) => std::iter::once(&**needle).chain(list).collect(),
+            Self::Chain(first, rest) => {
+                std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)).collect()
+            }
             Self::LikeComputed(parts, _) => vec![&parts.0, &parts.1],
             Self::Constant(_)
             | Self::Path(_)
@@ -306,6 +311,9 @@ impl Expr {
                 vec![&mut parts.0, &mut parts.1, &mut parts.2]
             }
             Self::In(needle, list) => std::iter::once(&mut **needle).chain(list).collect(),
+            Self::Chain(first, rest) => std::iter::once(&mut **first)
+                .chain(rest.iter_mut().map(|(_, operand)| operand))
+                .collect(),
             Self::LikeComputed(parts, _) => vec![&mut parts.0, &mut parts.1],
             Self::Constant(_)
             | Self::Path(_)

@@ -38,6 +38,8 @@ pub enum Code {
     Syntax,
     /// The text ends too early.
     UnexpectedEnd,
+    /// A character starts no token.
+    InvalidToken,
     /// A string token is malformed.
     MalformedString,
     /// A number token is malformed.
@@ -48,6 +50,8 @@ pub enum Code {
     UnknownFunction,
     /// An alias or an output name is used twice.
     DuplicateName,
+    /// The name of a LET is in use already.
+    LetName,
     /// A parameter was not supplied, or cannot be used in its place.
     Parameter,
     /// `SELECT *` with GROUP BY.
@@ -62,6 +66,10 @@ pub enum Code {
     Limit,
     /// OFFSET is too large.
     Offset,
+    /// Too many JOINs.
+    Joins,
+    /// Too many calls of user functions.
+    UserFunctions,
     /// A limit of the language is exceeded.
     TooLarge,
     /// An aggregate inside an aggregate.
@@ -84,11 +92,13 @@ impl Code {
         match self {
             Self::Syntax => "SC1001",
             Self::UnexpectedEnd => "SC1002",
-            Self::MalformedString => "SC1010",
-            Self::MalformedNumber => "SC1012",
+            Self::InvalidToken => "SC1010",
+            Self::MalformedNumber => "SC1011",
+            Self::MalformedString => "SC1012",
             Self::UnknownIdentifier => "SC2001",
             Self::UnknownFunction => "SC2005",
             Self::DuplicateName => "SC2011",
+            Self::LetName => "SC2023",
             Self::Parameter => "SC2020",
             Self::StarNeedsOneSource => "SC2040",
             Self::StarWithGroupBy => "SC2041",
@@ -97,6 +107,8 @@ impl Code {
             Self::Limit => "SC2061",
             Self::Offset => "SC2062",
             Self::TooLarge => "SC2070",
+            Self::Joins => "SC3002",
+            Self::UserFunctions => "SC3005",
             Self::NestedAggregate => "SC2101",
             Self::NotGrouped => "SC2102",
             Self::AggregateNotAllowed => "SC2103",

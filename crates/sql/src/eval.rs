@@ -148,7 +148,9 @@ pub fn evaluate<'v>(
         Expr::Index(base, index) => indexed(base, index, frame, runtime),
         Expr::Array(elements) => array(elements, frame, runtime),
         Expr::Object(members) => object(members, frame, runtime),
-        Expr::Unary(..) | Expr::Binary(..) => operators::evaluate(expr, frame, runtime),
+        Expr::Unary(..) | Expr::Binary(..) | Expr::Chain(..) => {
+            operators::evaluate(expr, frame, runtime)
+        }
         Expr::Conditional(parts) => {
             let (condition, then, otherwise) = &**parts;
             let picked =

@@ -42,7 +42,15 @@ pub enum Keyword {
     Top,
     Value,
     Where,
+    /// A word that no clause uses and that is no name all the same.
+    Reserved,
 }
+
+/// Words without a clause that cannot be names.
+const RESERVED: [&str; 20] = [
+    "CASE", "CAST", "CONVERT", "CROSS", "ELSE", "END", "FOR", "HAVING", "INNER", "INSERT", "INTO",
+    "IS", "ON", "OUTER", "OVER", "SET", "THEN", "UPDATE", "WHEN", "WITH",
+];
 
 const KEYWORDS: [(&str, Keyword); 30] = [
     ("ALL", Keyword::All),
@@ -83,12 +91,14 @@ impl Keyword {
         if word.len() > 8 {
             return None;
         }
-        KEYWORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, word)| *word)
+        let used = KEYWORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word));
+        let reserved = || RESERVED.iter().any(|text| text.eq_ignore_ascii_case(word));
+        used.map(|(_, word)| *word).or_else(|| reserved().then_some(Self::Reserved))
     }
 
     /// True for words that are names wherever a name is expected.
     pub fn is_contextual(self) -> bool {
-        matches!(self, Self::All | Self::First | Self::Last | Self::Rank | Self::Left | Self::Right)
+        matches!(self, Self::All | Self::First | Self::Last | Self::Rank)
     }
 }
 
@@ -171,7 +181,7 @@ impl<'t> Lexer<'t> {
         if first == '"' || first == '\'' {
             return scan_string(self.rest);
         }
-        if first == '@' && second.is_some_and(is_word_part) {
+        if first == '@' && second.is_some_and(is_word_start) {
             return (Kind::Parameter, 1 + word_length(&self.rest[1..]));
         }
         match SYMBOLS.iter().chain(&["}"]).find(|symbol| self.rest.starts_with(**symbol)) {
@@ -190,8 +200,7 @@ impl<'t> Lexer<'t> {
 
     fn skip_blanks(&mut self) {
         loop {
-            let blanks =
-                self.rest.len() - self.rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
+            let blanks = self.rest.len() - self.rest.trim_start_matches(is_blank).len();
             self.skip(blanks);
             if !self.rest.starts_with("--") {
                 return;
@@ -221,6 +230,11 @@ fn utf16_length(text: &str) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
+/// Unicode's white space, and U+180E, which was some when the language was made.
+fn is_blank(character: char) -> bool {
+    character.is_whitespace() || character == '\u{180E}'
+}
+
 fn is_word_start(character: char) -> bool {
     character == '_'
         || character.is_ascii_alphabetic()
@@ -228,7 +242,7 @@ fn is_word_start(character: char) -> bool {
 }
 
 fn is_word_part(character: char) -> bool {
-    is_word_start(character) || character.is_ascii_digit()
+    is_word_start(character) || character.is_numeric()
 }
 
 fn word_length(text: &str) -> usize {
@@ -288,49 +302,51 @@ fn read_number(text: &str) -> Option<Number> {
 }
 
 fn scan_string(text: &str) -> (Kind, usize) {
-    let quote = text.as_bytes()[0];
+    let quote = char::from(text.as_bytes()[0]);
     let mut value = String::new();
     let mut at = 1;
     while let Some(character) = text[at..].chars().next() {
-        if character == char::from(quote) {
+        if character == quote {
             return (Kind::String(value.into()), at + 1);
-        }
-        if character < ' ' {
-            return (Kind::BadString, at);
         }
         if character != '\\' {
             value.push(character);
             at += character.len_utf8();
             continue;
         }
-        match unescape(&text[at..]) {
+        let Some(escaped) = text[at + 1..].chars().next() else { break };
+        match unescape(&text[at..], escaped) {
             Some((character, length)) => {
                 value.push(character);
                 at += length;
             }
-            None => return (Kind::BadString, at + 1),
+            // The token ends behind what is no hexadecimal digit.
+            None => {
+                let digits = text[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
+                let end = at + 2 + digits;
+                return (
+                    Kind::BadString,
+                    end + text[end..].chars().next().map_or(0, char::len_utf8),
+                );
+            }
         }
     }
     (Kind::BadString, text.len())
 }
 
 /// Reads one escape; two `\u` escapes when they are a surrogate pair. A lone surrogate, which no
-/// string can hold, becomes U+FFFD.
-fn unescape(text: &str) -> Option<(char, usize)> {
-    let simple = match text.as_bytes().get(1)? {
-        b'"' => '"',
-        b'\'' => '\'',
-        b'\\' => '\\',
-        b'/' => '/',
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        b'n' => '\n',
-        b'r' => '\r',
-        b't' => '\t',
-        b'u' => return unescape_unicode(text),
-        _ => return None,
+/// string can hold, becomes U+FFFD. A character without a meaning of its own stands for itself.
+fn unescape(text: &str, escaped: char) -> Option<(char, usize)> {
+    let character = match escaped {
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'u' => return unescape_unicode(text),
+        other => other,
     };
-    Some((simple, 2))
+    Some((character, 1 + escaped.len_utf8()))
 }
 
 fn unescape_unicode(text: &str) -> Option<(char, usize)> {
@@ -389,8 +405,11 @@ mod tests {
         assert_eq!(kinds(r"'it\'s'"), [Kind::String("it's".into())]);
         assert_eq!(kinds(r#""\u0041\ud83d\ude00""#), [Kind::String("A😀".into())]);
         assert_eq!(kinds("'abc"), [Kind::BadString]);
-        assert_eq!(kinds(r"'\x")[0], Kind::BadString);
-        assert_eq!(kinds("'a\nb'")[0], Kind::BadString);
+        assert_eq!(kinds(r"'\x"), [Kind::BadString]);
+        assert_eq!(kinds("'a\nb\tc'"), [Kind::String("a\nb\tc".into())]);
+        assert_eq!(kinds(r"'\d+\%\é'"), [Kind::String("d+%é".into())]);
+        assert_eq!(kinds(r"'\u12' 1")[0], Kind::BadString);
+        assert_eq!(Lexer::new(r"'\u12' 1").next_token().text, r"'\u12'");
     }
 
     #[test]
@@ -413,6 +432,7 @@ mod tests {
     fn plain_names() {
         assert!(is_plain_name("first") && is_plain_name("_rid"));
         assert!(!is_plain_name("order") && !is_plain_name("1st") && !is_plain_name("null"));
-        assert!(!is_plain_name(""));
+        assert!(!is_plain_name("") && !is_plain_name("end") && !is_plain_name("left"));
+        assert!(is_plain_name("x²") && is_plain_name("union"));
     }
 }

@@ -5,8 +5,8 @@
 //! the original could be nested too deeply to be read again.
 
 use crate::ast::{
-    Collection, Count, CountValue, Expr, ExprKind, OrderItem, Query, SelectItem, Selection, Source,
-    Step, SubqueryKind, UnaryOperator,
+    BinaryOperator, Collection, Count, CountValue, Expr, ExprKind, OrderItem, Query, SelectItem,
+    Selection, Source, Step, SubqueryKind, UnaryOperator,
 };
 use crate::lexer::is_plain_name;
 use crate::precedence;
@@ -112,7 +112,11 @@ fn write_item(item: &SelectItem, out: &mut String) {
     write_expr(&item.expr, out);
     if let Some(alias) = &item.alias {
         out.push_str(" AS ");
-        out.push_str(alias);
+        if is_plain_name(alias) {
+            out.push_str(alias);
+        } else {
+            out.push_str(&string_literal(alias));
+        }
     }
 }
 
@@ -207,12 +211,12 @@ fn write_operand(expr: &Expr, minimum: u8, out: &mut String) {
 /// Operands on one level; all but the first have to bind more tightly than it.
 fn write_chain(parts: &[Expr], word: &str, level: u8, out: &mut String) {
     for (position, part) in parts.iter().enumerate() {
-        if position == 0 {
-            write_operand(part, level, out);
-        } else {
+        if position > 0 {
             out.push_str(word);
-            write_operand(part, level + 1, out);
         }
+        // BETWEEN stands beside AND and OR in parentheses only.
+        let is_first = position == 0 && !matches!(part.kind, ExprKind::Between { .. });
+        write_operand(part, level + u8::from(!is_first), out);
     }
 }
 
@@ -256,7 +260,7 @@ fn write_expr(expr: &Expr, out: &mut String) {
         }
         ExprKind::And(parts) => write_chain(parts, " AND ", precedence::AND, out),
         ExprKind::Or(parts) => write_chain(parts, " OR ", precedence::OR, out),
-        ExprKind::Call { name, user, arguments } => {
+        ExprKind::Call { name, user, arguments, .. } => {
             out.push_str(if *user { "udf." } else { "" });
             out.push_str(name);
             out.push('(');
@@ -276,11 +280,26 @@ fn write_operation(expr: &Expr, out: &mut String) {
         ExprKind::Unary(operator, operand) => write_unary(*operator, operand, out),
         ExprKind::Binary(operator, left, right) => {
             let level = precedence::of_operator(*operator);
-            write_operand(left, level, out);
-            out.push(' ');
-            out.push_str(operator.symbol());
-            out.push(' ');
-            write_operand(right, level + 1, out);
+            // `??` goes from right to left, everything else from left to right.
+            let rightwards = u8::from(level == precedence::COALESCE);
+            write_operand(left, level + rightwards, out);
+            write_infix(*operator, right, level + 1 - rightwards, out);
+        }
+        ExprKind::Chain(first, rest) => {
+            let level = precedence::of(expr);
+            write_operand(first, level, out);
+            for (operator, operand) in rest {
+                write_infix(*operator, operand, level + 1, out);
+            }
+        }
+        ExprKind::Let { name, value, body } => {
+            out.push_str("(LET ");
+            out.push_str(name);
+            out.push_str(" = ");
+            write_operand(value, precedence::COMPARISON, out);
+            out.push_str(" IN ");
+            write_expr(body, out);
+            out.push(')');
         }
         ExprKind::Conditional(condition, then, otherwise) => {
             write_operand(condition, precedence::COALESCE, out);
@@ -290,22 +309,22 @@ fn write_operation(expr: &Expr, out: &mut String) {
             write_expr(otherwise, out);
         }
         ExprKind::In { needle, list, negated } => {
-            write_operand(needle, precedence::PREDICATE, out);
+            write_operand(needle, precedence::COMPARISON, out);
             out.push_str(if *negated { " NOT IN (" } else { " IN (" });
             write_separated(list, out, write_expr);
             out.push(')');
         }
         ExprKind::Between { value, low, high, negated } => {
-            write_operand(value, precedence::PREDICATE, out);
+            write_operand(value, precedence::COMPARISON, out);
             out.push_str(if *negated { " NOT BETWEEN " } else { " BETWEEN " });
-            write_operand(low, precedence::CONCAT, out);
+            write_operand(low, precedence::COMPARISON, out);
             out.push_str(" AND ");
-            write_operand(high, precedence::CONCAT, out);
+            write_operand(high, precedence::COMPARISON, out);
         }
         ExprKind::Like { value, pattern, escape, negated } => {
-            write_operand(value, precedence::PREDICATE, out);
+            write_operand(value, precedence::COMPARISON, out);
             out.push_str(if *negated { " NOT LIKE " } else { " LIKE " });
-            write_operand(pattern, precedence::CONCAT, out);
+            write_operand(pattern, precedence::COMPARISON, out);
             if let Some(escape) = escape {
                 out.push_str(" ESCAPE ");
                 out.push_str(&string_literal(escape));
@@ -313,6 +332,13 @@ fn write_operation(expr: &Expr, out: &mut String) {
         }
         _ => unreachable!("write_expr handles everything that is no operation"),
     }
+}
+
+fn write_infix(operator: BinaryOperator, right: &Expr, minimum: u8, out: &mut String) {
+    out.push(' ');
+    out.push_str(operator.symbol());
+    out.push(' ');
+    write_operand(right, minimum, out);
 }
 
 fn write_unary(operator: UnaryOperator, operand: &Expr, out: &mut String) {
@@ -351,7 +377,7 @@ mod tests {
             "SELECT DISTINCT TOP 5 VALUE c.a FROM c WHERE NOT (c.b = -1) ORDER BY c.a DESC, c.b",
             "SELECT c['order'], c.a[0]['x'] y FROM f JOIN c IN f.x['y z'][3] JOIN (SELECT 1) AS q",
             "SELECT {a: 1, 'b c': [1, 2]}.a, (5).x, udf.f(1, @p) FROM c",
-            "SELECT VALUE a ? b : c ? d : e FROM x WHERE x.a LIKE 'a%' ESCAPE '!' AND x IN (1,2) OR 1 NOT BETWEEN 2 AND 3",
+            "SELECT VALUE a ? b : c ? d : e FROM x WHERE x.a LIKE 'a%' ESCAPE '!' AND x IN (1,2) OR (1 NOT BETWEEN 2 AND 3)",
             "SELECT c.t, COUNT(1) AS n FROM c GROUP BY c.t OFFSET @o LIMIT 10",
             "SELECT EXISTS(SELECT 1 FROM t IN c.t), ARRAY(SELECT * FROM c), ALL(SELECT 1), (SELECT 2) FROM c",
             "SELECT * FROM c ORDER BY RANK RRF(FullTextScore(c.a, 'x'), VectorDistance(c.v, [1]))",
@@ -361,6 +387,10 @@ mod tests {
             "SELECT (a ? b : c) ? (d ? e : f) : (g ? h : i), (a ? b : c).d, (-a)[0], -(a.b), (a = b) = (c = d)",
             "SELECT (a IN (1)) IN (2), a LIKE (b LIKE c), a BETWEEN (b AND c) AND (d BETWEEN e AND f)",
             "SELECT VALUE 1 FROM rank ORDER BY (rank)",
+            "SELECT c.a & 4 = 4, c.a & (4 = 4), 1 << 2 | 1, (1 << 2) | 1, a || b = c || d, a || (b = c)",
+            "SELECT a ?? b ?? c, (a ?? b) ?? c, a IN (1) ?? b, (a BETWEEN 1 AND 2) AND b, a BETWEEN 1 AND 2 ?? c",
+            "SELECT c.a AS 'a b', c.b 'order', c['end'] AS x FROM c",
+            "SELECT VALUE (LET x = c.a + 1 IN [x, x.y]) FROM c",
         ] {
             let tree = parse(text).unwrap();
             let printed = super::query(&tree);

@@ -421,7 +421,7 @@ fn condition() -> impl Strategy<Value = String> {
         (path(), operator, scalar())
             .prop_map(|(path, operator, value)| format!("{path} {operator} {value}")),
         (path(), scalar(), scalar())
-            .prop_map(|(path, low, high)| format!("{path} BETWEEN {low} AND {high}")),
+            .prop_map(|(path, low, high)| format!("({path} BETWEEN {low} AND {high})")),
         (path(), scalar(), scalar()).prop_map(|(path, a, b)| format!("{path} IN ({a}, {b})")),
         (function, path()).prop_map(|(function, path)| format!("{function}({path})")),
         (text, path()).prop_map(|(function, path)| format!("{function}({path}, 'a')")),

@@ -218,3 +218,24 @@ fn compiled_queries_may_be_shared_between_threads() {
     shared::<armilla_sql::ast::Query>();
     shared::<armilla_sql::access::Node>();
 }
+
+#[test]
+fn operators_bind_as_the_service_binds_them() {
+    for (text, expected) in [
+        ("6 & 4 = 4", "true"),
+        ("[5 & 3 + 1, 1 << 2 | 1]", "[2,8]"),
+        ("'ab' = 'a' || 'b'", "true"),
+        ("1 < 2 = true", "true"),
+        ("undefined ?? undefined ?? 3", "3"),
+    ] {
+        assert_eq!(rows(&format!("SELECT VALUE {text}")), format!("[{expected}]"), "{text}");
+    }
+}
+
+#[test]
+fn a_chain_of_thousands_of_operators_is_evaluated() {
+    let sum = format!("SELECT VALUE c.n{} FROM c", " + 1".repeat(20_000));
+    assert_eq!(rows(&sum), "[20001,20002]");
+    let text = format!("SELECT VALUE LENGTH(c.name{}) FROM c", " || c.name".repeat(9_999));
+    assert_eq!(rows(&text), "[30000,30000,30000]");
+}

@@ -51,6 +51,9 @@ fn is_fixed(expr: &Expr) -> bool {
         Expr::Index(left, right) | Expr::Binary(_, left, right) => {
             is_fixed(left) && is_fixed(right)
         }
+        Expr::Chain(first, rest) => {
+            is_fixed(first) && rest.iter().all(|(_, operand)| is_fixed(operand))
+        }
         Expr::Array(list) | Expr::And(list) | Expr::Or(list) => list.iter().all(is_fixed),
         Expr::Object(members) => members.iter().all(|(_, expr)| is_fixed(expr)),
         Expr::Conditional(parts) | Expr::Between(parts) => {

@@ -175,7 +175,7 @@ impl Generator<'_> {
                 let not = self.random.one_of(&["", "NOT "]);
                 format!("{path} {not}IN ({})", list.join(", "))
             }
-            11 => format!("{path} BETWEEN {} AND {}", self.scalar(), self.scalar()),
+            11 => format!("({path} BETWEEN {} AND {})", self.scalar(), self.scalar()),
             12 => format!(
                 "STARTSWITH({path}, \"{}\")",
                 self.random.one_of(&["s", "a long", "s1", ""])

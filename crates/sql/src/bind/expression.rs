@@ -3,7 +3,9 @@
 use super::fold::fold;
 use super::{Binder, Place, aggregate_of};
 use crate::ast::{self, ExprKind, Name, SubqueryKind, UnaryOperator};
-use crate::compiled::{Aggregate, Expr, PathRef, Step, ValueSet};
+use crate::compiled::{
+    Aggregate, Compiled, Expr, Input, Order, PathRef, Projection, Source, Step, ValueSet,
+};
 use crate::error::{Code, Location};
 use crate::like::Pattern;
 use crate::limits::REFERENCES_UNGUARDED_MAX;
@@ -44,7 +46,7 @@ impl Binder<'_> {
             ExprKind::Object(members) => self.object(members),
             ExprKind::And(parts) => self.connective(parts, true),
             ExprKind::Or(parts) => self.connective(parts, false),
-            ExprKind::Call { name, user, arguments } => {
+            ExprKind::Call { name, user, arguments, .. } => {
                 self.call(name, *user, arguments, expr.location)
             }
             ExprKind::Subquery(kind, query) => self.subquery(*kind, query, expr.location),
@@ -66,6 +68,8 @@ impl Binder<'_> {
             ExprKind::Binary(operator, left, right) => {
                 fold(Expr::Binary(*operator, self.boxed(left), self.boxed(right)))
             }
+            ExprKind::Chain(first, rest) => self.chain(first, rest),
+            ExprKind::Let { name, value, body } => self.binding(name, value, body, expr.location),
             ExprKind::Conditional(condition, then, otherwise) => {
                 let parts =
                     (self.expression(condition), self.expression(then), self.expression(otherwise));
@@ -88,6 +92,65 @@ impl Binder<'_> {
             }
             _ => Expr::UNDEFINED,
         }
+    }
+
+    /// A long chain: what is constant at its start is folded, the rest stays one node.
+    fn chain(&mut self, first: &ast::Expr, rest: &[(ast::BinaryOperator, ast::Expr)]) -> Expr {
+        let mut first = self.expression(first);
+        let mut kept: Vec<(ast::BinaryOperator, Expr)> = Vec::new();
+        for (operator, operand) in rest {
+            let operand = self.expression(operand);
+            if kept.is_empty() && first.constant().is_some() && operand.constant().is_some() {
+                first = fold(Expr::Binary(*operator, Box::new(first), Box::new(operand)));
+            } else {
+                kept.push((*operator, operand));
+            }
+        }
+        if kept.is_empty() { first } else { Expr::Chain(Box::new(first), kept) }
+    }
+
+    /// `LET name = value IN body` is a sub-query with one row.
+    fn binding(
+        &mut self,
+        name: &Name,
+        value: &ast::Expr,
+        body: &ast::Expr,
+        location: Location,
+    ) -> Expr {
+        if self.find(name).is_some() {
+            let message =
+                format!("The variable name '{name}' in the LET expression must be unique.");
+            return self.wrong(Code::LetName, message, location);
+        }
+        // In an array, so that an undefined value is a row as well.
+        let value = Expr::Array(vec![self.expression(value)]);
+        self.depth += 1;
+        self.bindings.push(super::Binding {
+            name: Some(name.clone()),
+            depth: self.depth,
+            is_item: false,
+            hidden: false,
+            lifted: true,
+        });
+        let body = self.expression(body);
+        self.bindings.pop();
+        self.depth -= 1;
+        let query = Compiled {
+            input: Input::Single,
+            sources: vec![Source::One(value)],
+            filter: None,
+            checks: vec![None, None],
+            aggregation: None,
+            projection: Projection::Value(body),
+            distinct: false,
+            order: Order::None,
+            top: None,
+            offset: 0,
+            limit: None,
+            calls_user_functions: self.calls_user_functions,
+            multiplies: false,
+        };
+        Expr::Subquery(SubqueryKind::Scalar, Box::new(query))
     }
 
     fn object(&mut self, members: &[(Name, ast::Expr)]) -> Expr {
@@ -197,12 +260,13 @@ impl Binder<'_> {
             return self.wrong(Code::UnknownIdentifier, message, location);
         };
         let hops = self.depth - binding.depth;
+        let lifted = binding.lifted.then_some(Step::Element(0));
         if binding.is_item
             && let Some(computed) = self.computed(hops, &steps)
         {
             return computed;
         }
-        Expr::Path(PathRef { hops, steps: steps.into() })
+        Expr::Path(PathRef { hops, steps: lifted.into_iter().chain(steps).collect() })
     }
 
     fn computed(&mut self, hops: usize, steps: &[Step]) -> Option<Expr> {
@@ -219,6 +283,7 @@ impl Binder<'_> {
             depth: 0,
             is_item: true,
             hidden: false,
+            lifted: false,
         });
         let definition = Arc::new(inner.expression(&property.expr));
         self.errors.extend(inner.errors);

@@ -119,7 +119,9 @@ impl Binder<'_> {
     /// The ranked calls and their weights: those of RRF, or the single call itself.
     fn rank_parts<'e>(&mut self, expr: &'e ast::Expr) -> (Vec<&'e ast::Expr>, Vec<f64>) {
         let arguments = match &expr.kind {
-            ExprKind::Call { name, user: false, arguments } if name.eq_ignore_ascii_case("RRF") => {
+            ExprKind::Call { name, user: false, arguments, .. }
+                if name.eq_ignore_ascii_case("RRF") =>
+            {
                 arguments
             }
             _ => return (vec![expr], vec![1.0]),
@@ -147,7 +149,7 @@ impl Binder<'_> {
     }
 
     fn rank_component(&mut self, expr: &ast::Expr) -> Option<RankComponent> {
-        let ExprKind::Call { name, user: false, arguments } = &expr.kind else {
+        let ExprKind::Call { name, user: false, arguments, .. } = &expr.kind else {
             return self.not_a_rank(expr.location);
         };
         if name.eq_ignore_ascii_case("FULLTEXTSCORE") {

@@ -77,6 +77,7 @@ impl Binder<'_> {
                 depth: self.depth,
                 is_item: compiled.is_none() && matches!(input, Input::Items),
                 hidden: false,
+                lifted: false,
             });
             sources.extend(compiled);
         }

@@ -4,6 +4,7 @@ use super::{Evaluated, Frame, Runtime, UNDEFINED, truth as truth_of};
 use crate::ast::{BinaryOperator, UnaryOperator};
 use crate::compiled::Expr;
 use crate::error::Result;
+use crate::functions::STRING_RESULT_MAX;
 use armilla_model::{Number, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -51,8 +52,37 @@ pub(super) fn evaluate<'v>(
             let right = super::evaluate(right, frame, runtime)?;
             Ok(Cow::Owned(evaluate_operator(*operator, &left, &right).unwrap_or_default()))
         }
+        Expr::Chain(first, rest) if matches!(rest.first(), Some((BinaryOperator::Concat, _))) => {
+            joined(first, rest, frame, runtime)
+        }
+        Expr::Chain(first, rest) => {
+            let mut value = super::evaluate(first, frame, runtime)?;
+            for (operator, operand) in rest {
+                let operand = super::evaluate(operand, frame, runtime)?;
+                value =
+                    Cow::Owned(evaluate_operator(*operator, &value, &operand).unwrap_or_default());
+            }
+            Ok(value)
+        }
         _ => Ok(Cow::Borrowed(&UNDEFINED)),
     }
+}
+
+/// A chain of `||`, which has its level to itself: one text is made, not one per operator.
+fn joined<'v>(
+    first: &'v Expr,
+    rest: &'v [(BinaryOperator, Expr)],
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    let mut text = String::new();
+    for operand in std::iter::once(first).chain(rest.iter().map(|(_, operand)| operand)) {
+        match super::evaluate(operand, frame, runtime)?.as_str() {
+            Some(part) if text.len() + part.len() <= STRING_RESULT_MAX => text.push_str(part),
+            _ => return Ok(Cow::Borrowed(&UNDEFINED)),
+        }
+    }
+    Ok(Cow::Owned(Value::from(text)))
 }
 
 /// Evaluates an operator to a truth without making a value of it.

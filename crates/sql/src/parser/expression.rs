@@ -8,30 +8,28 @@ use crate::limits::{SUBQUERY_HEIGHT, USER_FUNCTION_CALLS_MAX};
 use crate::precedence;
 use armilla_model::Number;
 
-/// An infix operator as the climbing loop sees it.
-enum Infix {
-    And,
-    Or,
-    Predicate,
-    Binary(BinaryOperator),
-}
-
 impl Parser<'_> {
     /// `coalesce [ ? expr : expr ]`
     pub(super) fn expression(&mut self) -> Result<Tall<Expr>> {
-        let condition = self.operators(precedence::COALESCE)?;
-        self.conditional(condition)
+        self.expression_behind(None)
+    }
+
+    /// An expression of which the first operand may have been read already.
+    fn expression_behind(&mut self, first: Option<Tall<Expr>>) -> Result<Tall<Expr>> {
+        self.descend()?;
+        let condition = self.coalesce(first)?;
+        let whole = self.conditional(condition)?;
+        self.ascend();
+        Ok(whole)
     }
 
     fn conditional(&mut self, (condition, height): Tall<Expr>) -> Result<Tall<Expr>> {
         if !self.take_symbol("?") {
             return Ok((condition, height));
         }
-        self.descend()?;
         let (then, then_height) = self.expression()?;
         self.expect_symbol(":")?;
         let (otherwise, otherwise_height) = self.expression()?;
-        self.ascend();
         let location = condition.location.to(otherwise.location);
         let height = self.check_height(1 + height.max(then_height).max(otherwise_height))?;
         let kind = ExprKind::Conditional(Box::new(condition), Box::new(then), Box::new(otherwise));
@@ -52,61 +50,80 @@ impl Parser<'_> {
         }
     }
 
-    fn operators(&mut self, minimum: u8) -> Result<Tall<Expr>> {
-        self.descend()?;
-        let left = self.unary()?;
-        let whole = self.operators_behind(left, minimum)?;
-        self.ascend();
-        Ok(whole)
+    /// `or { ?? or }`, from right to left.
+    fn coalesce(&mut self, first: Option<Tall<Expr>>) -> Result<Tall<Expr>> {
+        let mut last = self.disjunction(first)?;
+        let mut before = Vec::new();
+        while self.take_symbol("??") {
+            before.push(std::mem::replace(&mut last, self.disjunction(None)?));
+        }
+        while let Some(left) = before.pop() {
+            last = self.binary(BinaryOperator::Coalesce, left, last)?;
+        }
+        Ok(last)
     }
 
-    /// The operators behind an operand that has been read.
-    fn operators_behind(&mut self, mut left: Tall<Expr>, minimum: u8) -> Result<Tall<Expr>> {
-        while let Some((infix, precedence)) = self.infix() {
-            if precedence < minimum {
-                break;
-            }
-            left = match infix {
-                Infix::Predicate => self.predicate(left)?,
-                Infix::Binary(operator) => {
-                    self.advance();
-                    let right = self.operators(precedence + 1)?;
-                    self.binary(operator, left, right)?
-                }
-                Infix::And | Infix::Or => {
-                    self.advance();
-                    let right = self.operators(precedence + 1)?;
-                    let is_and = matches!(infix, Infix::And);
-                    self.connective(is_and, left, right)?
-                }
-            };
+    /// `between | and { OR and }`: BETWEEN stands alone, beside AND and OR only in parentheses.
+    fn disjunction(&mut self, first: Option<Tall<Expr>>) -> Result<Tall<Expr>> {
+        let first = self.operators(first, precedence::COMPARISON)?;
+        if self.at_predicate(Keyword::Between) {
+            return self.between(first);
+        }
+        let mut left = self.conjunction(first)?;
+        while self.take_keyword(Keyword::Or) {
+            let operand = self.operators(None, precedence::COMPARISON)?;
+            let right = self.conjunction(operand)?;
+            left = self.connective(false, left, right)?;
         }
         Ok(left)
     }
 
-    fn infix(&self) -> Option<(Infix, u8)> {
-        match &self.current.kind {
-            Kind::Keyword(Keyword::And) => Some((Infix::And, precedence::AND)),
-            Kind::Keyword(Keyword::Or) => Some((Infix::Or, precedence::OR)),
-            Kind::Keyword(Keyword::In | Keyword::Between | Keyword::Like | Keyword::Not) => {
-                Some((Infix::Predicate, precedence::PREDICATE))
-            }
-            Kind::Symbol(symbol) => {
-                let operator = binary_operator(symbol)?;
-                Some((Infix::Binary(operator), precedence::of_operator(operator)))
-            }
-            _ => None,
+    /// `predicate { AND predicate }` of which the first operand has been read.
+    fn conjunction(&mut self, first: Tall<Expr>) -> Result<Tall<Expr>> {
+        let mut left = self.predicate(first)?;
+        while self.take_keyword(Keyword::And) {
+            let operand = self.operators(None, precedence::COMPARISON)?;
+            let right = self.predicate(operand)?;
+            left = self.connective(true, left, right)?;
         }
+        Ok(left)
     }
 
+    /// Operands and the infix operators between them that bind at least as tightly as `minimum`.
+    fn operators(&mut self, first: Option<Tall<Expr>>, minimum: u8) -> Result<Tall<Expr>> {
+        let mut left = match first {
+            Some(first) => first,
+            None => self.unary()?,
+        };
+        while let Some(operator) = self.infix(minimum) {
+            self.advance();
+            let right = self.operators(None, precedence::of_operator(operator) + 1)?;
+            left = self.binary(operator, left, right)?;
+        }
+        Ok(left)
+    }
+
+    fn infix(&self, minimum: u8) -> Option<BinaryOperator> {
+        let Kind::Symbol(symbol) = &self.current.kind else { return None };
+        binary_operator(symbol).filter(|operator| precedence::of_operator(*operator) >= minimum)
+    }
+
+    /// One operator more. A chain of operators on one level is one node once it is long, so that its
+    /// length is no depth.
     fn binary(
         &self,
         operator: BinaryOperator,
         left: Tall<Expr>,
         right: Tall<Expr>,
     ) -> Result<Tall<Expr>> {
-        let height = self.check_height(1 + left.1.max(right.1))?;
         let location = left.0.location.to(right.0.location);
+        if chains(&left.0, operator) {
+            let height = self.check_height(left.1.max(1 + right.1))?;
+            let (first, mut rest) = unchained(left.0);
+            rest.push((operator, right.0));
+            return Ok((Expr { kind: ExprKind::Chain(first, rest), location }, height));
+        }
+        let height = self.check_height(1 + left.1.max(right.1))?;
         let kind = ExprKind::Binary(operator, Box::new(left.0), Box::new(right.0));
         Ok((Expr { kind, location }, height))
     }
@@ -129,25 +146,42 @@ impl Parser<'_> {
         Ok((Expr { kind, location }, height))
     }
 
-    /// `[NOT] IN (…)`, `[NOT] BETWEEN a AND b`, `[NOT] LIKE p [ESCAPE 'e']`.
-    fn predicate(&mut self, left: Tall<Expr>) -> Result<Tall<Expr>> {
+    /// True at `word` or `NOT word`.
+    fn at_predicate(&self, word: Keyword) -> bool {
+        self.at_keyword(word)
+            || (self.at_keyword(Keyword::Not) && self.following.kind == Kind::Keyword(word))
+    }
+
+    /// `[NOT] BETWEEN a AND b`
+    fn between(&mut self, (value, height): Tall<Expr>) -> Result<Tall<Expr>> {
+        let start = value.location;
         let negated = self.take_keyword(Keyword::Not);
+        self.expect_keyword(Keyword::Between)?;
+        let (low, low_height) = self.operators(None, precedence::COMPARISON)?;
+        self.expect_keyword(Keyword::And)?;
+        let (high, high_height) = self.operators(None, precedence::COMPARISON)?;
+        let (value, low, high) = (Box::new(value), Box::new(low), Box::new(high));
+        let kind = ExprKind::Between { value, low, high, negated };
+        let height = self.check_height(1 + height.max(low_height).max(high_height))?;
+        Ok((Expr { kind, location: self.since(start) }, height))
+    }
+
+    /// An operand, and `[NOT] IN (…)` or `[NOT] LIKE p [ESCAPE 'e']` behind it, which do not chain.
+    fn predicate(&mut self, left: Tall<Expr>) -> Result<Tall<Expr>> {
         let start = left.0.location;
+        let negated = self.take_keyword(Keyword::Not);
+        let is_in = self.take_keyword(Keyword::In);
+        if !is_in && !self.take_keyword(Keyword::Like) {
+            return if negated { Err(self.unexpected()) } else { Ok(left) };
+        }
         let (value, height) = (Box::new(left.0), left.1);
-        let (kind, other) = if self.take_keyword(Keyword::In) {
+        let (kind, other) = if is_in {
             self.expect_symbol("(")?;
             let (list, tall) = self.expression_list()?;
             self.expect_symbol(")")?;
             (ExprKind::In { needle: value, list, negated }, tall)
-        } else if self.take_keyword(Keyword::Between) {
-            let (low, low_height) = self.operators(precedence::CONCAT)?;
-            self.expect_keyword(Keyword::And)?;
-            let (high, high_height) = self.operators(precedence::CONCAT)?;
-            let (low, high) = (Box::new(low), Box::new(high));
-            (ExprKind::Between { value, low, high, negated }, low_height.max(high_height))
         } else {
-            self.expect_keyword(Keyword::Like)?;
-            let (pattern, tall) = self.operators(precedence::CONCAT)?;
+            let (pattern, tall) = self.operators(None, precedence::COMPARISON)?;
             let escape =
                 if self.take_keyword(Keyword::Escape) { Some(self.escape()?) } else { None };
             (ExprKind::Like { value, pattern: Box::new(pattern), escape, negated }, tall)
@@ -156,16 +190,12 @@ impl Parser<'_> {
         Ok((Expr { kind, location: self.since(start) }, height))
     }
 
-    /// The escape of LIKE: a string of exactly one character.
+    /// The escape of LIKE: a string. The binder says whether it is one character.
     fn escape(&mut self) -> Result<crate::ast::Name> {
-        match &self.current.kind {
-            Kind::String(text) if text.chars().count() == 1 => {
-                let text = text.clone();
-                self.advance();
-                Ok(text)
-            }
-            _ => Err(self.unexpected()),
-        }
+        let Kind::String(text) = &self.current.kind else { return Err(self.unexpected()) };
+        let text = text.clone();
+        self.advance();
+        Ok(text)
     }
 
     fn unary(&mut self) -> Result<Tall<Expr>> {
@@ -243,17 +273,41 @@ impl Parser<'_> {
         let innermost = starts.pop().unwrap_or_default();
         let mut inner = if self.at_keyword(Keyword::Select) {
             self.subquery(SubqueryKind::Scalar, innermost)?
+        } else if self.at_let() {
+            self.binding()?
         } else {
             self.expression()?
         };
         self.close(&mut inner, innermost)?;
         while let Some(start) = starts.pop() {
             let operand = self.postfix_behind(inner, start)?;
-            let condition = self.operators_behind(operand, precedence::COALESCE)?;
-            inner = self.conditional(condition)?;
+            inner = self.expression_behind(Some(operand))?;
             self.close(&mut inner, start)?;
         }
         Ok(inner)
+    }
+
+    /// True at `LET name`, which is no keyword elsewhere.
+    fn at_let(&self) -> bool {
+        self.current.kind == Kind::Word
+            && self.current.text.eq_ignore_ascii_case("LET")
+            && self.following.kind == Kind::Word
+    }
+
+    /// `LET name = value IN body`, inside of parentheses.
+    fn binding(&mut self) -> Result<Tall<Expr>> {
+        self.descend()?;
+        let start = self.advance().location;
+        let name = self.name()?;
+        self.expect_symbol("=")?;
+        // IN ends the value, so it cannot hold one outside of parentheses.
+        let (value, height) = self.operators(None, precedence::COMPARISON)?;
+        self.expect_keyword(Keyword::In)?;
+        let (body, body_height) = self.expression()?;
+        self.ascend();
+        let height = self.check_height(height.max(body_height) + SUBQUERY_HEIGHT)?;
+        let kind = ExprKind::Let { name, value: Box::new(value), body: Box::new(body) };
+        Ok((Expr { kind, location: self.since(start) }, height))
     }
 
     fn close(&mut self, inner: &mut Tall<Expr>, start: Location) -> Result<()> {
@@ -286,7 +340,7 @@ impl Parser<'_> {
             loop {
                 let name = match &self.current.kind {
                     Kind::String(name) => name.clone(),
-                    Kind::Word | Kind::Keyword(_) => self.current.text.into(),
+                    _ if self.at_name() => self.current.text.into(),
                     _ => return Err(self.unexpected()),
                 };
                 self.advance();
@@ -311,7 +365,9 @@ impl Parser<'_> {
             Keyword::All => SubqueryKind::All,
             Keyword::First => SubqueryKind::First,
             Keyword::Last => SubqueryKind::Last,
-            Keyword::Left | Keyword::Right | Keyword::Rank => return self.name_or_call(),
+            Keyword::Rank => return self.name_or_call(),
+            // No names, but built-in functions.
+            Keyword::Left | Keyword::Right => return self.call(),
             _ => return Err(self.unexpected()),
         };
         if !self.following_is_symbol("(") {
@@ -350,24 +406,79 @@ impl Parser<'_> {
             self.expect_symbol(".")?;
             self.count_user_call(start)?;
         }
-        let name = self.name()?;
+        let is_side = self.at_keyword(Keyword::Left) || self.at_keyword(Keyword::Right);
+        let name_location = self.current.location;
+        let name = if is_side && !user { self.advance().text.into() } else { self.name()? };
         self.expect_symbol("(")?;
+        if self.at_keyword(Keyword::Select) {
+            // A sub-query as an argument needs parentheses of its own.
+            self.query()?;
+            return Err(self.unexpected());
+        }
         let (arguments, height) =
             if self.at_symbol(")") { (Vec::new(), 0) } else { self.expression_list()? };
         self.expect_symbol(")")?;
         let height = self.check_height(height + 1)?;
-        let kind = ExprKind::Call { name, user, arguments };
+        let kind = ExprKind::Call { name, user, arguments, name_location };
         Ok((Expr { kind, location: self.since(start) }, height))
     }
 
     fn count_user_call(&mut self, location: Location) -> Result<()> {
         self.user_calls += 1;
         if self.user_calls > USER_FUNCTION_CALLS_MAX {
-            let message =
-                format!("The query calls more than {USER_FUNCTION_CALLS_MAX} user functions.");
-            return Err(SqlError::compile(Code::TooLarge, message, location));
+            let message = format!(
+                "The SQL query exceeded the maximum number of user-defined function calls. The \
+                 allowed limit is {USER_FUNCTION_CALLS_MAX}."
+            );
+            return Err(SqlError::compile(Code::UserFunctions, message, location));
         }
         Ok(())
+    }
+}
+
+/// Operators of a chain that stand beside each other before it becomes one node.
+const CHAIN_MIN: usize = 32;
+
+/// True when an operator makes a chain, or a longer one, of what stands left of it.
+fn chains(left: &Expr, operator: BinaryOperator) -> bool {
+    let level = precedence::of_operator(operator);
+    if level == precedence::COALESCE {
+        return false;
+    }
+    if let ExprKind::Chain(..) = &left.kind {
+        return precedence::of(left) == level;
+    }
+    let mut spine = left;
+    for _ in 0..CHAIN_MIN {
+        match &spine.kind {
+            ExprKind::Binary(operator, left, _) if precedence::of_operator(*operator) == level => {
+                spine = left;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The operands of a chain, or of the binary operators that become one.
+fn unchained(expr: Expr) -> (Box<Expr>, Vec<(BinaryOperator, Expr)>) {
+    let mut expr = expr;
+    let mut rest = Vec::new();
+    let level = precedence::of(&expr);
+    loop {
+        match expr.kind {
+            ExprKind::Chain(first, rest) => return (first, rest),
+            ExprKind::Binary(operator, left, right)
+                if precedence::of_operator(operator) == level =>
+            {
+                rest.push((operator, *right));
+                expr = *left;
+            }
+            _ => {
+                rest.reverse();
+                return (Box::new(expr), rest);
+            }
+        }
     }
 }
 

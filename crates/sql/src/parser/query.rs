@@ -2,12 +2,13 @@
 
 use super::{Parser, Tall};
 use crate::ast::{
-    Collection, Count, CountValue, Expr, ExprKind, OrderItem, Query, SelectItem, Selection, Source,
-    Step,
+    Collection, Count, CountValue, Expr, ExprKind, Name, OrderItem, Query, SelectItem, Selection,
+    Source, Step,
 };
 use crate::error::{Code, Result, SqlError};
 use crate::lexer::{Keyword, Kind};
 use crate::limits::{JOINS_MAX, SUBQUERY_HEIGHT};
+use armilla_model::Number;
 
 impl Parser<'_> {
     /// `SELECT …` up to the end of the query or sub-query.
@@ -16,7 +17,7 @@ impl Parser<'_> {
         self.descend()?;
         self.expect_keyword(Keyword::Select)?;
         let distinct = self.take_keyword(Keyword::Distinct);
-        let top = if self.take_keyword(Keyword::Top) { Some(self.count()?) } else { None };
+        let top = if self.take_keyword(Keyword::Top) { Some(self.count(false)?) } else { None };
         let (select, height) = self.selection()?;
         let (mut query, rest) = self.clauses(select)?;
         self.ascend();
@@ -65,10 +66,23 @@ impl Parser<'_> {
         Ok((query, height))
     }
 
-    fn count(&mut self) -> Result<Count> {
+    /// True when the current token is an integer, and written as one.
+    fn is_integer(&self) -> bool {
+        let digits = self.current.text.bytes().all(|byte| byte.is_ascii_digit());
+        matches!(self.current.kind, Kind::Number(Number::Int(_)))
+            && (digits || self.current.text.starts_with(['0']))
+    }
+
+    /// A number or a parameter; `whole` where the grammar takes integers only.
+    fn count(&mut self, whole: bool) -> Result<Count> {
         let location = self.current.location;
         let value = match self.current.kind {
-            Kind::Number(number) => CountValue::Literal(number),
+            Kind::Number(number) if self.is_integer() || !whole => CountValue::Literal(number),
+            Kind::Word if !whole => match self.current.text {
+                "NaN" => CountValue::Literal(Number::Float(f64::NAN)),
+                "Infinity" => CountValue::Literal(Number::Float(f64::INFINITY)),
+                _ => return Err(self.unexpected()),
+            },
             Kind::Parameter => CountValue::Parameter(self.current.text.into()),
             _ => return Err(self.unexpected()),
         };
@@ -90,16 +104,23 @@ impl Parser<'_> {
         loop {
             let (expr, height) = self.expression()?;
             tallest = tallest.max(height);
-            let alias = if self.take_keyword(Keyword::As) || self.at_name() {
-                Some(self.name()?)
-            } else {
-                None
-            };
+            let alias = self.output_name()?;
             items.push(SelectItem { expr, alias });
             if !self.take_symbol(",") {
                 return Ok((Selection::List(items), tallest));
             }
         }
+    }
+
+    /// `[AS] name` or `[AS] 'any text'`.
+    fn output_name(&mut self) -> Result<Option<Name>> {
+        let named = self.take_keyword(Keyword::As);
+        if let Kind::String(name) = &self.current.kind {
+            let name = name.clone();
+            self.advance();
+            return Ok(Some(name));
+        }
+        if named || self.at_name() { self.name().map(Some) } else { Ok(None) }
     }
 
     fn source_list(&mut self) -> Result<Tall<Vec<Source>>> {
@@ -112,8 +133,11 @@ impl Parser<'_> {
             let location = self.advance().location;
             self.joins += 1;
             if self.joins > JOINS_MAX {
-                let message = format!("The query has more than {JOINS_MAX} JOINs.");
-                return Err(SqlError::compile(Code::TooLarge, message, location));
+                let message = format!(
+                    "The SQL query exceeded the maximum number of joins. The allowed limit is \
+                     {JOINS_MAX}."
+                );
+                return Err(SqlError::compile(Code::Joins, message, location));
             }
             let (source, height) = self.source()?;
             tallest = tallest.max(height);
@@ -144,11 +168,6 @@ impl Parser<'_> {
             let height = self.check_height(height + SUBQUERY_HEIGHT)?;
             return Ok((Collection::Query(Box::new(query)), height));
         }
-        let is_user_call = self.current.kind == Kind::Word && self.current.text == "udf";
-        if is_user_call || (self.at_name() && self.following_is_symbol("(")) {
-            let (call, height) = self.call()?;
-            return Ok((Collection::Call(Box::new(call)), height));
-        }
         let root = self.name()?;
         let mut steps = Vec::new();
         loop {
@@ -166,9 +185,10 @@ impl Parser<'_> {
     fn bracket_step(&mut self) -> Result<Step> {
         let step = match &self.current.kind {
             Kind::String(name) => Step::Member(name.clone()),
+            // A fraction is no position of any element.
             Kind::Number(number) => match number.as_i64().map(u64::try_from) {
                 Some(Ok(index)) => Step::Element(index),
-                _ => return Err(self.unexpected()),
+                _ => Step::Element(u64::MAX),
             },
             _ => return Err(self.unexpected()),
         };
@@ -198,7 +218,7 @@ impl Parser<'_> {
         let mut items = Vec::new();
         let mut tallest = 0;
         loop {
-            let (expr, height) = self.expression()?;
+            let (expr, height) = if rank { self.call()? } else { self.expression()? };
             tallest = tallest.max(height);
             let location = self.current.location;
             let descending = self.take_keyword(Keyword::Desc);
@@ -208,7 +228,7 @@ impl Parser<'_> {
                 return Err(SqlError::compile(Code::Unsupported, refusal, location));
             }
             items.push(OrderItem { expr, descending });
-            if !self.take_symbol(",") {
+            if rank || !self.take_symbol(",") {
                 return Ok((items, rank, tallest));
             }
         }
@@ -218,9 +238,9 @@ impl Parser<'_> {
         if !self.take_keyword(Keyword::Offset) {
             return Ok(None);
         }
-        let offset = self.count()?;
+        let offset = self.count(true)?;
         self.expect_keyword(Keyword::Limit)?;
-        let limit = self.count()?;
+        let limit = self.count(true)?;
         Ok(Some((offset, limit)))
     }
 }
