@@ -36,13 +36,21 @@ pub(crate) fn values<'p>(
     })
 }
 
+/// True when an included path of the policy names a computed property, so that its values may have
+/// terms.
+pub(crate) fn are_named(policy: &ContainerPolicy) -> bool {
+    policy.computed.iter().any(|property| is_named(property, policy))
+}
+
+fn is_named(property: &ComputedProperty, policy: &ContainerPolicy) -> bool {
+    policy.indexing.explicit.iter().any(
+        |path| matches!(path.steps.first(), Some(Step::Name(first)) if *first == property.name),
+    )
+}
+
 /// The compiled definition of a property, if it is one to index.
 fn evaluator(property: &ComputedProperty, policy: &ContainerPolicy) -> Option<Arc<Compiled>> {
-    let named = policy.indexing.explicit.iter().any(
-        |path| matches!(path.steps.first(), Some(Step::Name(first)) if *first == property.name),
-    );
-    // Spatial functions mean something else there.
-    if !named || policy.geometry {
+    if !is_named(property, policy) {
         return None;
     }
     if let Some(known) = DEFINITIONS.get(&property.query) {

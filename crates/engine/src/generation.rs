@@ -19,19 +19,37 @@ pub(crate) mod build;
 pub(crate) mod derive;
 pub(crate) mod open;
 
+use crate::computed;
 use armilla_model::policy::ContainerPolicy;
+use armilla_sql::functions::EDITION;
 
 /// What an index was built for. Every partition of a container serves the same one, except for the
 /// moment in which they switch.
 #[derive(Debug)]
 pub struct IndexDefinition {
-    /// Names the index among all that the container ever had.
+    /// Names the index among all that the container ever had: the generation of the definition and,
+    /// above [`GENERATION_BITS`], the edition of the functions that made its terms.
     pub id: u64,
     /// The policy that decided what has terms.
     pub policy: ContainerPolicy,
 }
 
+/// Bits of an index id that hold the generation.
+const GENERATION_BITS: u32 = 32;
+
 impl IndexDefinition {
+    /// The index of a policy, given the generation of the definition it came with or the id of an index
+    /// for that generation.
+    ///
+    /// Terms of computed properties are what functions answered when they were written. An index with
+    /// such terms has another id when the functions change, so that the files of before are not found
+    /// and the index is built anew.
+    pub fn new(generation: u64, policy: ContainerPolicy) -> Self {
+        let generation = generation & ((1 << GENERATION_BITS) - 1);
+        let edition = if computed::are_named(&policy) { u64::from(EDITION) } else { 0 };
+        Self { id: generation | edition << GENERATION_BITS, policy }
+    }
+
     /// True when an index under this definition serves a policy as well as a new one would.
     pub fn serves(&self, policy: &ContainerPolicy) -> bool {
         ["indexingPolicy", "computedProperties"]

@@ -52,7 +52,7 @@ use crate::ranges::EpkSpan;
 use crate::scripts::Client;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, Hashing};
-use armilla_model::policy::ContainerPolicy;
+use armilla_model::policy::{ComputedProperty, ContainerPolicy};
 use armilla_model::value::Value;
 use armilla_sql::access::KeyConstraint;
 use armilla_sql::compiled::{Compiled, Input, Order};
@@ -61,6 +61,7 @@ use armilla_sql::{Schema, SqlError};
 use parking_lot::Mutex;
 use prepare::Prepared;
 use source::{Source, Target, overlap};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use work::Work;
@@ -418,9 +419,29 @@ pub fn condition_holds(condition: &str, item: &Value) -> Result<bool> {
     reference::meets(&query, item, ListOptions::new(&schema)).map_err(failure)
 }
 
-/// Refuses computed properties that are no queries over one item.
-pub fn check_computed(policy: &ContainerPolicy) -> Result<()> {
-    Schema::new(policy).map(drop).map_err(failure)
+/// Refuses computed properties that are no queries over one item, that share a name, or whose value is
+/// not determined by the item. Those that the container has already are not judged by the last rule.
+pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> Result<()> {
+    Schema::new(policy).map_err(failure)?;
+    let mut names = HashSet::new();
+    for property in &policy.computed {
+        let name = &property.name;
+        if !names.insert(name) {
+            return Err(Error::bad_request(format!(
+                "The computed property '{name}' is defined more than once."
+            )));
+        }
+        let query = armilla_sql::parse(&property.query).map_err(failure)?;
+        let compiled = armilla_sql::compile(&query, &[], &Schema::none()).map_err(failure)?;
+        if !before.contains(property) && !pure::is_pure(&compiled) {
+            return Err(Error::bad_request(format!(
+                "The computed property '{name}' is not determined by the item: user-defined functions, \
+                 DOCUMENTID, and functions of time and chance such as NOW and RAND are not allowed \
+                 in computed properties. Call them in the queries instead."
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A query over a small list, such as the databases of an account.

@@ -74,7 +74,7 @@ fn attempt_once(container: &Arc<Container>) -> Result<bool, Failure> {
         return Ok(true);
     }
     let id = settings.generation;
-    let definition = Arc::new(IndexDefinition { id, policy: settings.policy.clone() });
+    let definition = Arc::new(IndexDefinition::new(id, settings.policy.clone()));
     let sources = container.partitions();
     let ranges: Vec<Range> = sources.iter().map(|source| source.range.clone()).collect();
     let total = sources.iter().map(|source| source.document_count()).sum::<u64>().max(1);

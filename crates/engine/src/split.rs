@@ -201,7 +201,7 @@ mod tests {
     fn partition(range: Range) -> Partition {
         let text = br#"{"partitionKey":{"paths":["/pk"]}}"#;
         let policy = ContainerPolicy::parse(&armilla_model::json::parse(text).unwrap()).unwrap();
-        let definition = Arc::new(IndexDefinition { id: 0, policy });
+        let definition = Arc::new(IndexDefinition::new(0, policy));
         let index = Index::in_memory(Limits::default());
         Partition::new(range, Sequencer::at(Lsn(0)), index, definition)
     }

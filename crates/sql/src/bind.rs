@@ -11,7 +11,7 @@ mod fold;
 mod order;
 mod query;
 
-pub(crate) use fold::{is_boolean, is_volatile};
+pub(crate) use fold::is_boolean;
 pub(crate) use query::{is_aggregated, output_names};
 
 use crate::aggregate::AggregateKind;

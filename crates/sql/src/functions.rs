@@ -1,18 +1,21 @@
 //! The built-in functions of the query language, one file per family.
 //!
-//! Every function is a row of a table: its name, how many arguments it takes, and plain code from
-//! values to a value. A wrong type is never an error; the answer is then `undefined`. Each function
-//! is bounded in time and in the size of what it returns by a limit with a name.
+//! Every function is a row of one table ([`Function`]): its names, how many arguments it takes, what
+//! its result is and depends on, a line of documentation, and plain code from values to a value. The
+//! rows stand beside the code. A wrong type is never an error; the answer is then `undefined`. Each
+//! function is bounded in time and in the size of what it returns by a limit with a name.
 //!
-//! Not here, because they need more than values: aggregates, `DOCUMENTID`, `FULLTEXTSCORE` and
-//! `RRF` (which are legal only inside `ORDER BY RANK`), user functions, and `LIKE`.
+//! Without code here, because they need more than values: aggregates, `DOCUMENTID` and the ranking
+//! functions ([`SPECIAL`]), user functions, and `LIKE`.
 
 pub mod array;
+mod beyond;
 mod case;
 pub mod conditional;
 pub mod convert;
 pub mod date_time;
 pub mod full_text;
+mod function;
 pub mod integer;
 pub mod math;
 pub mod set;
@@ -30,30 +33,20 @@ use armilla_model::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub use beyond::{SPECIAL, Special, is_refused, special};
+pub use function::{Call, Function, Kind, Volatility};
 pub use vector::{DistanceFunction, VectorSetting};
 
 /// Longest string a function returns, in bytes; a longer one is undefined. It is the size of a page.
 pub const STRING_RESULT_MAX: usize = armilla_model::limits::PAGE_SIZE_MAX;
 /// Longest array a function returns, in elements; a longer one is undefined.
 pub const ARRAY_RESULT_MAX: usize = 1 << 20;
+/// The edition of the functions. It goes up whenever a function answers other than before for some
+/// arguments: what was computed with another edition and kept, such as index terms of computed
+/// properties, is then made anew.
+pub const EDITION: u32 = 1;
 /// Longest name of a function; a longer name is unknown.
 const NAME_LENGTH_MAX: usize = 32;
-
-/// One built-in function.
-#[derive(Clone, Copy, Debug)]
-pub struct Function {
-    /// The name in upper case.
-    pub name: &'static str,
-    /// Fewest arguments.
-    pub arguments_min: usize,
-    /// Most arguments; `usize::MAX` when any number is fine.
-    pub arguments_max: usize,
-    /// True when it must run although an argument is undefined. All others are undefined then, and
-    /// the caller need not run them.
-    pub sees_undefined: bool,
-    /// The code. The caller has checked the number of arguments.
-    pub call: fn(&mut Context<'_>, &[Value]) -> Value,
-}
 
 /// What functions may know beside their arguments.
 pub struct Context<'a> {
@@ -72,7 +65,7 @@ pub struct Context<'a> {
     pub effort: Effort<'a>,
 }
 
-/// Finds a function by its name in any letter case.
+/// Finds a function by one of its names in any letter case.
 pub fn lookup(name: &str) -> Option<&'static Function> {
     let mut upper = [0; NAME_LENGTH_MAX];
     let upper = upper.get_mut(..name.len())?;
@@ -101,37 +94,12 @@ static FAMILIES: [&[Function]; 12] = [
     full_text::FUNCTIONS,
 ];
 
-static TABLE: LazyLock<HashMap<&'static [u8], &'static Function>> =
-    LazyLock::new(|| all().map(|function| (function.name.as_bytes(), function)).collect());
-
-type Call = fn(&mut Context<'_>, &[Value]) -> Value;
-
-impl Function {
-    /// Calls the function, or answers undefined at once when an argument is undefined and it does
-    /// not care to see that.
-    pub fn run(&self, context: &mut Context<'_>, arguments: &[Value]) -> Value {
-        if !self.sees_undefined && arguments.iter().any(Value::is_undefined) {
-            return Value::Undefined;
-        }
-        (self.call)(context, arguments)
-    }
-
-    const fn exact(name: &'static str, arguments: usize, call: Call) -> Self {
-        Self::between(name, arguments, arguments, call)
-    }
-
-    const fn between(name: &'static str, min: usize, max: usize, call: Call) -> Self {
-        Self { name, arguments_min: min, arguments_max: max, sees_undefined: false, call }
-    }
-
-    const fn variadic(name: &'static str, min: usize, call: Call) -> Self {
-        Self::between(name, min, usize::MAX, call)
-    }
-
-    const fn seeing_undefined(self) -> Self {
-        Self { sees_undefined: true, ..self }
-    }
-}
+static TABLE: LazyLock<HashMap<&'static [u8], &'static Function>> = LazyLock::new(|| {
+    let names = |function: &'static Function| {
+        std::iter::once(&function.name).chain(function.aliases).map(|name| name.as_bytes())
+    };
+    all().flat_map(|function| names(function).map(move |name| (name, function))).collect()
+});
 
 // Functions are written with `?` over what does not fit; nothing found is undefined.
 fn defined<T: Into<Value>>(result: Option<T>) -> Value {

@@ -1,10 +1,11 @@
 //! Which queries over one item always give the same row for the same item, so that it can be kept.
 
 use crate::ast::{Expr, ExprKind, Query, Selection};
+use crate::functions::{self, Volatility};
 
 /// True when a query `SELECT VALUE … FROM c` depends on nothing but what a client wrote into the item:
-/// not on time, chance, user functions or system properties, and not on the item as a whole, which has
-/// those. Sub-queries are not looked into.
+/// not on time, chance, user functions, the container's definition or system properties, and not on the
+/// item as a whole, which has those. Sub-queries are not looked into.
 pub fn is_stable(query: &Query) -> bool {
     matches!(&query.select, Selection::Value(expr) if is_stable_expression(expr))
 }
@@ -19,8 +20,8 @@ fn is_stable_expression(expr: &Expr) -> bool {
             return !name.starts_with('_');
         }
         ExprKind::Call { name, .. } => {
-            let name = name.to_ascii_uppercase();
-            if name == "RAND" || name == "DOCUMENTID" || name.starts_with("GETCURRENT") {
+            let function = functions::lookup(name);
+            if function.is_none_or(|function| function.volatility != Volatility::Immutable) {
                 return false;
             }
         }
@@ -48,6 +49,12 @@ mod tests {
             ("c._ts", false),
             ("getCurrentTimestamp() - c.at", false),
             ("c.a + rand()", false),
+            ("c.at < NOW()", false),
+            ("c.at > ago('dd', 1)", false),
+            ("GETCURRENTTICKSSTATIC()", false),
+            ("ST_DISTANCE(c.a, c.b)", false),
+            ("_VectorScore(c.a, [1])", false),
+            ("IsString(c.a)", true),
             ("udf.f(c.a)", false),
             ("ARRAY(SELECT VALUE t FROM t IN c.tags)", false),
         ] {

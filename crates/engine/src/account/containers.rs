@@ -46,7 +46,7 @@ impl Account {
     ) -> Result<Arc<Container>> {
         let name = name_of(new.definition)?;
         let policy = ContainerPolicy::parse(new.definition)?;
-        crate::query::check_computed(&policy)?;
+        crate::query::check_computed(&policy, &[])?;
         self.change(|change| {
             let database =
                 change.catalog.database(database).cloned().ok_or_else(Error::parent_not_found)?;
@@ -106,7 +106,7 @@ impl Account {
         policy: ContainerPolicy,
     ) -> Result<Arc<Container>> {
         let head = self.first_head();
-        let definition = Arc::new(IndexDefinition { id: 0, policy: policy.clone() });
+        let definition = Arc::new(IndexDefinition::new(stored.generation, policy.clone()));
         let partition = |range: &ranges::Range| {
             let name = IndexName { container: number, partition: range.id, id: definition.id };
             let index = match self.core.folders.files(name) {
@@ -157,7 +157,7 @@ impl Account {
         let definition = with_fixed_parts(definition, &before.policy);
         let policy = ContainerPolicy::parse(&definition)?;
         before.policy.check_replacement(&policy)?;
-        crate::query::check_computed(&policy)?;
+        crate::query::check_computed(&policy, &before.policy.computed)?;
         let serving = container.index_definition();
         self.change(|change| {
             change.check_present(&container)?;

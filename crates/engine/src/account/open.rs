@@ -195,13 +195,13 @@ fn serving(
     let noted = noted.map(|value| StoredIndex::read(&Entry::read(&value)?)).transpose()?;
     let Some(StoredIndex { id, definition }) = noted else {
         let id = container.generation;
-        return Ok(IndexDefinition { id, policy: policy.clone() });
+        return Ok(IndexDefinition::new(id, policy.clone()));
     };
     let policy = match definition {
         Some(definition) => parse_policy(&Value::object(definition))?,
         None => policy.clone(),
     };
-    Ok(IndexDefinition { id, policy })
+    Ok(IndexDefinition::new(id, policy))
 }
 
 fn parse_policy(definition: &Value) -> Result<ContainerPolicy, StoreError> {

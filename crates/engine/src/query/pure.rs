@@ -62,14 +62,10 @@ fn is_fixed(expr: &Expr) -> bool {
         Expr::In(needle, list) => is_fixed(needle) && list.iter().all(is_fixed),
         Expr::LikeComputed(parts, _) => is_fixed(&parts.0) && is_fixed(&parts.1),
         Expr::Call(function, arguments) => {
-            !is_volatile(function.name) && arguments.iter().all(is_fixed)
+            function.volatility.is_deterministic() && arguments.iter().all(is_fixed)
         }
         Expr::Subquery(_, query) => is_pure(query),
     }
-}
-
-fn is_volatile(name: &str) -> bool {
-    matches!(name, "RAND" | "NOW" | "AGO") || name.starts_with("GETCURRENT")
 }
 
 #[cfg(test)]

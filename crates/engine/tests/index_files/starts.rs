@@ -174,3 +174,40 @@ fn files_of_dropped_containers_go() {
     bench.reopen(disk, options);
     assert!(segments(&bench).is_empty());
 }
+
+#[test]
+fn terms_of_computed_properties_are_built_anew_when_functions_changed() {
+    let mut bench = filled(small());
+    let policy = r#","computedProperties":[{"name":"up","query":"SELECT VALUE UPPER(c.s) FROM c"}],
+        "indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/up/?"}]}"#;
+    bench.redefine(policy);
+    bench.restart();
+    assert_eq!(bench.account.opened_indexes(), (0, 0));
+    let found = |bench: &Bench| {
+        bench.rows("SELECT VALUE c.id FROM c WHERE c.up = 'X1'", Access::Index).len()
+    };
+    assert_eq!(found(&bench), 67);
+    bench.account.close().unwrap();
+    // An older server named the folder by the generation alone.
+    for path in bench.disk.paths() {
+        let folder = path.parent().unwrap();
+        let Some((partition, id)) = folder.file_name().unwrap().to_str().unwrap().split_once('-')
+        else {
+            continue;
+        };
+        let generation = u64::from_str_radix(id, 16).unwrap() & u64::from(u32::MAX);
+        let older = folder.with_file_name(format!("{partition}-{generation:x}"));
+        let bytes = bench.disk.read(&path).unwrap().unwrap().to_vec();
+        let mut file = bench.disk.create(&older.join(path.file_name().unwrap())).unwrap();
+        file.write(&bytes).unwrap();
+        file.sync().unwrap();
+        bench.disk.sync_folder(&older).unwrap();
+        bench.disk.remove(&path).unwrap();
+        bench.disk.sync_folder(folder).unwrap();
+    }
+    let (disk, store) = (bench.disk.after_crash(), std::sync::Arc::new(bench.store().fork()));
+    bench.reopen(disk, store);
+    assert_eq!(bench.account.opened_indexes(), (0, ITEMS));
+    assert_eq!(found(&bench), 67);
+    bench.verify();
+}

@@ -58,11 +58,19 @@ impl Generator<'_> {
             6 => format!("{}.{}", self.random.below(3), self.random.one_of(&["5", "1", "25"])),
             7 => format!("-{}", self.random.below(3)),
             8 => self.random.one_of(&["9007199254740993", "9007199254740992", "1e20"]).to_owned(),
+            9 if self.random.one_in(2) => self.date(),
             9 => format!("\"{LONG}{}\"", self.random.below(4)),
             10 => format!("\"{}\"", &LONG[..self.random.one_of(&[2, 63, 64, 65])]),
             11 => "\"é\"".to_owned(),
             _ => format!("\"s{}\"", self.random.below(5)),
         }
+    }
+
+    /// A date before or after the clock of the benches, as some client writes it.
+    fn date(&mut self) -> String {
+        let year = self.random.one_of(&["2022", "2023", "2024"]);
+        let zone = self.random.one_of(&["Z", "", "+00:00", "+02:00", "-0830"]);
+        format!("\"{year}-11-14T22:13:2{}{zone}\"", self.random.below(3))
     }
 
     fn value(&mut self, depth: u32) -> String {
@@ -101,6 +109,7 @@ impl Generator<'_> {
             if !self.random.one_in(5) {
                 let value = match name {
                     "n" if !self.random.one_in(6) => self.random.below(10).to_string(),
+                    "s" if self.random.one_in(8) => self.date(),
                     "s" if !self.random.one_in(3) => format!("\"s{}\"", self.random.below(9)),
                     "a" => format!("{{\"b\":{},\"c\":{}}}", self.scalar(), self.scalar()),
                     _ => self.value(0),
@@ -203,6 +212,7 @@ impl Generator<'_> {
             18 => format!("EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t = {})", self.scalar()),
             19 => format!("EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t.b > {})", self.scalar()),
             20 => format!("CONTAINS({path}, \"{}\")", self.random.one_of(&["1", "only", "s"])),
+            21 if self.random.one_in(2) => self.time_or_chance(path),
             21 => format!("{path} = {}", self.value(0)),
             22 => self
                 .random
@@ -228,6 +238,21 @@ impl Generator<'_> {
                 )
             }
             _ => path.to_owned(),
+        }
+    }
+
+    /// Dates, the time and chance, in such a way that the answer is certain.
+    fn time_or_chance(&mut self, path: &str) -> String {
+        match self.random.below(9) {
+            0 => format!("{path} < NOW()"),
+            1 => "c.s >= AGO('mm', 8)".to_owned(),
+            2 => "DATETIMETOTICKS(c.s) < GETCURRENTTICKSSTATIC()".to_owned(),
+            3 => "DATETIMEDIFF('dd', c.s, NOW()) > 100".to_owned(),
+            4 => format!("YEAR(c.s) = {}", self.random.one_of(&["2022", "2023", "2024"])),
+            5 => format!("RAND() < 2 AND {path} > {}", self.scalar()),
+            6 => format!("{path} = IIF(RAND() < 0, 0, {})", self.scalar()),
+            7 => "GETCURRENTTIMESTAMP() > c.n".to_owned(),
+            _ => format!("IS_DATETIME({path})"),
         }
     }
 

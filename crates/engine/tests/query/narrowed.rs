@@ -121,15 +121,17 @@ fn computed_properties_have_terms_where_the_policy_names_them() {
     let definition = br#"{"partitionKey":{"paths":["/pk"]},"computedProperties":[
         {"name":"low","query":"SELECT VALUE LOWER(c.name) FROM c"},
         {"name":"unnamed","query":"SELECT VALUE LOWER(c.name) FROM c"},
-        {"name":"age","query":"SELECT VALUE GetCurrentTimestamp() - c.n FROM c"}],
-        "indexingPolicy":{"includedPaths":[{"path":"/low/?"},{"path":"/age/?"}],
-        "excludedPaths":[{"path":"/*"}]}}"#;
-    let bench = Bench::new(&json::parse(definition).unwrap(), 2);
+        {"name":"age","query":"SELECT VALUE GetCurrentTimestamp() - c.n FROM c"},
+        {"name":"late","query":"SELECT VALUE c.at < NOW() FROM c"},
+        {"name":"old","query":"SELECT VALUE c.at < AGO('yyyy', 1) FROM c"}],
+        "indexingPolicy":{"includedPaths":[{"path":"/low/?"},{"path":"/age/?"},{"path":"/late/?"},
+        {"path":"/old/?"}],"excludedPaths":[{"path":"/*"}]}}"#;
+    let bench = Bench::of_before(&json::parse(definition).unwrap(), 2);
     for id in 0..200 {
         // An item may have a property of the same name; queries never see it.
         let name = ["Ann", "BOB", "bob", "Zoe"][id % 4];
         bench.put_text(&format!(
-            r#"{{"id":"{id}","pk":{},"name":"{name}","low":"x","n":{id}}}"#,
+            r#"{{"id":"{id}","pk":{},"name":"{name}","low":"x","n":{id},"at":"2020-01-01"}}"#,
             id % 7
         ));
     }
@@ -140,6 +142,9 @@ fn computed_properties_have_terms_where_the_policy_names_them() {
         ("c.low = 'x'", 0, true),
         ("c.unnamed = 'bob'", 100, false),
         ("c.age > 0", 200, false),
+        ("c.late = true", 200, false),
+        ("c.old = true", 200, false),
+        ("c.late = false", 0, false),
     ] {
         let text = format!("SELECT VALUE c.id FROM c WHERE {condition}");
         let by_index = rows(&bench, &text, Access::Index);
@@ -154,4 +159,43 @@ fn computed_properties_have_terms_where_the_policy_names_them() {
         assert_eq!(by_index, rows(&bench, &text, Access::Items), "{order}");
         assert_eq!(by_index.len(), 200);
     }
+}
+
+#[test]
+fn computed_properties_that_the_item_does_not_determine_are_refused() {
+    let bench = Bench::plain(1);
+    let define = |properties: &str| {
+        let text = format!(
+            r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"computedProperties":[{properties}]}}"#
+        );
+        let definition = json::parse(text.as_bytes()).unwrap();
+        bench.account.replace_container("d", "c", &definition, None)
+    };
+    let property = |query: &str| format!(r#"{{"name":"p","query":"SELECT VALUE {query} FROM c"}}"#);
+    for query in [
+        "NOW()",
+        "c.at < AGO('dd', 1)",
+        "GETCURRENTTICKS()",
+        "[1, {a: RAND()}]",
+        "udf.f(c.a)",
+        "EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t < GetCurrentDateTimeStatic())",
+    ] {
+        let refused = define(&property(query)).err().map(|error| error.to_string());
+        let says = refused.unwrap_or_default();
+        assert!(says.contains("'p' is not determined by the item"), "{query}: {says}");
+    }
+    let twice = format!("{},{}", property("c.a"), property("c.b"));
+    let refused = define(&twice).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains("'p' is defined more than once"), "{refused}");
+    define(&property("ST_DISTANCE(c.a, c.b)")).unwrap();
+}
+
+#[test]
+fn a_container_keeps_the_computed_properties_it_has() {
+    let text = r#"{"id":"c","partitionKey":{"paths":["/pk"]},
+        "computedProperties":[{"name":"late","query":"SELECT VALUE c.at < NOW() FROM c"}]}"#;
+    let bench = Bench::of_before(&json::parse(text.as_bytes()).unwrap(), 1);
+    let with_ttl = text.replacen('{', r#"{"defaultTtl":100,"#, 1);
+    let definition = json::parse(with_ttl.as_bytes()).unwrap();
+    bench.account.replace_container("d", "c", &definition, None).unwrap();
 }

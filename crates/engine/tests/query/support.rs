@@ -10,7 +10,8 @@ use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::clock::ManualClock;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Object, Result, Value, json};
-use armilla_storage::MemoryStore;
+use armilla_storage::{Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Store};
+use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 
 /// A container of its own account.
@@ -23,14 +24,27 @@ pub(crate) struct Bench {
 impl Bench {
     /// A container with these members of its definition beside the id, over so many ranges.
     pub(crate) fn new(definition: &Value, ranges: u32) -> Self {
+        Self::on(Arc::new(MemoryStore::new()), definition, ranges)
+    }
+
+    /// A container as an older server left it, with computed properties that are refused now.
+    pub(crate) fn of_before(definition: &Value, ranges: u32) -> Self {
+        let mut body = definition.as_object().cloned().unwrap();
+        let computed = body.remove("computedProperties").unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let bench = Self::on(store.clone(), &Value::object(body), ranges);
+        bench.account.close().unwrap();
+        let store = Arc::new(store.fork());
+        define_computed(&store, &computed);
+        let options = options(&bench.clock, ranges);
+        let account = Account::open(store, options).unwrap();
+        let container = account.container("d", "c").unwrap();
+        Self { account, container, clock: bench.clock }
+    }
+
+    fn on(store: Arc<MemoryStore>, definition: &Value, ranges: u32) -> Self {
         let clock = Arc::new(ManualClock::at_seconds(1_700_000_000));
-        let options = Options {
-            clock: clock.clone(),
-            partitions: Some(ranges),
-            background: false,
-            ..Options::default()
-        };
-        let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
+        let account = Account::open(store, options(&clock, ranges)).unwrap();
         account.create_database("d", None).unwrap();
         let mut body = definition.as_object().cloned().unwrap();
         body.insert("id", Value::from("c"));
@@ -206,4 +220,33 @@ pub(crate) fn stripped(value: &Value) -> Value {
 /// Texts of rows, to be compared and shown.
 pub(crate) fn texts(rows: &[Value]) -> Vec<String> {
     rows.iter().map(|row| stripped(row).to_json()).collect()
+}
+
+fn options(clock: &Arc<ManualClock>, ranges: u32) -> Options {
+    Options {
+        clock: clock.clone(),
+        partitions: Some(ranges),
+        background: false,
+        ..Options::default()
+    }
+}
+
+/// Writes computed properties into the stored definition of the only container.
+fn define_computed(store: &MemoryStore, computed: &Value) {
+    let mut batch = Batch::new();
+    let all = KeyRange::prefix(b"");
+    let visit = &mut |key: &[u8], value: bytes::Bytes| {
+        let entry = json::parse(&value).ok();
+        let definition = entry.as_ref().and_then(|entry| entry.get("definition"));
+        if let Some(definition) = definition {
+            let mut definition = definition.as_object().cloned().unwrap();
+            definition.insert("computedProperties", computed.clone());
+            let mut entry = entry.as_ref().unwrap().as_object().cloned().unwrap();
+            entry.insert("definition", Value::object(definition));
+            batch.put(Keyspace::Meta, key.to_vec(), Value::object(entry).to_json().into_bytes());
+        }
+        ControlFlow::Continue(())
+    };
+    store.snapshot().scan(Keyspace::Meta, &all, Direction::Forward, visit).unwrap();
+    store.commit(batch, Durability::Synced).unwrap();
 }

@@ -8,7 +8,7 @@ use crate::ast::BinaryOperator;
 use crate::compiled::{Expr, PathRef};
 use crate::effort::Effort;
 use crate::eval::{Frame, Runtime, truth};
-use crate::functions::Context;
+use crate::functions::{Context, Volatility};
 use crate::limits::FOLD_STEPS_MAX;
 use armilla_model::Value;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Scope {
                 self.over_value(&parts.1, only)?,
                 self.over_value(&parts.2, only)?,
             ))),
-            Expr::Call(function, arguments) if !crate::bind::is_volatile(function) => {
+            Expr::Call(function, arguments) if function.volatility == Volatility::Immutable => {
                 let arguments: Option<Vec<_>> =
                     arguments.iter().map(|argument| self.over_value(argument, only)).collect();
                 Expr::Call(function, arguments?)

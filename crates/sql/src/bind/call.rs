@@ -30,11 +30,15 @@ impl Binder<'_> {
                 return self.wrong(Code::Unsupported, message, location);
             }
         }
+        if functions::is_refused(name) {
+            let message = format!("The function '{name}' is not supported by this server.");
+            return self.wrong(Code::Unsupported, message, location);
+        }
         let Some(function) = functions::lookup(name) else {
             let message = format!("'{name}' is not a recognized built-in function name.");
             return self.wrong(Code::UnknownFunction, message, location);
         };
-        if !(function.arguments_min..=function.arguments_max).contains(&arguments.len()) {
+        if !function.takes(arguments.len()) {
             return self.wrong(Code::ArgumentCount, argument_count(function), location);
         }
         let mut compiled = self.list(arguments);

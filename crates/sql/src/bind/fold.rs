@@ -4,7 +4,7 @@ use crate::ast::BinaryOperator;
 use crate::compiled::Expr;
 use crate::effort::Effort;
 use crate::eval::{Frame, Runtime, evaluate};
-use crate::functions::{Context, Function};
+use crate::functions::{Context, Volatility};
 use crate::limits::FOLD_STEPS_MAX;
 use armilla_model::Value;
 
@@ -33,16 +33,6 @@ pub(super) fn fold(expr: Expr) -> Expr {
     }
 }
 
-/// Calls whose value changes from call to call, or depends on the container or the moment.
-pub(crate) fn is_volatile(function: &Function) -> bool {
-    let name = function.name;
-    matches!(name, "RAND" | "NOW" | "AGO")
-        || name.starts_with("GETCURRENT")
-        || name.starts_with("ST_")
-        || name.starts_with("VECTOR")
-        || name.contains("FULLTEXT")
-}
-
 fn is_foldable(expr: &Expr) -> bool {
     let is_constant = |expr: &Expr| expr.constant().is_some();
     match expr {
@@ -60,7 +50,7 @@ fn is_foldable(expr: &Expr) -> bool {
         Expr::Like(value, _) => is_constant(value),
         Expr::LikeComputed(parts, _) => is_constant(&parts.0) && is_constant(&parts.1),
         Expr::Call(function, arguments) => {
-            !is_volatile(function) && arguments.iter().all(is_constant)
+            function.volatility == Volatility::Immutable && arguments.iter().all(is_constant)
         }
         _ => false,
     }

@@ -1,47 +1,72 @@
 //! Array functions: membership, slices, and aggregates over one array.
 
-use super::{ARRAY_RESULT_MAX, Function, all_of, any_of, defined, elements, optional};
+use super::{ARRAY_RESULT_MAX, Function, Kind, all_of, any_of, defined, elements, optional};
 use crate::effort::{Effort, steps_through};
 use armilla_model::value::Type;
 use armilla_model::{Object, Value};
 use std::collections::HashMap;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::variadic("ARRAY_CONCAT", 2, |_, arguments| defined(concat(arguments))),
+    Function::variadic("ARRAY_CONCAT", 2, |_, arguments| defined(concat(arguments)))
+        .or(&["ARRAYCONCAT"])
+        .gives(Kind::Array, "The elements of all arrays in order."),
     Function::between("ARRAY_CONTAINS", 2, 3, |context, arguments| {
         defined(contains(arguments, &mut context.effort))
-    }),
+    })
+    .or(&["ARRAYCONTAINS"])
+    .gives(
+        Kind::Bool,
+        "True when an element equals the value, or has its members if third is `true`.",
+    ),
     Function::variadic("ARRAY_CONTAINS_ANY", 2, |context, arguments| {
         defined(any_of(contains_each(arguments, &mut context.effort)))
     })
-    .seeing_undefined(),
+    .seeing_undefined()
+    .or(&["ARRAYCONTAINSANY"])
+    .gives(Kind::Bool, "True when the array holds one of the values."),
     Function::variadic("ARRAY_CONTAINS_ALL", 2, |context, arguments| {
         defined(all_of(contains_each(arguments, &mut context.effort)))
     })
-    .seeing_undefined(),
+    .seeing_undefined()
+    .or(&["ARRAYCONTAINSALL"])
+    .gives(Kind::Bool, "True when the array holds all the values."),
     Function::exact("ARRAY_LENGTH", 1, |_, arguments| {
         defined(elements(arguments, 0).and_then(|elements| i64::try_from(elements.len()).ok()))
-    }),
-    Function::between("ARRAY_SLICE", 2, 3, |_, arguments| defined(slice(arguments))),
+    })
+    .or(&["ARRAYLENGTH"])
+    .gives(Kind::Number, "Number of elements."),
+    Function::between("ARRAY_SLICE", 2, 3, |_, arguments| defined(slice(arguments)))
+        .or(&["ARRAYSLICE"])
+        .gives(Kind::Array, "Elements from a start (negative: from the end), at most so many."),
     Function::exact("ARRAY_SUM", 1, |_, arguments| {
         defined(numbers(arguments).map(|numbers| numbers.iter().fold(0.0, |sum, x| sum + x)))
-    }),
-    Function::exact("ARRAY_AVG", 1, |_, arguments| defined(numbers(arguments).and_then(average))),
-    Function::exact("ARRAY_MEDIAN", 1, |_, arguments| defined(numbers(arguments).and_then(median))),
+    })
+    .or(&["ARRAYSUM"])
+    .gives(Kind::Number, "Sum of the numbers of an array; undefined for an empty one."),
+    Function::exact("ARRAY_AVG", 1, |_, arguments| defined(numbers(arguments).and_then(average)))
+        .or(&["ARRAYAVG"])
+        .gives(Kind::Number, "Average of the numbers of an array; undefined for an empty one."),
+    Function::exact("ARRAY_MEDIAN", 1, |_, arguments| defined(numbers(arguments).and_then(median)))
+        .or(&["ARRAYMEDIAN"])
+        .gives(Kind::Number, "Median of the numbers of an array; undefined for an empty one."),
     Function::exact("ARRAY_MIN", 1, |context, arguments| {
         defined(
             primitives(arguments, &mut context.effort).and_then(|values| {
                 values.into_iter().min_by(|left, right| left.order(right)).cloned()
             }),
         )
-    }),
+    })
+    .or(&["ARRAYMIN"])
+    .gives(Kind::Any, "Smallest element; undefined when one is an array or object."),
     Function::exact("ARRAY_MAX", 1, |context, arguments| {
         defined(
             primitives(arguments, &mut context.effort).and_then(|values| {
                 values.into_iter().max_by(|left, right| left.order(right)).cloned()
             }),
         )
-    }),
+    })
+    .or(&["ARRAYMAX"])
+    .gives(Kind::Any, "Largest element; undefined when one is an array or object."),
 ];
 
 /// Objects with more members than this are searched through a map.

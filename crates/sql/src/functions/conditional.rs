@@ -1,13 +1,21 @@
 //! Choosing between values, and objects read as arrays.
 
-use super::{Context, Function, defined, optional};
+use super::{Context, Function, Kind, defined, optional};
 use armilla_model::{Object, Value};
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("IIF", 3, if_then_else).seeing_undefined(),
-    Function::variadic("CHOOSE", 2, |_, arguments| defined(choose(arguments))).seeing_undefined(),
-    Function::between("OBJECTTOARRAY", 1, 3, |_, arguments| defined(object_to_array(arguments))),
+    Function::exact("IIF", 3, if_then_else)
+        .seeing_undefined()
+        .gives(Kind::Any, "The second value when the first is `true`, otherwise the third."),
+    Function::variadic("CHOOSE", 2, |_, arguments| defined(choose(arguments)))
+        .seeing_undefined()
+        .gives(Kind::Any, "The value at a position, counted from 1."),
+    Function::between("OBJECTTOARRAY", 1, 3, |_, arguments| defined(object_to_array(arguments)))
+        .gives(
+            Kind::Array,
+            "Members as objects of name and value, called `k` and `v` or as given.",
+        ),
 ];
 
 fn if_then_else(_: &mut Context<'_>, arguments: &[Value]) -> Value {

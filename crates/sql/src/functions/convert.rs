@@ -1,16 +1,29 @@
 //! Between strings and other types: strict JSON one way, compact JSON the other.
 
-use super::{Context, Function, STRING_RESULT_MAX, defined};
+use super::{Context, Function, Kind, STRING_RESULT_MAX, defined};
 use armilla_model::value::Type;
 use armilla_model::{Number, Value, json};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("STRINGTOARRAY", 1, |_, arguments| parsed(arguments, Type::Array)),
-    Function::exact("STRINGTOBOOLEAN", 1, |_, arguments| parsed(arguments, Type::Bool)),
-    Function::exact("STRINGTONULL", 1, |_, arguments| parsed(arguments, Type::Null)),
-    Function::exact("STRINGTONUMBER", 1, |_, arguments| parsed(arguments, Type::Number)),
-    Function::exact("STRINGTOOBJECT", 1, |_, arguments| parsed(arguments, Type::Object)),
-    Function::exact("TOSTRING", 1, to_string),
+    Function::exact("STRINGTOARRAY", 1, |_, arguments| parsed(arguments, Type::Array))
+        .or(&["STRING_TO_ARRAY"])
+        .gives(Kind::Array, "The array that the JSON text says."),
+    Function::exact("STRINGTOBOOLEAN", 1, |_, arguments| parsed(arguments, Type::Bool))
+        .or(&["STRING_TO_BOOLEAN"])
+        .gives(Kind::Bool, "`true` or `false` from its text."),
+    Function::exact("STRINGTONULL", 1, |_, arguments| parsed(arguments, Type::Null))
+        .or(&["STRING_TO_NULL"])
+        .gives(Kind::Null, "`null` from its text."),
+    Function::exact("STRINGTONUMBER", 1, |_, arguments| parsed(arguments, Type::Number))
+        .or(&["STRING_TO_NUMBER"])
+        .gives(Kind::Number, "The number that the JSON text says; leading zeros are allowed."),
+    Function::exact("STRINGTOOBJECT", 1, |_, arguments| parsed(arguments, Type::Object))
+        .or(&["STRING_TO_OBJECT"])
+        .gives(Kind::Object, "The object that the JSON text says."),
+    Function::exact("TOSTRING", 1, to_string).or(&["TO_STRING"]).gives(
+        Kind::String,
+        "The value as text: numbers with 15 or 17 digits, arrays and objects as compact JSON.",
+    ),
 ];
 
 fn parsed(arguments: &[Value], kind: Type) -> Value {

@@ -9,59 +9,99 @@ mod format;
 
 pub use calendar::{DateTime, format_ticks, parse};
 
-use super::{Context, Function, defined, optional, text};
+use super::{Context, Function, Kind, defined, optional, text};
 use arithmetic::Part;
 use armilla_model::Value;
 use calendar::{TICKS_MAX, TICKS_MIN, TICKS_PER_MILLISECOND};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("DATETIMEADD", 3, |_, arguments| defined(add(arguments))),
-    Function::between("DATETIMEBIN", 2, 4, |_, arguments| defined(bin(arguments))),
-    Function::exact("DATETIMEDIFF", 3, |_, arguments| defined(difference(arguments))),
+    Function::exact("DATETIMEADD", 3, |_, arguments| defined(add(arguments)))
+        .gives(Kind::String, "A date plus so many parts, or plus a time span such as `'1d'`."),
+    Function::between("DATETIMEBIN", 2, 4, |_, arguments| defined(bin(arguments))).gives(
+        Kind::String,
+        "Start of the bin of days to nanoseconds that holds a date, from an origin or 1970.",
+    ),
+    Function::exact("DATETIMEDIFF", 3, |_, arguments| defined(difference(arguments)))
+        .gives(Kind::Number, "Boundaries of a part that lie between two dates."),
     Function::exact("DATETIMEFORMAT", 2, |_, arguments| {
         defined(
             ticks(&arguments[0])
                 .zip(text(arguments, 1))
                 .map(|(ticks, format)| format::format(&DateTime::from_ticks(ticks), format)),
         )
-    }),
-    Function::between("DATETIMEFROMPARTS", 3, 7, |_, arguments| defined(from_parts(arguments))),
+    })
+    .gives(Kind::String, "A date written by a pattern such as `'yyyy-MM-dd HH:mm'`."),
+    Function::between("DATETIMEFROMPARTS", 3, 7, |_, arguments| defined(from_parts(arguments)))
+        .gives(
+            Kind::String,
+            "A date from year, month, day and perhaps hour, minute, second and ticks of 100 ns.",
+        ),
     Function::exact("DATETIMEPART", 2, |_, arguments| {
         defined(part(arguments, 0).and_then(|part| part_of(part, &arguments[1])))
-    }),
-    Function::exact("DATETIMETOTICKS", 1, |_, arguments| defined(ticks(&arguments[0]))),
+    })
+    .gives(Kind::Number, "A part of a date: year to nanosecond, or weekday (0 is Sunday)."),
+    Function::exact("DATETIMETOTICKS", 1, |_, arguments| defined(ticks(&arguments[0])))
+        .gives(Kind::Number, "100 ns since 1970."),
     Function::exact("DATETIMETOTIMESTAMP", 1, |_, arguments| {
         defined(ticks(&arguments[0]).map(milliseconds))
-    }),
+    })
+    .gives(Kind::Number, "Milliseconds since 1970, cut toward zero."),
     Function::exact("TICKSTODATETIME", 1, |_, arguments| {
         defined(arguments[0].as_i64().and_then(written))
-    }),
+    })
+    .gives(Kind::String, "A date from 100 ns since 1970, by a pattern when one is given."),
     Function::exact("TIMESTAMPTODATETIME", 1, |_, arguments| {
         let ticks = arguments[0].as_i64().and_then(|n| n.checked_mul(TICKS_PER_MILLISECOND));
         defined(ticks.and_then(written))
-    }),
-    Function::exact("YEAR", 1, |_, arguments| defined(part_of(Part::Year, &arguments[0]))),
-    Function::exact("MONTH", 1, |_, arguments| defined(part_of(Part::Month, &arguments[0]))),
-    Function::exact("DAY", 1, |_, arguments| defined(part_of(Part::Day, &arguments[0]))),
-    Function::exact("GETCURRENTDATETIME", 0, |context, _| defined(written((context.now_ticks)()))),
-    Function::exact("GETCURRENTTICKS", 0, |context, _| (context.now_ticks)().into()),
+    })
+    .gives(Kind::String, "A date from milliseconds since 1970, by a pattern when one is given."),
+    Function::exact("YEAR", 1, |_, arguments| defined(part_of(Part::Year, &arguments[0])))
+        .gives(Kind::Number, "Year of a date."),
+    Function::exact("MONTH", 1, |_, arguments| defined(part_of(Part::Month, &arguments[0])))
+        .gives(Kind::Number, "Month of a date, from 1."),
+    Function::exact("DAY", 1, |_, arguments| defined(part_of(Part::Day, &arguments[0])))
+        .gives(Kind::Number, "Day of the month of a date."),
+    Function::exact("GETCURRENTDATETIME", 0, |context, _| defined(written((context.now_ticks)())))
+        .each_call()
+        .gives(Kind::String, "The time now as a date."),
+    Function::exact("GETCURRENTTICKS", 0, |context, _| (context.now_ticks)().into())
+        .each_call()
+        .gives(Kind::Number, "The time now in 100 ns since 1970."),
     Function::exact("GETCURRENTTIMESTAMP", 0, |context, _| {
         milliseconds((context.now_ticks)()).into()
-    }),
+    })
+    .each_call()
+    .gives(Kind::Number, "The time now in milliseconds since 1970."),
     Function::exact("GETCURRENTDATETIMESTATIC", 0, |context, _| {
         defined(written(context.now_static_ticks))
-    }),
-    Function::exact("GETCURRENTTICKSSTATIC", 0, |context, _| context.now_static_ticks.into()),
+    })
+    .each_query()
+    .gives(Kind::String, "The time of the query as a date."),
+    Function::exact("GETCURRENTTICKSSTATIC", 0, |context, _| context.now_static_ticks.into())
+        .each_query()
+        .gives(Kind::Number, "The time of the query in 100 ns since 1970."),
     Function::exact("GETCURRENTTIMESTAMPSTATIC", 0, |context, _| {
         milliseconds(context.now_static_ticks).into()
-    }),
+    })
+    .each_query()
+    .gives(Kind::Number, "The time of the query in milliseconds since 1970."),
     Function::between("NOW", 0, 2, |context, arguments| match arguments {
         [] => defined(written(context.now_static_ticks)),
         _ => defined(from_now(context, arguments, i64::checked_add)),
-    }),
+    })
+    .each_query()
+    .gives(
+        Kind::String,
+        "The time of the query, perhaps plus so many parts or a time span such as `'1d'`.",
+    ),
     Function::exact("AGO", 2, |context, arguments| {
         defined(from_now(context, arguments, i64::checked_sub))
-    }),
+    })
+    .each_query()
+    .gives(
+        Kind::String,
+        "The time of the query minus so many parts or a time span such as `'1d'`.",
+    ),
 ];
 
 fn ticks(value: &Value) -> Option<i64> {

@@ -9,7 +9,7 @@ mod analysis;
 
 pub use analysis::{WORD_LENGTH_MAX, Word, tokenize, word_count};
 
-use super::{Function, all_of, any_of, defined, elements, text};
+use super::{Function, Kind, all_of, any_of, defined, elements, text};
 use crate::effort::Effort;
 use analysis::within_distance;
 use armilla_model::Value;
@@ -30,19 +30,32 @@ const BM25_B: f64 = 0.75;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::exact("FULLTEXTCONTAINS", 2, |context, arguments| {
         defined(occurrences(arguments, &mut context.effort).and_then(any_of))
-    }),
+    })
+    .or(&["FULLTEXT_CONTAINS"])
+    .by_container()
+    .gives(Kind::Bool, "True when the text holds the word or phrase."),
     Function::variadic("FULLTEXTCONTAINSALL", 2, |context, arguments| {
         defined(occurrences(arguments, &mut context.effort).and_then(all_of))
-    }),
+    })
+    .or(&["FULLTEXT_CONTAINS_ALL"])
+    .by_container()
+    .gives(Kind::Bool, "True when the text holds all the words or phrases."),
     Function::variadic("FULLTEXTCONTAINSANY", 2, |context, arguments| {
         defined(occurrences(arguments, &mut context.effort).and_then(any_of))
-    }),
+    })
+    .or(&["FULLTEXT_CONTAINS_ANY"])
+    .by_container()
+    .gives(Kind::Bool, "True when the text holds one of the words or phrases."),
     Function::exact("_FULLTEXTWORDCOUNT", 1, |_, arguments| {
         defined(text(arguments, 0).and_then(|text| i64::try_from(word_count(text)).ok()))
-    }),
+    })
+    .by_container()
+    .gives(Kind::Number, "Number of words of a text. Rewritten queries use it."),
     Function::exact("_FULLTEXTSCORE", 5, |context, arguments| {
         defined(score_of(arguments, &mut context.effort))
-    }),
+    })
+    .by_container()
+    .gives(Kind::Number, "BM25 score of a text for given statistics. Rewritten queries use it."),
 ];
 
 /// What to look for: one word or a phrase, exactly or nearly.

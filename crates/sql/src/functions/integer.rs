@@ -1,27 +1,45 @@
 //! The 64-bit integer family. Both arguments must be whole (`5.0` is), results wrap around.
 
-use super::{Function, defined};
+use super::{Function, Kind, defined};
 use armilla_model::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("INTADD", 2, |_, arguments| total(arguments, i64::wrapping_add)),
-    Function::exact("INTSUB", 2, |_, arguments| total(arguments, i64::wrapping_sub)),
-    Function::exact("INTMUL", 2, |_, arguments| total(arguments, i64::wrapping_mul)),
-    Function::exact("INTDIV", 2, |_, arguments| by_divisor(arguments, i64::wrapping_div)),
-    Function::exact("INTMOD", 2, |_, arguments| by_divisor(arguments, i64::wrapping_rem)),
-    Function::exact("INTBITAND", 2, |_, arguments| total(arguments, |left, right| left & right)),
-    Function::exact("INTBITOR", 2, |_, arguments| total(arguments, |left, right| left | right)),
-    Function::exact("INTBITXOR", 2, |_, arguments| total(arguments, |left, right| left ^ right)),
+    Function::exact("INTADD", 2, |_, arguments| total(arguments, i64::wrapping_add))
+        .gives(Kind::Number, "Sum of 64-bit integers; wraps around."),
+    Function::exact("INTSUB", 2, |_, arguments| total(arguments, i64::wrapping_sub))
+        .gives(Kind::Number, "Difference of 64-bit integers; wraps around."),
+    Function::exact("INTMUL", 2, |_, arguments| total(arguments, i64::wrapping_mul))
+        .gives(Kind::Number, "Product of 64-bit integers; wraps around."),
+    Function::exact("INTDIV", 2, |_, arguments| by_divisor(arguments, i64::wrapping_div)).gives(
+        Kind::Number,
+        "Quotient of 64-bit integers, toward zero; undefined for a divisor of 0.",
+    ),
+    Function::exact("INTMOD", 2, |_, arguments| by_divisor(arguments, i64::wrapping_rem)).gives(
+        Kind::Number,
+        "Remainder of 64-bit integers, sign of the dividend; undefined for a divisor of 0.",
+    ),
+    Function::exact("INTBITAND", 2, |_, arguments| total(arguments, |left, right| left & right))
+        .gives(Kind::Number, "Bits set in both 64-bit integers."),
+    Function::exact("INTBITOR", 2, |_, arguments| total(arguments, |left, right| left | right))
+        .gives(Kind::Number, "Bits set in either 64-bit integer."),
+    Function::exact("INTBITXOR", 2, |_, arguments| total(arguments, |left, right| left ^ right))
+        .gives(Kind::Number, "Bits set in exactly one of two 64-bit integers."),
     // A shift takes the low six bits of its count, as 64-bit machines do.
     Function::exact("INTBITLEFTSHIFT", 2, |_, arguments| {
         total(arguments, |left, right| left << (right & 63))
-    }),
+    })
+    .gives(Kind::Number, "64-bit integer shifted left; the count is taken modulo 64."),
     Function::exact("INTBITRIGHTSHIFT", 2, |_, arguments| {
         total(arguments, |left, right| left >> (right & 63))
-    }),
+    })
+    .gives(
+        Kind::Number,
+        "64-bit integer shifted right with its sign; the count is taken modulo 64.",
+    ),
     Function::exact("INTBITNOT", 1, |_, arguments| {
         defined(arguments[0].as_i64().map(|number| !number))
-    }),
+    })
+    .gives(Kind::Number, "64-bit integer with every bit turned over."),
 ];
 
 fn total(arguments: &[Value], function: fn(i64, i64) -> i64) -> Value {

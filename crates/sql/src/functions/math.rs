@@ -3,39 +3,68 @@
 //! An argument that is not a number gives undefined; a number outside a function's domain gives NaN,
 //! as IEEE 754 has it. Integers beyond 2^53 stay exact where the function can keep them.
 
-use super::{Context, Function, defined, optional};
+use super::{Context, Function, Kind, defined, optional};
 use armilla_model::{Number, Value};
 use std::f64::consts::PI;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("ABS", 1, |_, arguments| defined(arguments[0].as_number().map(absolute))),
-    Function::exact("ACOS", 1, |_, arguments| real(arguments, f64::acos)),
-    Function::exact("ASIN", 1, |_, arguments| real(arguments, f64::asin)),
-    Function::exact("ATAN", 1, |_, arguments| real(arguments, f64::atan)),
-    Function::exact("ATN2", 2, |_, arguments| reals(arguments, f64::atan2)),
-    Function::exact("CEILING", 1, |_, arguments| whole(arguments, f64::ceil)),
-    Function::exact("COS", 1, |_, arguments| real(arguments, f64::cos)),
-    Function::exact("COT", 1, |_, arguments| real(arguments, |x| 1.0 / x.tan())),
-    Function::exact("DEGREES", 1, |_, arguments| real(arguments, |x| x * 180.0 / PI)),
-    Function::exact("EXP", 1, |_, arguments| real(arguments, f64::exp)),
-    Function::exact("FLOOR", 1, |_, arguments| whole(arguments, f64::floor)),
+    Function::exact("ABS", 1, |_, arguments| defined(arguments[0].as_number().map(absolute)))
+        .gives(Kind::Number, "Absolute value. Integers stay exact."),
+    Function::exact("ACOS", 1, |_, arguments| real(arguments, f64::acos))
+        .gives(Kind::Number, "Angle in radians whose cosine is `x`."),
+    Function::exact("ASIN", 1, |_, arguments| real(arguments, f64::asin))
+        .gives(Kind::Number, "Angle in radians whose sine is `x`."),
+    Function::exact("ATAN", 1, |_, arguments| real(arguments, f64::atan))
+        .gives(Kind::Number, "Angle in radians whose tangent is `x`."),
+    Function::exact("ATN2", 2, |_, arguments| reals(arguments, f64::atan2))
+        .gives(Kind::Number, "Angle in radians of the point (`x`, `y`); `y` comes first."),
+    Function::exact("CEILING", 1, |_, arguments| whole(arguments, f64::ceil))
+        .gives(Kind::Number, "Smallest whole number not below `x`."),
+    Function::exact("COS", 1, |_, arguments| real(arguments, f64::cos))
+        .gives(Kind::Number, "Cosine of an angle in radians."),
+    Function::exact("COT", 1, |_, arguments| real(arguments, |x| 1.0 / x.tan()))
+        .gives(Kind::Number, "Cotangent of an angle in radians."),
+    Function::exact("DEGREES", 1, |_, arguments| real(arguments, |x| x * 180.0 / PI))
+        .gives(Kind::Number, "Radians as degrees."),
+    Function::exact("EXP", 1, |_, arguments| real(arguments, f64::exp))
+        .gives(Kind::Number, "e to the power of `x`."),
+    Function::exact("FLOOR", 1, |_, arguments| whole(arguments, f64::floor))
+        .gives(Kind::Number, "Largest whole number not above `x`."),
     Function::between("LOG", 1, 2, |_, arguments| match arguments {
         [_] => real(arguments, f64::ln),
         _ => reals(arguments, logarithm),
-    }),
-    Function::exact("LOG10", 1, |_, arguments| real(arguments, f64::log10)),
-    Function::between("NUMBERBIN", 1, 2, |_, arguments| defined(number_bin(arguments))),
-    Function::exact("PI", 0, |_, _| PI.into()),
-    Function::exact("POWER", 2, |_, arguments| reals(arguments, f64::powf)),
-    Function::exact("RADIANS", 1, |_, arguments| real(arguments, |x| x * PI / 180.0)),
-    Function::exact("RAND", 0, random),
-    Function::exact("ROUND", 1, |_, arguments| whole(arguments, f64::round)),
-    Function::exact("SIGN", 1, |_, arguments| defined(arguments[0].as_f64().map(sign))),
-    Function::exact("SIN", 1, |_, arguments| real(arguments, f64::sin)),
-    Function::exact("SQRT", 1, |_, arguments| real(arguments, f64::sqrt)),
-    Function::exact("SQUARE", 1, |_, arguments| real(arguments, |x| x * x)),
-    Function::exact("TAN", 1, |_, arguments| real(arguments, f64::tan)),
-    Function::exact("TRUNC", 1, |_, arguments| whole(arguments, f64::trunc)),
+    })
+    .gives(Kind::Number, "Natural logarithm, or the logarithm to the base given second."),
+    Function::exact("LOG10", 1, |_, arguments| real(arguments, f64::log10))
+        .gives(Kind::Number, "Logarithm to base 10."),
+    Function::between("NUMBERBIN", 1, 2, |_, arguments| defined(number_bin(arguments))).gives(
+        Kind::Number,
+        "`x` rounded down to a multiple of the size (1 when absent), in doubles.",
+    ),
+    Function::exact("PI", 0, |_, _| PI.into()).gives(Kind::Number, "The constant pi."),
+    Function::exact("POWER", 2, |_, arguments| reals(arguments, f64::powf))
+        .gives(Kind::Number, "`x` to the power of `y`, as a double."),
+    Function::exact("RADIANS", 1, |_, arguments| real(arguments, |x| x * PI / 180.0))
+        .gives(Kind::Number, "Degrees as radians."),
+    Function::exact("RAND", 0, random)
+        .each_call()
+        .gives(Kind::Number, "A random number from 0 up to, not including, 1; new at every call."),
+    Function::exact("ROUND", 1, |_, arguments| whole(arguments, f64::round)).gives(
+        Kind::Number,
+        "Nearest number of so many decimals (0; negative: tens), half away from zero.",
+    ),
+    Function::exact("SIGN", 1, |_, arguments| defined(arguments[0].as_f64().map(sign)))
+        .gives(Kind::Number, "-1, 0 or 1; undefined for NaN."),
+    Function::exact("SIN", 1, |_, arguments| real(arguments, f64::sin))
+        .gives(Kind::Number, "Sine of an angle in radians."),
+    Function::exact("SQRT", 1, |_, arguments| real(arguments, f64::sqrt))
+        .gives(Kind::Number, "Square root."),
+    Function::exact("SQUARE", 1, |_, arguments| real(arguments, |x| x * x))
+        .gives(Kind::Number, "`x` times `x`. Integers stay exact while they fit 64 bits."),
+    Function::exact("TAN", 1, |_, arguments| real(arguments, f64::tan))
+        .gives(Kind::Number, "Tangent of an angle in radians."),
+    Function::exact("TRUNC", 1, |_, arguments| whole(arguments, f64::trunc))
+        .gives(Kind::Number, "`x` without its fraction."),
 ];
 
 fn real(arguments: &[Value], function: fn(f64) -> f64) -> Value {

@@ -1,6 +1,6 @@
 //! Arrays as sets: deep equality decides what is the same element.
 
-use super::{ARRAY_RESULT_MAX, Function, defined, elements};
+use super::{ARRAY_RESULT_MAX, Function, Kind, defined, elements};
 use crate::effort::{Effort, steps_through};
 use armilla_model::Value;
 use std::cmp::Ordering;
@@ -9,26 +9,37 @@ use std::collections::BTreeSet;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::exact("SETUNION", 2, |context, arguments| {
         defined(union(arguments, &mut context.effort))
-    }),
+    })
+    .or(&["SET_UNION"])
+    .gives(Kind::Array, "Distinct elements of both arrays, those of the first first."),
     Function::exact("SETINTERSECT", 2, |context, arguments| {
         // In the order of the second array, as the reference prints it.
         defined(
             affordable(arguments, &mut context.effort)
                 .map(|(left, right)| selected(right, left, true)),
         )
-    }),
+    })
+    .or(&["SET_INTERSECT"])
+    .gives(
+        Kind::Array,
+        "Distinct elements of the first array that are in the second, in its order.",
+    ),
     Function::exact("SETDIFFERENCE", 2, |context, arguments| {
         defined(
             affordable(arguments, &mut context.effort)
                 .map(|(left, right)| selected(left, right, false)),
         )
-    }),
+    })
+    .or(&["SET_DIFFERENCE"])
+    .gives(Kind::Array, "Distinct elements of the first array that are not in the second."),
     Function::exact("SETEQUAL", 2, |context, arguments| {
         defined(
             affordable(arguments, &mut context.effort)
                 .map(|(left, right)| set_of(left) == set_of(right)),
         )
-    }),
+    })
+    .or(&["SET_EQUAL"])
+    .gives(Kind::Bool, "True when each array has every element of the other."),
 ];
 
 // Sorting by the order of values finds equal ones in n log n steps.

@@ -10,7 +10,7 @@
 mod ellipsoid;
 mod shape;
 
-use super::{Context, Function, defined};
+use super::{Context, Function, Kind, defined};
 use armilla_model::{Object, Value};
 use geo::{Area, Contains, Distance, Euclidean, Geometry, Intersects, Relate};
 use shape::{Invalid, Shape};
@@ -22,24 +22,45 @@ pub(super) const FUNCTIONS: &[Function] = &[
         defined(pair(context, arguments).and_then(|(left, right)| {
             if context.geometry { planar_distance(left, right) } else { distance(left, right) }
         }))
-    }),
+    })
+    .or(&["_ST_DISTANCE"])
+    .by_container()
+    .gives(
+        Kind::Number,
+        "Shortest distance of two shapes in metres, or in the units of the plane.",
+    ),
     Function::exact("ST_WITHIN", 2, |context, arguments| {
         defined(pair(context, arguments).map(|(left, right)| within(&left, &right)))
-    }),
+    })
+    .or(&["_ST_WITHIN"])
+    .by_container()
+    .gives(Kind::Bool, "True when the first shape lies within the second."),
     Function::exact("ST_INTERSECTS", 2, |context, arguments| {
         defined(pair(context, arguments).map(|(left, right)| intersects(&left, &right)))
-    }),
+    })
+    .or(&["_ST_INTERSECTS"])
+    .by_container()
+    .gives(Kind::Bool, "True when the shapes have a point in common."),
     Function::exact("ST_AREA", 1, |context, arguments| {
         defined(Shape::read(&arguments[0], context.geometry).ok().map(|shape| {
             if context.geometry { shape.geometry.unsigned_area() } else { ellipsoid::area(&shape) }
         }))
-    }),
+    })
+    .by_container()
+    .gives(
+        Kind::Number,
+        "Area of a shape in square metres (of the plane for geometry containers).",
+    ),
     Function::exact("ST_ISVALID", 1, |context, arguments| {
         Shape::read(&arguments[0], context.geometry).is_ok().into()
-    }),
+    })
+    .by_container()
+    .gives(Kind::Bool, "True for a valid GeoJSON point, line, polygon or multi-polygon."),
     Function::exact("ST_ISVALIDDETAILED", 1, |context, arguments| {
         detailed(Shape::read(&arguments[0], context.geometry).err())
-    }),
+    })
+    .by_container()
+    .gives(Kind::Object, "Whether a shape is valid, and if not, why."),
 ];
 
 fn pair(context: &Context<'_>, arguments: &[Value]) -> Option<(Shape, Shape)> {

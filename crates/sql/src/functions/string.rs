@@ -2,7 +2,7 @@
 //! by folded characters where case is to be ignored.
 
 use super::{
-    ARRAY_RESULT_MAX, Function, STRING_RESULT_MAX, all_of, any_of, case, defined, elements,
+    ARRAY_RESULT_MAX, Function, Kind, STRING_RESULT_MAX, all_of, any_of, case, defined, elements,
     optional, text, utf16,
 };
 use crate::effort::Effort;
@@ -15,46 +15,108 @@ const BYTES_SEARCHED_PER_STEP: u64 = 16;
 pub const REPLICATE_LENGTH_MAX: usize = 10_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::variadic("CONCAT", 2, |_, arguments| defined(concat(arguments))),
-    Function::between("CONTAINS", 2, 3, |_, arguments| compare(arguments, contains)),
-    Function::between("STARTSWITH", 2, 3, |_, arguments| compare(arguments, starts_with)),
-    Function::between("ENDSWITH", 2, 3, |_, arguments| compare(arguments, ends_with)),
-    Function::between("STRINGEQUALS", 2, 3, |_, arguments| compare(arguments, equals)),
+    Function::variadic("CONCAT", 2, |_, arguments| defined(concat(arguments)))
+        .gives(Kind::String, "The strings one behind the other."),
+    Function::between("CONTAINS", 2, 3, |_, arguments| compare(arguments, contains)).gives(
+        Kind::Bool,
+        "True when the first string holds the second; in any letter case if third is `true`.",
+    ),
+    Function::between("STARTSWITH", 2, 3, |_, arguments| compare(arguments, starts_with)).gives(
+        Kind::Bool,
+        "True when the first begins with the second; in any letter case if third is `true`.",
+    ),
+    Function::between("ENDSWITH", 2, 3, |_, arguments| compare(arguments, ends_with)).gives(
+        Kind::Bool,
+        "True when the first ends with the second; in any letter case if third is `true`.",
+    ),
+    Function::between("STRINGEQUALS", 2, 3, |_, arguments| compare(arguments, equals))
+        .or(&["STRING_EQUALS"])
+        .gives(
+            Kind::Bool,
+            "True when both strings are equal; letter case is ignored when the third is `true`.",
+        ),
     Function::variadic("CONTAINS_ANY_CS", 2, |context, arguments| {
         defined(any_of(contains_each(arguments, Case::Sensitive, &mut context.effort)))
     })
-    .seeing_undefined(),
+    .seeing_undefined()
+    .or(&["CONTAINSANYCS"])
+    .gives(Kind::Bool, "True when the first string holds one of the others."),
     Function::variadic("CONTAINS_ANY_CI", 2, |context, arguments| {
         defined(any_of(contains_each(arguments, Case::Ignored, &mut context.effort)))
     })
-    .seeing_undefined(),
+    .seeing_undefined()
+    .or(&["CONTAINSANYCI"])
+    .gives(Kind::Bool, "True when the first string holds one of the others in any letter case."),
     Function::variadic("CONTAINS_ALL_CS", 2, |context, arguments| {
         defined(all_of(contains_each(arguments, Case::Sensitive, &mut context.effort)))
     })
-    .seeing_undefined(),
+    .seeing_undefined()
+    .or(&["CONTAINSALLCS"])
+    .gives(Kind::Bool, "True when the first string holds all the others."),
     Function::variadic("CONTAINS_ALL_CI", 2, |context, arguments| {
         defined(all_of(contains_each(arguments, Case::Ignored, &mut context.effort)))
     })
-    .seeing_undefined(),
-    Function::between("INDEX_OF", 2, 3, |_, arguments| defined(index_of(arguments))),
-    Function::between("LASTINDEXOF", 2, 3, |_, arguments| defined(last_index_of(arguments))),
-    Function::exact("LEFT", 2, |_, arguments| defined(left(arguments))),
-    Function::exact("RIGHT", 2, |_, arguments| defined(right(arguments))),
-    Function::exact("LENGTH", 1, |_, arguments| defined(text(arguments, 0).map(length))),
-    Function::exact("LOWER", 1, |_, arguments| defined(text(arguments, 0).map(case::lower))),
-    Function::exact("UPPER", 1, |_, arguments| defined(text(arguments, 0).map(case::upper))),
-    Function::between("TRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::End)),
-    Function::between("LTRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::Start)),
-    Function::between("RTRIM", 1, 2, |_, arguments| trim(arguments, Side::End, Side::End)),
+    .seeing_undefined()
+    .or(&["CONTAINSALLCI"])
+    .gives(Kind::Bool, "True when the first string holds all the others in any letter case."),
+    Function::between("INDEX_OF", 2, 3, |_, arguments| defined(index_of(arguments)))
+        .or(&["INDEXOF"])
+        .gives(
+            Kind::Number,
+            "Position in UTF-16 units of the first occurrence from the start on; -1 for none.",
+        ),
+    Function::between("LASTINDEXOF", 2, 3, |_, arguments| defined(last_index_of(arguments))).gives(
+        Kind::Number,
+        "Position in UTF-16 units of the last occurrence that ends by a position; or -1.",
+    ),
+    Function::exact("LEFT", 2, |_, arguments| defined(left(arguments)))
+        .gives(Kind::String, "The first `n` UTF-16 units."),
+    Function::exact("RIGHT", 2, |_, arguments| defined(right(arguments)))
+        .gives(Kind::String, "The last `n` UTF-16 units."),
+    Function::exact("LENGTH", 1, |_, arguments| defined(text(arguments, 0).map(length)))
+        .gives(Kind::Number, "Number of code points."),
+    Function::exact("LOWER", 1, |_, arguments| defined(text(arguments, 0).map(case::lower)))
+        .gives(Kind::String, "The string in lower case, one character for one."),
+    Function::exact("UPPER", 1, |_, arguments| defined(text(arguments, 0).map(case::upper)))
+        .gives(Kind::String, "The string in upper case, one character for one."),
+    Function::between("TRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::End)).gives(
+        Kind::String,
+        "The string without white space, or the characters given, at both ends.",
+    ),
+    Function::between("LTRIM", 1, 2, |_, arguments| trim(arguments, Side::Start, Side::Start))
+        .gives(
+            Kind::String,
+            "The string without white space, or the characters given, at its start.",
+        ),
+    Function::between("RTRIM", 1, 2, |_, arguments| trim(arguments, Side::End, Side::End)).gives(
+        Kind::String,
+        "The string without white space, or the characters given, at its end.",
+    ),
     Function::between("REGEXMATCH", 2, 3, |context, arguments| {
         defined(regex_match(arguments, &mut context.effort))
-    }),
-    Function::exact("REPLACE", 3, |_, arguments| defined(replace(arguments))),
-    Function::exact("REPLICATE", 2, |_, arguments| defined(replicate(arguments))),
-    Function::exact("REVERSE", 1, |_, arguments| defined(text(arguments, 0).map(reverse))),
-    Function::exact("SUBSTRING", 3, |_, arguments| defined(substring(arguments))),
-    Function::exact("STRINGJOIN", 2, |_, arguments| defined(join(arguments))),
-    Function::exact("STRINGSPLIT", 2, |_, arguments| defined(split(arguments))),
+    })
+    .gives(Kind::Bool, "True when the pattern matches somewhere; modifiers `m`, `s`, `i`, `x`."),
+    Function::exact("REPLACE", 3, |_, arguments| defined(replace(arguments))).gives(
+        Kind::String,
+        "The first with every occurrence of the second (not empty) replaced by the third.",
+    ),
+    Function::exact("REPLICATE", 2, |_, arguments| defined(replicate(arguments)))
+        .gives(Kind::String, "The string `n` times; at most 100,000 code points."),
+    Function::exact("REVERSE", 1, |_, arguments| defined(text(arguments, 0).map(reverse)))
+        .gives(Kind::String, "The code points in reverse order."),
+    Function::exact("SUBSTRING", 3, |_, arguments| defined(substring(arguments))).gives(
+        Kind::String,
+        "So many UTF-16 units from a start counted from 0; empty when that is outside.",
+    ),
+    Function::exact("STRINGJOIN", 2, |_, arguments| defined(join(arguments)))
+        .or(&["STRING_JOIN"])
+        .gives(Kind::String, "The strings of an array with a separator between them."),
+    Function::exact("STRINGSPLIT", 2, |_, arguments| defined(split(arguments)))
+        .or(&["STRING_SPLIT"])
+        .gives(
+            Kind::Array,
+            "The pieces between the separators; the whole string when the separator is empty.",
+        ),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

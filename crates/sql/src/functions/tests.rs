@@ -38,9 +38,53 @@ fn names_are_found_in_any_letter_case() {
     assert_eq!(lookup("_FullTextScore").map(|function| function.name), Some("_FULLTEXTSCORE"));
     assert!(lookup("ABSOLUTELY").is_none());
     assert!(lookup(&"A".repeat(1000)).is_none());
-    assert!(all().all(|function| function.name.len() <= NAME_LENGTH_MAX));
-    assert!(all().all(|function| lookup(function.name).is_some()));
-    assert_eq!(TABLE.len(), all().count(), "a name is there twice");
+    assert_eq!(lookup("_VectorScore").map(|function| function.name), Some("VECTORDISTANCE"));
+    assert_eq!(lookup("is_boolean").map(|function| function.name), Some("IS_BOOL"));
+    let names =
+        || all().flat_map(|function| std::iter::once(&function.name).chain(function.aliases));
+    assert!(names().all(|name| name.len() <= NAME_LENGTH_MAX && lookup(name).is_some()));
+    assert_eq!(TABLE.len(), names().count(), "a name is there twice");
+    assert!(names().all(|name| special(name).is_none() && !is_refused(name)));
+}
+
+#[test]
+fn time_and_chance_are_volatile() {
+    let of = |volatility| {
+        let named = all().filter(move |function| function.volatility == volatility);
+        let mut names: Vec<_> = named.map(|function| function.name).collect();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    assert_eq!(of(Volatility::Call), "GETCURRENTDATETIME GETCURRENTTICKS GETCURRENTTIMESTAMP RAND");
+    assert_eq!(
+        of(Volatility::Query),
+        "AGO GETCURRENTDATETIMESTATIC GETCURRENTTICKSSTATIC GETCURRENTTIMESTAMPSTATIC NOW"
+    );
+}
+
+// A function that says it depends on nothing gives the same whatever the context is.
+#[test]
+fn what_is_immutable_ignores_its_context() {
+    let run = |function: &Function, now: i64, chance: f64, geometry: bool| {
+        let shape = json::parse(br#"{"type":"Point","coordinates":[1,2]}"#).unwrap();
+        let arguments = [Value::from("dd"), 1.into(), "2024-01-02".into(), shape];
+        let mut context = Context {
+            now_ticks: &|| now,
+            now_static_ticks: now,
+            random: &mut || chance,
+            geometry,
+            vectors: &[],
+            effort: crate::effort::Effort::default(),
+        };
+        let most = function.arguments_max.min(arguments.len());
+        let calls = (function.arguments_min..=most)
+            .map(|count| function.run(&mut context, &arguments[..count]).to_string());
+        calls.collect::<Vec<_>>()
+    };
+    for function in all().filter(|function| function.volatility == Volatility::Immutable) {
+        let (first, second) = (run(function, 0, 0.1, false), run(function, NOW, 0.9, true));
+        assert_eq!(first, second, "{}", function.name);
+    }
 }
 
 #[test]

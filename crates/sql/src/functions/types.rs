@@ -1,22 +1,44 @@
 //! Type checks. They see undefined and always answer true or false.
 
-use super::{Function, date_time};
+use super::{Function, Kind, date_time};
 use armilla_model::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    test("IS_ARRAY", |_, arguments| (arguments[0].as_array().is_some()).into()),
-    test("IS_BOOL", |_, arguments| (arguments[0].as_bool().is_some()).into()),
-    test("IS_DATETIME", |_, arguments| is_date_time(&arguments[0]).into()),
-    test("IS_DEFINED", |_, arguments| (arguments[0].is_defined()).into()),
+    test("IS_ARRAY", |_, arguments| (arguments[0].as_array().is_some()).into())
+        .or(&["ISARRAY"])
+        .gives(Kind::Bool, "True for an array."),
+    test("IS_BOOL", |_, arguments| (arguments[0].as_bool().is_some()).into())
+        .or(&["ISBOOL", "IS_BOOLEAN", "ISBOOLEAN"])
+        .gives(Kind::Bool, "True for `true` and `false`."),
+    test("IS_DATETIME", |_, arguments| is_date_time(&arguments[0]).into())
+        .or(&["ISDATETIME"])
+        .gives(Kind::Bool, "True for a string that the date functions read."),
+    test("IS_DEFINED", |_, arguments| (arguments[0].is_defined()).into())
+        .or(&["ISDEFINED"])
+        .gives(Kind::Bool, "True for any value, `null` too."),
     test("IS_FINITE_NUMBER", |_, arguments| {
         (arguments[0].as_f64().is_some_and(f64::is_finite)).into()
-    }),
-    test("IS_INTEGER", |_, arguments| (arguments[0].as_i64().is_some()).into()),
-    test("IS_NULL", |_, arguments| matches!(arguments[0], Value::Null).into()),
-    test("IS_NUMBER", |_, arguments| (arguments[0].as_number().is_some()).into()),
-    test("IS_OBJECT", |_, arguments| (arguments[0].as_object().is_some()).into()),
-    test("IS_PRIMITIVE", |_, arguments| is_primitive(&arguments[0]).into()),
-    test("IS_STRING", |_, arguments| (arguments[0].as_str().is_some()).into()),
+    })
+    .or(&["ISFINITENUMBER"])
+    .gives(Kind::Bool, "True for a number other than NaN and the infinities."),
+    test("IS_INTEGER", |_, arguments| (arguments[0].as_i64().is_some()).into())
+        .or(&["ISINTEGER"])
+        .gives(Kind::Bool, "True for a 64-bit integer, or a double without fraction up to 2^53-1."),
+    test("IS_NULL", |_, arguments| matches!(arguments[0], Value::Null).into())
+        .or(&["ISNULL"])
+        .gives(Kind::Bool, "True for `null`."),
+    test("IS_NUMBER", |_, arguments| (arguments[0].as_number().is_some()).into())
+        .or(&["ISNUMBER"])
+        .gives(Kind::Bool, "True for a number, NaN and the infinities too."),
+    test("IS_OBJECT", |_, arguments| (arguments[0].as_object().is_some()).into())
+        .or(&["ISOBJECT"])
+        .gives(Kind::Bool, "True for an object."),
+    test("IS_PRIMITIVE", |_, arguments| is_primitive(&arguments[0]).into())
+        .or(&["ISPRIMITIVE"])
+        .gives(Kind::Bool, "True for `null`, a boolean, a number or a string."),
+    test("IS_STRING", |_, arguments| (arguments[0].as_str().is_some()).into())
+        .or(&["ISSTRING"])
+        .gives(Kind::Bool, "True for a string."),
 ];
 
 const fn test(name: &'static str, call: super::Call) -> Function {

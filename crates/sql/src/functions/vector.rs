@@ -4,13 +4,19 @@
 //! dimensions when the call has no options of its own. A planner that knows the path should ask
 //! [`setting_of`] and pass the distance function as an option, which is exact.
 
-use super::{Context, Function, defined, optional};
+use super::{Context, Function, Kind, defined, optional};
 use armilla_model::Value;
 
 pub(super) const FUNCTIONS: &[Function] =
     &[Function::between("VECTORDISTANCE", 2, 4, |context, arguments| {
         defined(vector_distance(context, arguments))
-    })];
+    })
+    .or(&["_VECTORSCORE"])
+    .by_container()
+    .gives(
+        Kind::Number,
+        "Similarity of two vectors: cosine, dot product or Euclidean, by policy or options.",
+    )];
 
 /// How two vectors are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
