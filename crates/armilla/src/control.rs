@@ -1,14 +1,23 @@
 //! The control socket: how a second process asks a running server for a backup or a merge.
 //!
 //! It lies in the data folder, so whoever may write there may use it, and nobody else. One line in,
-//! one line out.
+//! one line out. Each peer has a thread of its own and a bounded time to send its line, so one that
+//! says nothing holds up nobody; commands run one after the other.
 
 use armilla_engine::Account;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 const SOCKET: &str = "control.sock";
+/// Peers served at once; further ones are told so.
+const PEERS_MAX: usize = 16;
+/// Time to send a line, and to take the answer.
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a line.
+const LINE_LENGTH_MAX: u64 = 64 * 1024;
 
 /// The listening end; the socket goes when it is dropped.
 pub(crate) struct Control {
@@ -24,15 +33,28 @@ impl Drop for Control {
 /// Listens for commands on a thread of its own.
 #[cfg(unix)]
 pub(crate) fn start(folder: &Path, account: Arc<Account>) -> Control {
+    listen(folder, PEER_TIMEOUT, move |command| run(command, &account))
+}
+
+/// Answers each line with what `run` makes of it.
+#[cfg(unix)]
+fn listen(
+    folder: &Path,
+    peer_timeout: Duration,
+    run: impl Fn(&str) -> String + Send + Sync + 'static,
+) -> Control {
     use std::os::unix::net::UnixListener;
     let path = folder.join(SOCKET);
     // A socket that a killed server left behind; the folder's lock says that no other lives.
     let _ = std::fs::remove_file(&path);
     match UnixListener::bind(&path) {
         Ok(listener) => {
+            let peers = Arc::new(Peers { open: AtomicUsize::new(0), run: Mutex::new(run) });
             std::thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
-                    let _ = answer(stream, &account);
+                    let _ = stream.set_read_timeout(Some(peer_timeout));
+                    let _ = stream.set_write_timeout(Some(peer_timeout));
+                    admit(stream, &peers);
                 }
             });
         }
@@ -41,16 +63,57 @@ pub(crate) fn start(folder: &Path, account: Arc<Account>) -> Control {
     Control { path }
 }
 
+/// What the threads of peers share.
+struct Peers<R> {
+    open: AtomicUsize,
+    /// Held while a command runs: two backups at once would only slow each other down.
+    run: Mutex<R>,
+}
+
+/// Gives a peer its thread, or turns it away when there are too many.
+#[cfg(unix)]
+fn admit<R: Fn(&str) -> String + Send + Sync + 'static>(
+    mut stream: std::os::unix::net::UnixStream,
+    peers: &Arc<Peers<R>>,
+) {
+    if peers.open.fetch_add(1, Ordering::AcqRel) >= PEERS_MAX {
+        peers.open.fetch_sub(1, Ordering::AcqRel);
+        let _ = writeln!(stream, "failed too many commands are waiting; try again");
+        return;
+    }
+    let shared = Arc::clone(peers);
+    let answering = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        let _ = answer(stream, &shared.run);
+        shared.open.fetch_sub(1, Ordering::AcqRel);
+    });
+    if answering.is_err() {
+        peers.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 #[cfg(not(unix))]
 pub(crate) fn start(folder: &Path, _account: Arc<Account>) -> Control {
     Control { path: folder.join(SOCKET) }
 }
 
 #[cfg(unix)]
-fn answer(mut stream: std::os::unix::net::UnixStream, account: &Account) -> std::io::Result<()> {
+fn answer(
+    mut stream: std::os::unix::net::UnixStream,
+    run: &Mutex<impl Fn(&str) -> String>,
+) -> std::io::Result<()> {
     let mut line = String::new();
-    BufReader::new(stream.try_clone()?).read_line(&mut line)?;
-    let reply = match line.trim_end().split_once(' ') {
+    BufReader::new(stream.try_clone()?).take(LINE_LENGTH_MAX).read_line(&mut line)?;
+    let reply = {
+        let run = run.lock().unwrap_or_else(PoisonError::into_inner);
+        run(line.trim_end())
+    };
+    writeln!(stream, "{reply}")
+}
+
+/// Runs a command and says how it went.
+#[cfg(unix)]
+fn run(command: &str, account: &Account) -> String {
+    match command.split_once(' ') {
         Some(("backup", folder)) => {
             match armilla_storage::backup::backup(&*account.snapshot(), Path::new(folder)) {
                 Ok(_) => "done".to_owned(),
@@ -59,8 +122,7 @@ fn answer(mut stream: std::os::unix::net::UnixStream, account: &Account) -> std:
         }
         Some(("merge", names)) => merge(account, names),
         _ => "failed the command is not known".to_owned(),
-    };
-    writeln!(stream, "{reply}")
+    }
 }
 
 #[cfg(unix)]
@@ -81,9 +143,13 @@ pub(crate) fn ask(folder: &Path, command: &str) -> Option<Result<String, String>
     use std::os::unix::net::UnixStream;
     let mut stream = UnixStream::connect(folder.join(SOCKET)).ok()?;
     let mut exchange = || -> std::io::Result<String> {
-        writeln!(stream, "{command}")?;
+        let written = writeln!(stream, "{command}");
         let mut reply = String::new();
+        // A server that turns us away says why before it hears the command.
         BufReader::new(&stream).read_line(&mut reply)?;
+        if reply.is_empty() {
+            written?;
+        }
         Ok(reply.trim_end().to_owned())
     };
     Some(match exchange() {
@@ -98,4 +164,50 @@ pub(crate) fn ask(folder: &Path, command: &str) -> Option<Result<String, String>
 #[cfg(not(unix))]
 pub(crate) fn ask(_folder: &Path, _command: &str) -> Option<Result<String, String>> {
     None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    /// Longer than any test should take.
+    const NEVER: Duration = Duration::from_secs(600);
+
+    fn echo(command: &str) -> String {
+        format!("done {command}")
+    }
+
+    #[test]
+    fn silent_peers_hold_up_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let _control = listen(folder.path(), NEVER, echo);
+        let connect = || UnixStream::connect(folder.path().join(SOCKET)).unwrap();
+        let silent: Vec<_> = (0..PEERS_MAX - 1).map(|_| connect()).collect();
+        assert_eq!(ask(folder.path(), "backup here"), Some(Ok("backup here".to_owned())));
+        drop(silent);
+    }
+
+    #[test]
+    fn silent_peers_are_sent_away_after_their_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let _control = listen(folder.path(), Duration::from_millis(50), echo);
+        let mut silent = UnixStream::connect(folder.path().join(SOCKET)).unwrap();
+        let mut said = String::new();
+        silent.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "", "the server closes without an answer");
+        assert_eq!(ask(folder.path(), "x"), Some(Ok("x".to_owned())));
+    }
+
+    #[test]
+    fn too_many_peers_are_told_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let _control = listen(folder.path(), NEVER, echo);
+        let silent: Vec<_> = (0..PEERS_MAX)
+            .map(|_| UnixStream::connect(folder.path().join(SOCKET)).unwrap())
+            .collect();
+        let refused = ask(folder.path(), "x").unwrap().unwrap_err();
+        assert!(refused.contains("too many"), "{refused}");
+        drop(silent);
+    }
 }
