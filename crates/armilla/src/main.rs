@@ -10,6 +10,7 @@ mod bulk;
 mod client;
 mod config;
 mod control;
+mod descriptors;
 mod dials;
 mod keys;
 mod lab;

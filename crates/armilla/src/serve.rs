@@ -1,12 +1,14 @@
 //! `armilla serve`: open the data, listen, say so, and stop cleanly.
 
 use crate::config::{DurabilityOption, ServeOptions};
+use crate::descriptors::Descriptors;
 use crate::terminal::{note, say};
 use crate::{control, keys, tls};
 use armilla_engine::{Account, Options};
 use armilla_gateway::account_document::AccountSettings;
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::Authenticator;
+use armilla_gateway::limits::Limits;
 use armilla_gateway::ops::EngineService;
 use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Settings};
@@ -51,12 +53,16 @@ pub(crate) struct Prepared {
 /// Opens the data and the port; needs a runtime around it.
 pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let port = options.port()?;
+    let descriptors = Descriptors::claim()?;
+    if let Some(warning) = descriptors.warning() {
+        note(&warning);
+    }
     let addresses = addresses(&options.host, port)?;
     let loopback = addresses.iter().all(|address| address.ip().is_loopback());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let folder = (!options.in_memory).then(|| options.data());
     let keys = keys::load(options, loopback)?;
-    let store = open_store(options, folder.as_deref())?;
+    let store = open_store(options, folder.as_deref(), &descriptors)?;
     let account = Account::open(
         store,
         Options {
@@ -91,6 +97,11 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
             },
             certificate_pem: Some(certificates.authority_pem),
             public_metrics: options.dials.public_metrics,
+            limits: Limits {
+                connections_max: descriptors.connections,
+                refusals_max: descriptors.refusals,
+                ..Limits::default()
+            },
             ..Settings::default()
         },
         authenticator,
@@ -104,10 +115,15 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     Ok(Prepared { account, server, key: keys.shown, folder })
 }
 
-fn open_store(options: &ServeOptions, folder: Option<&Path>) -> Result<Arc<dyn Store>, String> {
+fn open_store(
+    options: &ServeOptions,
+    folder: Option<&Path>,
+    descriptors: &Descriptors,
+) -> Result<Arc<dyn Store>, String> {
     let Some(folder) = folder else { return Ok(Arc::new(MemoryStore::new())) };
     let embedded = EmbeddedOptions {
         cache_bytes: options.cache_mb * 1024 * 1024,
+        files_max: descriptors.tables,
         ..EmbeddedOptions::default()
     };
     let store = EmbeddedStore::open(folder, &embedded).map_err(|error| error.to_string())?;

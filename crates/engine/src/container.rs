@@ -286,16 +286,25 @@ impl Container {
         self.core.locks.try_lock(self.number, epk)
     }
 
-    /// Hands the lock of a logical partition to the callback when it is this caller's turn.
-    pub fn lock(&self, epk: &Epk, granted: impl FnOnce(PartitionLock) + Send + 'static) {
-        self.core.locks.lock(self.number, epk, granted);
+    /// Hands the lock of a logical partition to the callback when it is this caller's turn. What
+    /// the callback returns, because its client has gone, is handed on.
+    ///
+    /// # Errors
+    ///
+    /// When too many wait for this key already.
+    pub fn lock(
+        &self,
+        epk: &Epk,
+        granted: impl FnOnce(PartitionLock) -> Option<PartitionLock> + Send + 'static,
+    ) -> Result<()> {
+        self.core.locks.lock(self.number, epk, granted)
     }
 
     /// Takes the lock, waiting on this thread. For background work and tests.
     pub fn lock_and_wait(&self, epk: &Epk) -> PartitionLock {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.lock(epk, move |lock| {
-            let _ = sender.send(lock);
+        self.core.locks.lock_always(self.number, epk, move |lock| {
+            sender.send(lock).err().map(|unsent| unsent.0)
         });
         receiver.recv().expect("the table hands every waiter its lock")
     }

@@ -6,6 +6,7 @@
 
 mod jobs;
 
+use crate::admission::Shares;
 use crate::dials::Dials;
 use crate::generation::open::OpenedIndexes;
 use crate::hot::HotItems;
@@ -49,6 +50,8 @@ pub struct Core {
     pub clock: Arc<dyn Clock>,
     /// Fresh etags.
     pub ids: IdSource,
+    /// What writes under way and queries share.
+    pub(crate) shares: Shares,
     /// Where index files lie.
     pub(crate) folders: IndexFolders,
     /// What opening the indexes took.
@@ -96,6 +99,7 @@ impl Core {
                 ids: IdSource::started_at(clock.now_millis()),
                 clock,
                 dials: ArcSwap::from_pointee(dials),
+                shares: Shares::default(),
                 observed: Observed::default(),
                 store,
                 folders,

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod account;
+pub mod admission;
 pub mod catalog;
 mod cells;
 mod computed;
@@ -26,6 +27,7 @@ mod index_files;
 pub mod indexing;
 pub mod items;
 pub mod keys;
+pub mod limits;
 pub mod listing;
 pub mod locks;
 pub mod observe;

@@ -70,8 +70,9 @@ use work::Work;
 const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a query may run that cannot end in the middle: a sort, a group, an aggregate.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
-/// Bytes that a query may hold while it sorts, groups or gathers.
-const QUERY_MEMORY_MAX: usize = 128 << 20;
+/// Bytes that a query may hold while it sorts, groups or gathers; all together may hold
+/// [`QUERIES_MEMORY_MAX`](crate::limits::QUERIES_MEMORY_MAX).
+const QUERY_MEMORY_MAX: usize = crate::limits::QUERIES_MEMORY_MAX / 8;
 /// Items up to which a query is small enough for the thread that asks.
 const SMALL_ITEMS_MAX: u64 = 64;
 /// The same for rows that are copies of items, which are made in no time.
@@ -253,6 +254,7 @@ impl Query {
         let position = options.continuation.map(read).transpose()?.flatten();
         let rates = self.container.rates();
         let mut work = Work::new(Instant::now(), self.compiled_in, rates)
+            .sharing(&self.container.core.shares.queries)
             .of_script(asker)
             .for_client(self.client.clone());
         let targets = self.targets();

@@ -51,6 +51,10 @@ pub struct Txn {
     /// Places that staged items have, by hash and probe.
     places: HashSet<(u64, u8)>,
     unique: HashMap<Vec<u8>, Option<Owner>>,
+    /// Bytes of stored versions that may still be parsed; any number without it.
+    loading_left: Option<usize>,
+    /// An operation was refused because it would have parsed more.
+    is_heavy: bool,
 }
 
 type Owner = (u64, u8);
@@ -123,7 +127,37 @@ impl Txn {
             by_id: HashMap::new(),
             places: HashSet::new(),
             unique: HashMap::new(),
+            loading_left: None,
+            is_heavy: false,
         })
+    }
+
+    /// The transaction as it began, under the same lock: what was staged is forgotten, and so is the
+    /// limit of [`limit_loading`](Self::limit_loading).
+    #[must_use]
+    pub fn restarted(self) -> Self {
+        Self {
+            staged: Vec::new(),
+            by_id: HashMap::new(),
+            places: HashSet::new(),
+            unique: HashMap::new(),
+            loading_left: None,
+            is_heavy: false,
+            ..self
+        }
+    }
+
+    /// Limits the bytes of stored versions that operations may parse, for a thread that must not be
+    /// held up. One that would need more is refused, leaves no trace, and
+    /// [`is_heavy`](Self::is_heavy) says so: it is to be run again elsewhere, without the limit.
+    pub fn limit_loading(&mut self, bytes: Option<usize>) {
+        self.loading_left = bytes;
+        self.is_heavy = false;
+    }
+
+    /// True when an operation was refused for the limit of [`limit_loading`](Self::limit_loading).
+    pub fn is_heavy(&self) -> bool {
+        self.is_heavy
     }
 
     /// The container.
@@ -329,11 +363,27 @@ impl Txn {
                 Error::Internal("too many items with the same hash of their id".to_owned())
             })?;
         }
+        if let Some(record) = &slot.record {
+            self.spend_loading(record.size())?;
+        }
         let before = slot.record.map(|record| self.load(record)).transpose()?;
         self.places.insert((slot.key.hash, slot.key.probe));
         self.staged.push(Staged { key: slot.key, before, now: Now::AsBefore });
         self.by_id.insert(id.into(), self.staged.len() - 1);
         Ok(self.staged.len() - 1)
+    }
+
+    fn spend_loading(&mut self, bytes: usize) -> Result<()> {
+        let Some(left) = &mut self.loading_left else { return Ok(()) };
+        match left.checked_sub(bytes) {
+            Some(rest) => *left = rest,
+            None => {
+                self.is_heavy = true;
+                let refusal = "the stored item is too large for this thread";
+                return Err(Error::Internal(refusal.to_owned()));
+            }
+        }
+        Ok(())
     }
 
     fn load(&self, record: Record) -> Result<Before> {

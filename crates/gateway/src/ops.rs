@@ -1,11 +1,12 @@
 //! Operations: the service that answers requests from an engine, a file per operation or family.
 //!
 //! Each operation turns the call into typed values, asks the engine, and names the facts of the
-//! answer. Point reads and the staging of writes run right here on the connection's task; whatever
-//! waits for a commit is awaited, and the catalog, which waits on its thread, goes to the blocking
-//! pool.
+//! answer. Point reads and the staging of small writes run right here on the connection's task;
+//! whatever waits for a commit is awaited; what takes its time goes to one of the bounded [`pools`], as
+//! [`placement`] says. Writes are let in by [`admission`].
 
 mod addressed;
+mod admission;
 mod batch;
 mod bulk;
 mod change_feed;
@@ -18,9 +19,12 @@ mod listing;
 mod metered;
 mod offers;
 mod permissions;
+mod placement;
+mod pools;
 mod query;
 mod ranges;
 mod scripts;
+mod transaction;
 mod users;
 mod writes;
 
@@ -33,6 +37,8 @@ use crate::{Call, Reply, Service};
 use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
 use armilla_model::{Error, Result, binary_json};
+use placement::Place;
+use pools::Pools;
 use std::sync::Arc;
 
 /// Answers requests from an account.
@@ -43,6 +49,7 @@ pub struct EngineService {
     /// The account's own level.
     pub(crate) consistency: Consistency,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) pools: Pools,
 }
 
 impl EngineService {
@@ -50,7 +57,8 @@ impl EngineService {
     pub fn new(account: Arc<Account>, authenticator: Arc<Authenticator>) -> Self {
         let metrics = Arc::new(Metrics::default());
         account.observe(metrics.observer());
-        Self { account, authenticator, consistency: Consistency::Session, metrics }
+        let (consistency, pools) = (Consistency::Session, Pools::default());
+        Self { account, authenticator, consistency, metrics, pools }
     }
 
     /// The same with another consistency level of the account.
@@ -59,16 +67,33 @@ impl EngineService {
         Self { consistency, ..self }
     }
 
-    /// Runs work that waits on its thread, on the pool that is there for it.
+    /// Runs work on the catalog, which waits on its thread.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Account) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let account = self.account.clone();
-        let joined = tokio::task::spawn_blocking(move || work(&account)).await;
-        joined.unwrap_or_else(|error| {
-            Err(Error::Internal(format!("the work was cut short: {error}")))
-        })
+        self.pools.catalog.run(move || work(&account)).await
+    }
+
+    /// Runs a query, a list or a feed that takes its time.
+    pub(crate) async fn reading<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.pools.reads.run(work).await
+    }
+
+    /// Runs work on a body of so many bytes: here if that is quick, else on the pool of writes.
+    pub(crate) async fn staging<T: Send + 'static>(
+        &self,
+        body_bytes: usize,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match placement::of_staging(body_bytes) {
+            Place::Here => work(),
+            Place::Pool => self.pools.writes.run(work).await,
+        }
     }
 }
 
@@ -90,7 +115,9 @@ impl EngineService {
     /// Does the work of a request.
     async fn perform(&self, mut call: Call<'_>) -> Reply {
         if binary_json::is_binary(&call.body) {
-            match binary_json::to_text(&call.body) {
+            let binary = call.body.clone();
+            let text = move || binary_json::to_text(&binary);
+            match Box::pin(self.staging(call.body.len(), text)).await {
                 Ok(text) => call.body = text.into(),
                 Err(error) => return Reply::error(error).charge(RequestCharge::ONE),
             }
@@ -114,7 +141,9 @@ impl EngineService {
             Operation::ExecuteBatch(container) => {
                 Box::pin(batch::run(self, &call, container)).await
             }
-            Operation::ListItems(container) => listing::list(self, &call, container),
+            Operation::ListItems(container) => {
+                Box::pin(listing::list(self, &call, container)).await
+            }
             Operation::ReadChangeFeed(container) => {
                 Box::pin(change_feed::read(self, &call, container)).await
             }

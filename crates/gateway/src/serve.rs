@@ -2,14 +2,17 @@
 //!
 //! Each connection is one task. Plain and TLS share a port: a TLS client speaks first, and its first
 //! byte is `0x16`, which begins no HTTP request. Timeouts cost nothing per request: one timer per
-//! connection looks now and then whether anything has happened (see [`supervise`]).
+//! connection looks now and then whether anything has happened (see [`supervise`]). Places for
+//! connections are few where descriptors are; strangers who say nothing cannot take them all (see
+//! [`newcomers`]).
 
 mod connection;
+mod newcomers;
 mod supervise;
 mod watched;
 
 use crate::handle::Gateway;
-use crate::limits::BACKLOG_MAX;
+use crate::limits::{ACCEPT_LOG_PERIOD, BACKLOG_MAX, BLOCKING_THREADS_MAX};
 use crate::service::Service;
 use connection::Shared;
 use rustls::ServerConfig;
@@ -20,6 +23,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Pause after a failed accept: out of descriptors is a state that passes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
@@ -56,6 +60,7 @@ pub fn runtime(worker_threads: Option<usize>) -> io::Result<tokio::runtime::Runt
     if let Some(count) = worker_threads {
         builder.worker_threads(count.max(1));
     }
+    let builder = builder.max_blocking_threads(BLOCKING_THREADS_MAX);
     builder.enable_all().thread_name("gateway").build()
 }
 
@@ -106,6 +111,7 @@ async fn accept<S: Service>(
     shared: Arc<Shared<S>>,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let mut failures = AcceptFailures::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -114,10 +120,28 @@ async fn accept<S: Service>(
         match accepted {
             Ok((stream, remote)) => start(stream, remote, &shared, &stopping),
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                failures.note(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// Failed accepts since the last line about them in the log.
+#[derive(Default)]
+struct AcceptFailures {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+impl AcceptFailures {
+    fn note(&mut self, error: &io::Error) {
+        self.count += 1;
+        if self.logged.is_some_and(|then| then.elapsed() < ACCEPT_LOG_PERIOD) {
+            return;
+        }
+        tracing::warn!(%error, count = self.count, "connections could not be accepted");
+        *self = Self { count: 0, logged: Some(Instant::now()) };
     }
 }
 

@@ -141,7 +141,8 @@ impl Committer {
 
     /// Queues a submission and returns at once.
     ///
-    /// The queue itself has no bound: whoever admits writers watches [`Committer::queue_len`].
+    /// The queue itself has no bound: whoever admits writers watches [`Committer::queue_len`] and
+    /// [`Committer::queue_bytes`].
     /// After the committer was stopped the submission is dropped unacknowledged.
     pub fn submit(&self, submission: Submission) {
         let mut queue = self.shared.queue.lock();
@@ -149,6 +150,7 @@ impl Committer {
             return;
         }
         self.shared.unfinished.fetch_add(1, Ordering::Relaxed);
+        self.shared.unfinished_bytes.fetch_add(submission.batch.bytes(), Ordering::Relaxed);
         queue.waiting.push_back(submission);
         if queue.idle {
             queue.idle = false;
@@ -161,6 +163,12 @@ impl Committer {
     #[must_use]
     pub fn queue_len(&self) -> usize {
         self.shared.unfinished.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes those submissions write.
+    #[must_use]
+    pub fn queue_bytes(&self) -> usize {
+        self.shared.unfinished_bytes.load(Ordering::Relaxed)
     }
 
     /// What has been done so far.
@@ -208,6 +216,7 @@ struct Shared {
     queue: Mutex<Queue>,
     ready: Condvar,
     unfinished: AtomicUsize,
+    unfinished_bytes: AtomicUsize,
     groups: AtomicU64,
     submissions: AtomicU64,
     bytes: AtomicU64,
@@ -286,7 +295,7 @@ impl Worker {
         batch: Batch,
         mut completions: Vec<Box<dyn Completion>>,
     ) -> Result<(), StoreError> {
-        let bytes = batch.bytes() as u64;
+        let bytes = batch.bytes();
         if !batch.is_empty() {
             self.store.commit(batch, self.durability)?;
         }
@@ -300,8 +309,9 @@ impl Worker {
         let count = completions.len();
         self.shared.groups.fetch_add(1, Ordering::Relaxed);
         self.shared.submissions.fetch_add(count as u64, Ordering::Relaxed);
-        self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.shared.unfinished.fetch_sub(count, Ordering::Relaxed);
+        self.shared.unfinished_bytes.fetch_sub(bytes, Ordering::Relaxed);
         for completion in completions {
             completion.notify();
         }

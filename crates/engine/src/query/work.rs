@@ -5,6 +5,8 @@ use super::functions::{Calls, Users};
 use super::parallel::Together;
 use super::source::Source;
 use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
+use crate::admission::Share;
+use crate::limits::QUERY_MEMORY_FREE;
 use crate::scripts::Client;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
@@ -41,6 +43,9 @@ pub(super) struct Work {
     held: usize,
     /// The most that was held at a time.
     held_most: usize,
+    /// What all queries share, and the bytes of it that are counted as this one's.
+    memory: Option<Arc<Share>>,
+    counted: usize,
     /// The work of other threads for the same page, if this is one of several.
     together: Option<Arc<Together>>,
     /// The charge so far, without rows handed out.
@@ -84,6 +89,8 @@ impl Work {
             client: None,
             held: 0,
             held_most: 0,
+            memory: None,
+            counted: 0,
             together: None,
             charge: RequestCharge::ZERO,
             bill: Bill::default(),
@@ -93,13 +100,21 @@ impl Work {
     }
 
     /// The same work for a script, which has less time.
-    pub(super) fn of_script(self, asker: Option<Clock>) -> Self {
-        Self { asker, ..self }
+    pub(super) fn of_script(mut self, asker: Option<Clock>) -> Self {
+        self.asker = asker;
+        self
     }
 
     /// The same work for a client that may go away.
-    pub(super) fn for_client(self, client: Option<Client>) -> Self {
-        Self { client, ..self }
+    pub(super) fn for_client(mut self, client: Option<Client>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// The same work, whose memory is counted with that of all other queries.
+    pub(super) fn sharing(mut self, memory: &Arc<Share>) -> Self {
+        self.memory = Some(memory.clone());
+        self
     }
 
     /// True when a script asks.
@@ -113,6 +128,7 @@ impl Work {
             started: self.started,
             rates: self.rates.clone(),
             client: self.client.clone(),
+            memory: self.memory.clone(),
             together: Arc::default(),
         }
     }
@@ -123,13 +139,15 @@ impl Work {
         self.bytes_loaded += done.bytes_loaded;
         self.items_visited += done.items_visited;
         self.held += done.held;
+        // The other thread has given back what was counted as its own.
+        self.count_anyway();
         self.charge += done.charge;
         self.bill.absorb(&done.bill);
         runtime.rows_visited += done.rows_visited;
     }
 
     /// What was done, for the thread that began it.
-    pub(super) fn into_done(self) -> Done {
+    pub(super) fn into_done(mut self) -> Done {
         Done {
             items_loaded: self.items_loaded,
             bytes_loaded: self.bytes_loaded,
@@ -137,7 +155,7 @@ impl Work {
             rows_visited: self.rows_visited,
             held: self.held,
             charge: self.charge,
-            bill: self.bill,
+            bill: std::mem::take(&mut self.bill),
         }
     }
 
@@ -204,12 +222,34 @@ impl Work {
         };
         self.held_most = self.held_most.max(self.held);
         if fits {
-            return Ok(());
+            return self.count();
         }
         Err(failure(SqlError::refused(format!(
             "The query would have to hold more than {QUERY_MEMORY_MAX} bytes to sort, group or \
              gather its rows. Ask for fewer rows, or filter more."
         ))))
+    }
+
+    /// Counts what is held with what all other queries hold, and refuses what is too much together.
+    fn count(&mut self) -> Result<()> {
+        let Some((memory, more)) = self.uncounted() else { return Ok(()) };
+        memory.take_for_query(more)?;
+        self.counted += more;
+        Ok(())
+    }
+
+    fn count_anyway(&mut self) {
+        let Some((memory, more)) = self.uncounted() else { return };
+        memory.take_anyway(more);
+        self.counted += more;
+    }
+
+    /// What is held and not counted yet, in large pieces: little is not worth counting.
+    fn uncounted(&self) -> Option<(Arc<Share>, usize)> {
+        let memory = self.memory.as_ref()?;
+        let more =
+            self.held.checked_sub(self.counted + QUERY_MEMORY_FREE).filter(|more| *more > 0)?;
+        Some((memory.clone(), more.next_multiple_of(QUERY_MEMORY_FREE)))
     }
 
     /// Gives back what was held.
@@ -218,19 +258,31 @@ impl Work {
     }
 }
 
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            memory.give_back(self.counted);
+        }
+    }
+}
+
 /// What work on several threads begins with.
 pub(super) struct Beginning {
     started: Instant,
     rates: Arc<Rates>,
     client: Option<Client>,
+    memory: Option<Arc<Share>>,
     pub(super) together: Arc<Together>,
 }
 
 impl Beginning {
     /// The work of one thread.
     pub(super) fn work(&self) -> Work {
-        let work = Work::new(self.started, Duration::ZERO, self.rates.clone());
-        Work { together: Some(self.together.clone()), client: self.client.clone(), ..work }
+        let mut work = Work::new(self.started, Duration::ZERO, self.rates.clone());
+        work.together = Some(self.together.clone());
+        work.client = self.client.clone();
+        work.memory = self.memory.clone();
+        work
     }
 }
 
@@ -299,4 +351,46 @@ fn next_random(state: &mut u64) -> f64 {
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^= mixed >> 31;
     (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGABYTE: usize = 1 << 20;
+
+    fn work(memory: &Arc<Share>) -> Work {
+        Work::new(Instant::now(), Duration::ZERO, Rates::article()).sharing(memory)
+    }
+
+    #[test]
+    fn queries_together_hold_no_more_than_their_share() {
+        let memory = Arc::new(Share::new(8 * MEGABYTE));
+        let (mut one, mut other) = (work(&memory), work(&memory));
+        one.hold(6 * MEGABYTE).unwrap();
+        let refused = other.hold(6 * MEGABYTE);
+        assert!(matches!(refused, Err(Error::Overloaded { .. })), "{refused:?}");
+        drop(other);
+        // Little is always allowed.
+        work(&memory).hold(MEGABYTE).unwrap();
+        drop(one);
+        assert_eq!(memory.taken(), 0);
+        work(&memory).hold(6 * MEGABYTE).unwrap();
+        assert_eq!(memory.taken(), 0, "given back with the work");
+    }
+
+    #[test]
+    fn what_other_threads_hold_is_counted_once() {
+        let memory = Arc::new(Share::new(8 * MEGABYTE));
+        let mut work = work(&memory);
+        let mut helper = work.beginning().work();
+        helper.hold(4 * MEGABYTE).unwrap();
+        assert_eq!(memory.taken(), 3 * MEGABYTE);
+        let done = helper.into_done();
+        work.held += done.held;
+        work.count_anyway();
+        assert_eq!(memory.taken(), 3 * MEGABYTE);
+        drop(work);
+        assert_eq!(memory.taken(), 0);
+    }
 }

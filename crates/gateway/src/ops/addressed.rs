@@ -63,6 +63,11 @@ pub(super) fn key_of_write(
     if call.context.partition_key.is_some() {
         return full_key(call, container);
     }
+    key_in_body(container, body)
+}
+
+/// The key that an item has.
+pub(super) fn key_in_body(container: &Container, body: &[u8]) -> Result<PartitionKey> {
     let item = armilla_model::json::parse(body)?;
     Ok(PartitionKey::of_item(&item, &container.settings().policy.partition_key))
 }

@@ -1,12 +1,14 @@
 //! Many operations in one request: a transactional batch is one transaction of one logical partition;
 //! operations that stand alone go to [`bulk`].
 
-use super::writes::{begin, commit};
+use super::placement::{self, Place};
+use super::transaction::{Queued, begin, finish, queue};
 use super::{EngineService, addressed, bulk, metered};
+use crate::limits::INLINE_STAGING_MAX;
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
-use armilla_engine::Container;
 use armilla_engine::items::batch::{self, Failure, Operation, Outcome};
+use armilla_engine::{Container, Txn};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::{Error, Result, json};
 use http::StatusCode;
@@ -27,12 +29,13 @@ pub(super) async fn run(
         ));
     }
     let container = addressed::container(service, call, path)?;
-    let operations = batch::parse(&call.body)?;
+    let body = call.body.clone();
+    let operations = service.staging(body.len(), move || batch::parse(&body)).await?;
     let read_factor = metered::read_factor(service, call, &container.dials());
     if is_bulk(call) {
-        bulk::run(call, container, operations, read_factor).await
+        bulk::run(service, call, container, operations, read_factor).await
     } else {
-        transaction(call, container, operations, read_factor).await
+        transaction(service, call, container, operations, read_factor).await
     }
 }
 
@@ -44,28 +47,55 @@ pub(super) fn is_bulk(call: &Call<'_>) -> bool {
 }
 
 async fn transaction(
+    service: &EngineService,
     call: &Call<'_>,
     container: Arc<Container>,
     operations: Vec<Operation>,
     read_factor: u64,
 ) -> Result<Reply> {
     let key = addressed::full_key(call, &container)?;
-    let mut txn = begin(&container, key).await?;
+    let txn = begin(&container, key).await?;
     let partition = container.partition_of(txn.epk());
     let count = operations.len();
-    match txn.run_batch(operations) {
-        Ok(outcomes) => {
-            let committed = commit(txn).await?;
+    match stage(service, call, txn, operations).await? {
+        Ok((outcomes, queued)) => {
+            let committed = finish(queued).await?;
             let mut rows = Rows::new(call, &container, size_of(&outcomes), read_factor);
             outcomes.iter().for_each(|outcome| rows.success(outcome));
             Ok(addressed::from_commit(rows.reply(), &container, committed))
         }
         Err(failure) => {
-            drop(txn);
             let reply = failed_transaction(call, &container, &failure, count).reply();
             Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
         }
     }
+}
+
+/// Runs the operations where they belong and queues their commit, or says which of them failed.
+async fn stage(
+    service: &EngineService,
+    call: &Call<'_>,
+    mut txn: Txn,
+    operations: Vec<Operation>,
+) -> Result<Result<(Vec<Outcome>, Queued), Failure>> {
+    let run = |mut txn: Txn, operations| {
+        let outcomes = txn.run_batch(operations)?;
+        Ok((outcomes, queue(txn)))
+    };
+    if placement::of_batch(call.body.len(), operations.len()) == Place::Pool {
+        return service.pools.writes.run(move || Ok(run(txn, operations))).await;
+    }
+    txn.limit_loading(Some(INLINE_STAGING_MAX));
+    let failure = match txn.run_batch(operations) {
+        Ok(outcomes) => return Ok(Ok((outcomes, queue(txn)))),
+        Err(failure) => failure,
+    };
+    if !txn.is_heavy() {
+        return Ok(Err(failure));
+    }
+    // The items it is about are large. It begins again elsewhere, as if nothing had been staged.
+    let (txn, body) = (txn.restarted(), call.body.clone());
+    service.pools.writes.run(move || Ok(run(txn, batch::parse(&body)?))).await
 }
 
 fn failed_transaction<'c>(

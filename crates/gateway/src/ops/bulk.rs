@@ -3,27 +3,28 @@
 //! A logical partition takes one transaction at a time, and hands over only when the one before is
 //! durable. So the operations of one partition key share a transaction: what is refused leaves no
 //! trace in it, and the rest commits together. Commits are queued without waiting, so a whole
-//! request shares a few syncs. Each operation asks for throughput by itself: a request that runs into
+//! request shares a few syncs. Staging runs on the pool of writes, and comes back only to wait for the
+//! lock of a partition that somebody else has. Each operation asks for throughput by itself: a request that runs into
 //! its limit is served as far as it goes.
 
 use super::batch::{Rows, charge_of};
-use super::writes::begin;
-use super::{addressed, metered};
+use super::transaction::{Queued, begin, finish, queue, try_begin};
+use super::{EngineService, addressed, metered};
 use crate::{Call, Reply};
 use armilla_engine::dials::Throttling;
 use armilla_engine::items::batch::{Operation, Outcome};
 use armilla_engine::partition::Partition;
 use armilla_engine::throttle::{Admission, Ask};
-use armilla_engine::txn::Committed;
 use armilla_engine::{Container, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::oneshot;
 
 /// Runs the operations and answers with a row for each.
 pub(super) async fn run(
+    service: &EngineService,
     call: &Call<'_>,
     container: Arc<Container>,
     operations: Vec<Operation>,
@@ -32,21 +33,32 @@ pub(super) async fn run(
     let range = call.context.range_id.as_ref().and_then(|range| range.id.parse().ok());
     let partition = container.partition(range.ok_or(Error::PartitionGone)?)?;
     let stops_at_error = !call.context.batch_continue_on_error;
-    let mut work = Work {
-        container: &container,
-        partition: &partition,
-        meter: Meter::new(call, &container, &partition),
-        read_factor,
-        stops_at_error,
-        stopped: false,
-        started: Vec::new(),
-        commits: Vec::new(),
-    };
-    work.started.resize_with(operations.len(), || Err(Error::FailedDependency));
+    let mut started = Vec::new();
+    started.resize_with(operations.len(), || Err(Error::FailedDependency));
     // Where not everything may be served, what comes first goes first.
     let in_order = stops_at_error || container.dials().throttle != Throttling::Off;
-    for group in groups(operations, in_order) {
-        work.group(group).await;
+    let work = Work {
+        meter: Meter::new(call, container.clone(), partition.clone()),
+        container: container.clone(),
+        partition: partition.clone(),
+        read_factor,
+        stops_at_error,
+        groups: groups(operations, in_order),
+        open: None,
+        admitted: false,
+        started,
+        commits: Vec::new(),
+    };
+    let advance = |mut work: Work| {
+        let waits_for = work.advance();
+        Ok((work, waits_for))
+    };
+    let (mut work, mut waits_for) = service.pools.writes.run(move || advance(work)).await?;
+    while let Some(key) = waits_for {
+        work.open = Some(begin(&container, key).await);
+        // What was queued will be written: this must not be refused any more.
+        let resumed = service.pools.writes.resume(move || advance(work));
+        (work, waits_for) = resumed.await?;
     }
     let reported = work.meter.reported;
     let rows = work.rows(call).await;
@@ -57,119 +69,149 @@ pub(super) async fn run(
 /// Operations of one partition key in their order, each with its number in the request.
 struct Group {
     key: Option<PartitionKey>,
-    operations: Vec<(usize, Operation)>,
+    operations: VecDeque<(usize, Operation)>,
 }
 
 /// Sorts operations by their keys. Where their order counts, only neighbours come together.
-fn groups(operations: Vec<Operation>, in_order: bool) -> Vec<Group> {
+fn groups(operations: Vec<Operation>, in_order: bool) -> VecDeque<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (number, mut operation) in operations.into_iter().enumerate() {
         let key = operation.partition_key.take();
         let seen = if in_order { groups.len().saturating_sub(1) } else { 0 };
         match groups[seen..].iter_mut().rev().find(|group| group.key == key) {
-            Some(group) => group.operations.push((number, operation)),
-            None => groups.push(Group { key, operations: vec![(number, operation)] }),
+            Some(group) => group.operations.push_back((number, operation)),
+            None => groups.push(Group { key, operations: [(number, operation)].into() }),
         }
     }
-    groups
+    groups.into()
 }
 
 /// An operation that was staged, and the commit it waits for if it wrote.
 type Started = Result<(Outcome, Option<usize>)>;
 
 /// A request under way.
-struct Work<'r> {
-    container: &'r Arc<Container>,
-    partition: &'r Partition,
-    meter: Meter<'r>,
+struct Work {
+    container: Arc<Container>,
+    partition: Arc<Partition>,
+    meter: Meter,
     read_factor: u64,
     stops_at_error: bool,
-    stopped: bool,
+    /// What is still to be done, the group in hand first.
+    groups: VecDeque<Group>,
+    /// The transaction of the group in hand, or why it could not be begun.
+    open: Option<Result<Txn>>,
+    /// The operation in hand has asked for throughput.
+    admitted: bool,
     /// By the operations' numbers; what is never reached counts as left out after an error.
     started: Vec<Started>,
-    commits: Vec<oneshot::Receiver<Result<Committed>>>,
+    commits: Vec<Queued>,
 }
 
-impl Work<'_> {
-    /// Stages the operations of one key and queues their commit.
-    async fn group(&mut self, group: Group) {
-        let Group { key, operations } = group;
-        let mut open: Option<Txn> = None;
-        for (number, operation) in operations {
-            if self.stopped {
-                break;
+/// Somebody else has the lock of this partition key.
+struct Contended(PartitionKey);
+
+impl Work {
+    /// Stages operations until all are staged, or until one has to wait for the lock of its key:
+    /// then that key is returned, and `open` must be filled before the next call.
+    fn advance(&mut self) -> Option<PartitionKey> {
+        while let Some(mut group) = self.groups.pop_front() {
+            while let Some((number, operation)) = group.operations.pop_front() {
+                match self.metered(group.key.as_ref(), operation) {
+                    Ok(started) => {
+                        let stops = self.stops_at_error && started.is_err();
+                        self.started[number] = started;
+                        if stops {
+                            self.groups.clear();
+                            group.operations.clear();
+                        }
+                    }
+                    Err((Contended(key), operation)) => {
+                        group.operations.push_front((number, *operation));
+                        self.groups.push_front(group);
+                        return Some(key);
+                    }
+                }
             }
-            let started = self.metered(&mut open, key.as_ref(), operation).await;
-            self.stopped = self.stops_at_error && started.is_err();
-            self.started[number] = started;
+            self.commit();
         }
-        self.commit(&mut open);
+        None
     }
 
     /// Stages an operation within its throughput.
-    async fn metered(
+    fn metered(
         &mut self,
-        open: &mut Option<Txn>,
         key: Option<&PartitionKey>,
         operation: Operation,
-    ) -> Started {
-        self.meter.admit()?;
-        let started = self.stage(open, key, operation).await;
+    ) -> Result<Started, (Contended, Box<Operation>)> {
+        if !self.admitted
+            && let Err(error) = self.meter.admit()
+        {
+            return Ok(Err(error));
+        }
+        self.admitted = true;
+        // Every version of an item is a change of its own, for those who read all of them.
+        let changed = |txn: &Txn| operation.ids().any(|id| txn.has_changed(id));
+        if matches!(&self.open, Some(Ok(txn)) if changed(txn)) {
+            self.commit();
+        }
+        let started = match self.begin(key) {
+            Err(contended) => return Err((contended, Box::new(operation))),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(txn)) => {
+                let writes = operation.writes();
+                txn.run_operation(operation).map(|outcome| (outcome, writes))
+            }
+        };
+        self.admitted = false;
         let rates = self.container.rates();
         self.meter.spend(match &started {
             Ok((outcome, _)) => charge_of(outcome, &rates, self.read_factor),
             Err(_) => rates.failure,
         });
-        started
+        let commit = self.commits.len();
+        Ok(started.map(|(outcome, writes)| (outcome, writes.then_some(commit))))
     }
 
-    async fn stage(
-        &mut self,
-        open: &mut Option<Txn>,
-        key: Option<&PartitionKey>,
-        operation: Operation,
-    ) -> Started {
-        // Every version of an item is a change of its own, for those who read all of them.
-        if open.as_ref().is_some_and(|txn| operation.ids().any(|id| txn.has_changed(id))) {
-            self.commit(open);
-        }
-        let txn = match open {
-            Some(txn) => txn,
-            None => {
-                let key = key.cloned().ok_or_else(|| {
-                    Error::bad_request("A bulk operation needs its 'partitionKey'.")
-                })?;
-                let txn = begin(self.container, key).await?;
-                if !self.partition.range.contains(txn.epk()) {
-                    return Err(Error::PartitionGone);
-                }
-                open.insert(txn)
+    /// The open transaction, begun if there is none.
+    fn begin(&mut self, key: Option<&PartitionKey>) -> Result<Result<&mut Txn>, Contended> {
+        if self.open.is_none() {
+            let Some(key) = key else {
+                let missing = "A bulk operation needs its 'partitionKey'.";
+                return Ok(Err(Error::bad_request(missing)));
+            };
+            match try_begin(&self.container, key.clone()) {
+                Ok(None) => return Err(Contended(key.clone())),
+                Ok(Some(txn)) => self.open = Some(Ok(txn)),
+                Err(error) => return Ok(Err(error)),
             }
-        };
-        let writes = operation.writes();
-        let outcome = txn.run_operation(operation)?;
-        Ok((outcome, writes.then_some(self.commits.len())))
+        }
+        match self.open.take() {
+            Some(Ok(txn)) if !self.partition.range.contains(txn.epk()) => {
+                Ok(Err(Error::PartitionGone))
+            }
+            Some(Ok(txn)) => match self.open.insert(Ok(txn)) {
+                Ok(txn) => Ok(Ok(txn)),
+                Err(error) => Ok(Err(error.clone())),
+            },
+            Some(Err(error)) => Ok(Err(error)),
+            None => Ok(Err(Error::PartitionGone)),
+        }
     }
 
     /// Queues the commit of what is open, without waiting for it.
-    fn commit(&mut self, open: &mut Option<Txn>) {
-        let Some(txn) = open.take() else { return };
-        let (sender, receiver) = oneshot::channel();
-        txn.commit(move |committed| {
-            // A client that went away does not hear of it.
-            let _ = sender.send(committed);
-        });
-        self.commits.push(receiver);
+    fn commit(&mut self) {
+        if let Some(Ok(txn)) = self.open.take() {
+            self.commits.push(queue(txn));
+        }
     }
 
     /// The answer, once everything is durable.
     async fn rows<'c>(self, call: &'c Call<'c>) -> Rows<'c> {
         let mut commits = Vec::with_capacity(self.commits.len());
-        for receiver in self.commits {
-            let lost = |_| Error::Internal("the commit was never answered".to_owned());
-            commits.push(receiver.await.map_err(lost).and_then(|committed| committed));
+        for queued in self.commits {
+            commits.push(finish(queued).await);
         }
-        let mut rows = Rows::new(call, self.container, call.body.len(), self.read_factor);
+        let mut rows = Rows::new(call, &self.container, call.body.len(), self.read_factor);
         for started in self.started {
             let failed = |commit: usize| commits.get(commit).and_then(|done| done.as_ref().err());
             match &started {
@@ -185,24 +227,24 @@ impl Work<'_> {
 }
 
 /// The throughput that the operations of one bulk request draw on.
-struct Meter<'m> {
-    container: &'m Container,
-    partition: &'m Partition,
+struct Meter {
+    container: Arc<Container>,
+    partition: Arc<Partition>,
     share: Option<u8>,
     ask: Ask,
     /// The longest wait of an operation that would have been refused.
     reported: Admission,
 }
 
-impl<'m> Meter<'m> {
-    fn new(call: &Call<'_>, container: &'m Container, partition: &'m Partition) -> Self {
+impl Meter {
+    fn new(call: &Call<'_>, container: Arc<Container>, partition: Arc<Partition>) -> Self {
         let ask = Ask { low_priority: call.context.low_priority, ..Ask::default() };
         let share = call.context.throughput_bucket;
         Self { container, partition, share, ask, reported: Admission::Free }
     }
 
     fn admit(&mut self) -> Result<()> {
-        match self.container.admit(self.partition, &mut self.ask, self.share) {
+        match self.container.admit(&self.partition, &mut self.ask, self.share) {
             Admission::Refused(retry_after) => Err(Error::TooManyRequests { retry_after }),
             admission => {
                 self.reported = metered::later(self.reported, admission);
@@ -212,6 +254,6 @@ impl<'m> Meter<'m> {
     }
 
     fn spend(&self, charge: RequestCharge) {
-        self.container.spend(self.partition, &self.ask, charge);
+        self.container.spend(&self.partition, &self.ask, charge);
     }
 }

@@ -4,6 +4,7 @@ mod rows;
 
 use super::EngineService;
 use super::addressed::{self, Scope};
+use super::placement::{self, Place};
 use crate::headers::FeedMode;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
@@ -17,9 +18,6 @@ use armilla_model::lsn::Lsn;
 use armilla_model::{Error, Result};
 use rows::Rows;
 use std::sync::Arc;
-
-/// Pages that may have to walk through more transactions than this are made on the pool.
-const INLINE_CHANGES_MAX: u64 = 512;
 
 /// What a page is asked for.
 #[derive(Clone)]
@@ -54,14 +52,14 @@ pub(super) async fn read(
     }
     let question = question(call)?;
     let behind = |partition: &Arc<Partition>| container.changes_behind(partition, question.start);
-    let long = partitions.iter().map(behind).sum::<u64>() > INLINE_CHANGES_MAX;
-    let page = if long {
-        let (container, span, partition) =
-            (container.clone(), scope.span.clone(), scope.range.clone());
-        let work = move |_: &_| question.page(&container, &span, partition.as_deref());
-        service.blocking(work).await
-    } else {
-        question.page(&container, &scope.span, scope.range.as_deref())
+    let behind = partitions.iter().map(behind).sum::<u64>();
+    let is_parsed = question.rows != Rows::Bare;
+    let (owner, span, range) = (container.clone(), scope.span.clone(), scope.range.clone());
+    let count_max = question.count_max;
+    let work = move || question.page(&owner, &span, range.as_deref());
+    let page = match placement::of_feed(&partitions, count_max, behind, is_parsed) {
+        Place::Here => work(),
+        Place::Pool => service.reading(work).await,
     };
     let reply = match page {
         Err(error) => Reply::error(error).charge(RequestCharge::ONE),

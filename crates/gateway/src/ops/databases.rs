@@ -74,5 +74,5 @@ pub(super) async fn select(
     let body = call.body.clone();
     rows.sort_by_key(|(number, _)| *number);
     let rows = rows.into_iter().map(|(_, row)| Value::object(row)).collect();
-    service.blocking(move |_| armilla_engine::query::over_list(&body, rows)).await
+    service.reading(move || armilla_engine::query::over_list(&body, rows)).await
 }

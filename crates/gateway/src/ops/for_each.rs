@@ -99,7 +99,7 @@ pub(super) async fn execute(
     let rows = call.context.max_item_count.map_or(ROWS_DEFAULT, |count| count as usize);
     let (count_max, after) = (rows.clamp(1, ROWS_MAX), position.query);
     let page = service
-        .blocking(move |_| {
+        .reading(move || {
             query.page(Options { count_max, continuation: after.as_deref(), range_by_range: false })
         })
         .await?;

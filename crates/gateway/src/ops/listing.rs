@@ -1,7 +1,7 @@
 //! Feeds of items.
 
-use super::EngineService;
-use super::addressed;
+use super::placement::{self, Place};
+use super::{EngineService, addressed};
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
@@ -9,20 +9,31 @@ use armilla_model::Result;
 use armilla_model::limits::FEED_PAGE_DEFAULT;
 
 /// Answers with a page of items in order.
-pub(super) fn list(
+pub(super) async fn list(
     service: &EngineService,
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
     let scope = addressed::scope(call, &container)?;
-    for (partition, _) in container.partitions_in(&scope.span) {
-        addressed::check_session(call, &container, &partition)?;
+    let touched = container.partitions_in(&scope.span).into_iter();
+    let partitions: Vec<_> = touched.map(|(partition, _)| partition).collect();
+    for partition in &partitions {
+        addressed::check_session(call, &container, partition)?;
     }
     let count_max = call.context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize);
-    let page = container.list_items(&scope.span, call.context.continuation, count_max)?;
-    let texts: Vec<_> = page.items.iter().map(|item| item.text.clone()).collect();
-    let body = FeedBody::of(FeedKind::Items, &container.rid_text, &texts);
-    let reply = Reply::feed(body).charge(page.charge).continuation(page.continuation.as_deref());
+    let (owner, span) = (container.clone(), scope.span.clone());
+    let continuation = call.context.continuation.map(str::to_owned);
+    let work = move || {
+        let page = owner.list_items(&span, continuation.as_deref(), count_max)?;
+        let texts: Vec<_> = page.items.iter().map(|item| item.text.clone()).collect();
+        let body = FeedBody::of(FeedKind::Items, &owner.rid_text, &texts);
+        let reply = Reply::feed(body).charge(page.charge);
+        Ok(reply.continuation(page.continuation.as_deref()))
+    };
+    let reply = match placement::of_list(&partitions, count_max) {
+        Place::Here => work(),
+        Place::Pool => service.reading(work).await,
+    }?;
     Ok(addressed::from_scope(reply, &container, &scope))
 }

@@ -1,7 +1,7 @@
 //! What surrounds every request: throughput is asked for before it does anything and charged after
 //! its work, reads cost by their consistency, and everything is counted.
 
-use super::{EngineService, addressed, batch};
+use super::{EngineService, addressed, admission, batch};
 use crate::headers::{Consistency, names};
 use crate::metrics::Served;
 use crate::routes::{Operation, ScriptKind};
@@ -37,7 +37,10 @@ pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
         _ if level > service.consistency => too_strong(service.consistency),
         Admission::Refused(retry_after) => payer.refuse(retry_after),
         admission => {
-            let reply = service.perform(call).await;
+            let reply = match admission::admit_write(service, &call) {
+                Ok(_under_way) => service.perform(call).await,
+                Err(error) => Reply::error(error),
+            };
             let charge = payer.charge(service, &operation, level, &reply);
             payer.pay(service, charge, reply.shares());
             if let (Payer::Items { container, .. }, Some(script)) = (&payer, &script) {

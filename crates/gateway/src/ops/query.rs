@@ -119,7 +119,7 @@ async fn page(
         let explained = explain.then(|| query.explain(&page));
         Ok((page, explained))
     };
-    let made = if is_small { work() } else { service.blocking(move |_| work()).await };
+    let made = if is_small { work() } else { service.reading(work).await };
     drop(here);
     made.map(|(page, explained)| (page, Facts { explained, ..facts }))
 }

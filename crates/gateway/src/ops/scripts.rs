@@ -1,6 +1,6 @@
 //! Stored procedures, triggers and user functions as resources.
 
-use super::{EngineService, addressed, databases, for_each, writes};
+use super::{EngineService, addressed, databases, for_each, transaction};
 use crate::headers::names;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
 use crate::wire::{self, page, script};
@@ -90,7 +90,7 @@ pub(super) async fn run(
     arguments: String,
     logging: bool,
 ) -> Result<(Executed, Arc<Partition>)> {
-    let txn = writes::begin(container, key).await?;
+    let txn = transaction::begin(container, key).await?;
     let partition = container.partition_of(txn.epk());
     let (sender, receiver) = oneshot::channel();
     let here = Arc::new(());

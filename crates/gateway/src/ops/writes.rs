@@ -1,18 +1,19 @@
 //! Item writes: create, upsert, replace, patch, delete, delete by partition key.
 //!
-//! Each takes the lock of its logical partition, stages on the connection's task, and awaits one
-//! notification: that the commit is durable and visible.
+//! Each takes the lock of its logical partition, stages on the connection's task or, where that may
+//! take its time, on the pool of writes, and awaits one notification: that the commit is durable and
+//! visible.
 
-use super::EngineService;
-use super::addressed;
+use super::placement::{self, Place};
+use super::transaction::{Queued, begin, commit, finish, queue};
+use super::{EngineService, addressed};
 use crate::headers::{IndexingDirective, RequestContext};
+use crate::limits::INLINE_STAGING_MAX;
 use crate::routes::{ContainerPath, ItemPath};
 use crate::{Call, Reply};
 use armilla_engine::items::patch::Patch;
 use armilla_engine::items::{WriteOptions, Written};
-use armilla_engine::locks::PartitionLock;
 use armilla_engine::scripts::{TriggeredVerb, TriggeredWrite};
-use armilla_engine::txn::Committed;
 use armilla_engine::{Container, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
@@ -27,7 +28,9 @@ pub(super) async fn create(
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
-    put(service, call, path, TriggeredVerb::Create, Txn::create_item).await
+    let container = addressed::container(service, call, path)?;
+    let key = key_of_body(service, call, &container).await?;
+    write(service, call, container, key, Verb::Create(call.body.clone())).await
 }
 
 pub(super) async fn upsert(
@@ -35,23 +38,9 @@ pub(super) async fn upsert(
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
-    put(service, call, path, TriggeredVerb::Upsert, Txn::upsert_item).await
-}
-
-/// A write that names no item: its body does. `verb` is for triggers, `stage` for the rest.
-async fn put(
-    service: &EngineService,
-    call: &Call<'_>,
-    path: ContainerPath<'_>,
-    verb: fn(Bytes) -> TriggeredVerb,
-    stage: fn(&mut Txn, &[u8], &WriteOptions) -> Result<Written>,
-) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
-    let key = addressed::key_of_write(call, &container, &call.body)?;
-    if names_triggers(call) {
-        return triggered(call, container, key, verb(call.body.clone())).await;
-    }
-    write(call, container, key, |txn, options| stage(txn, &call.body, options)).await
+    let key = key_of_body(service, call, &container).await?;
+    write(service, call, container, key, Verb::Upsert(call.body.clone())).await
 }
 
 pub(super) async fn replace(
@@ -60,16 +49,9 @@ pub(super) async fn replace(
     path: ItemPath<'_>,
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path.container)?;
-    let key = match call.context.partition_key {
-        Some(_) => addressed::full_key(call, &container)?,
-        None => addressed::key_of_write(call, &container, &call.body)?,
-    };
-    let id = id_of(&container, &key, path.item)?;
-    if names_triggers(call) {
-        let verb = TriggeredVerb::Replace(id.into_owned(), call.body.clone());
-        return triggered(call, container, key, verb).await;
-    }
-    write(call, container, key, |txn, options| txn.replace_item(&id, &call.body, options)).await
+    let key = key_of_body(service, call, &container).await?;
+    let id = id_of(&container, &key, path.item)?.into_owned();
+    write(service, call, container, key, Verb::Replace(id, call.body.clone())).await
 }
 
 pub(super) async fn patch(
@@ -79,9 +61,10 @@ pub(super) async fn patch(
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path.container)?;
     let key = addressed::full_key(call, &container)?;
-    let patch = Patch::parse(&call.body)?;
-    let id = id_of(&container, &key, path.item)?;
-    write(call, container, key, |txn, options| txn.patch_item(&id, &patch, options)).await
+    let body = call.body.clone();
+    let patch = service.staging(body.len(), move || Patch::parse(&body)).await?;
+    let id = id_of(&container, &key, path.item)?.into_owned();
+    write(service, call, container, key, Verb::Patch(id, patch)).await
 }
 
 pub(super) async fn delete(
@@ -91,11 +74,53 @@ pub(super) async fn delete(
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path.container)?;
     let key = addressed::full_key(call, &container)?;
-    let id = id_of(&container, &key, path.item)?;
-    if names_triggers(call) {
-        return triggered(call, container, key, TriggeredVerb::Delete(id.into_owned())).await;
+    let id = id_of(&container, &key, path.item)?.into_owned();
+    write(service, call, container, key, Verb::Delete(id)).await
+}
+
+/// What a write does, with all that it needs on whichever thread it is staged.
+enum Verb {
+    Create(Bytes),
+    Upsert(Bytes),
+    Replace(String, Bytes),
+    Patch(String, Patch),
+    Delete(String),
+}
+
+impl Verb {
+    fn stage(&self, txn: &mut Txn, options: &WriteOptions) -> Result<Written> {
+        match self {
+            Self::Create(body) => txn.create_item(body, options),
+            Self::Upsert(body) => txn.upsert_item(body, options),
+            Self::Replace(id, body) => txn.replace_item(id, body, options),
+            Self::Patch(id, patch) => txn.patch_item(id, patch, options),
+            Self::Delete(id) => txn.delete_item(id, options),
+        }
     }
-    write(call, container, key, |txn, options| txn.delete_item(&id, options)).await
+
+    /// The same for a write with triggers; patches have none.
+    fn triggered(self) -> Result<TriggeredVerb, Self> {
+        match self {
+            Self::Create(body) => Ok(TriggeredVerb::Create(body)),
+            Self::Upsert(body) => Ok(TriggeredVerb::Upsert(body)),
+            Self::Replace(id, body) => Ok(TriggeredVerb::Replace(id, body)),
+            Self::Delete(id) => Ok(TriggeredVerb::Delete(id)),
+            Self::Patch(..) => Err(self),
+        }
+    }
+}
+
+/// The key of a write that may name it in its body only.
+async fn key_of_body(
+    service: &EngineService,
+    call: &Call<'_>,
+    container: &Arc<Container>,
+) -> Result<PartitionKey> {
+    if call.context.partition_key.is_some() {
+        return addressed::full_key(call, container);
+    }
+    let (container, body) = (container.clone(), call.body.clone());
+    service.staging(body.len(), move || addressed::key_in_body(&container, &body)).await
 }
 
 pub(super) async fn delete_partition(
@@ -107,11 +132,8 @@ pub(super) async fn delete_partition(
     let key = addressed::full_key(call, &container)?;
     let mut txn = begin(&container, key).await?;
     let partition = container.partition_of(txn.epk());
-    let staged =
-        tokio::task::spawn_blocking(move || txn.delete_partition().map(|cost| (txn, cost)));
-    let (txn, cost) = staged
-        .await
-        .map_err(|error| Error::Internal(format!("the work was cut short: {error}")))??;
+    let staging = move || txn.delete_partition().map(|cost| (txn, cost));
+    let (txn, cost) = service.pools.writes.run(staging).await?;
     let committed = commit(txn).await?;
     // The removals are the container's to pay, not the request's.
     container.charge_background(&partition, cost);
@@ -138,23 +160,65 @@ fn id_of<'s>(
 
 /// One write: lock, stage, commit, answer.
 async fn write(
+    service: &EngineService,
     call: &Call<'_>,
     container: Arc<Container>,
     key: PartitionKey,
-    stage: impl FnOnce(&mut Txn, &WriteOptions) -> Result<Written>,
+    verb: Verb,
 ) -> Result<Reply> {
-    let options = write_options(call);
-    let mut txn = begin(&container, key).await?;
-    let written = match stage(&mut txn, &options) {
-        Ok(written) => written,
-        Err(error) => {
-            let partition = container.partition_of(txn.epk());
-            return Ok(addressed::refusal(error, &container, &partition));
-        }
+    let verb = match names_triggers(call) {
+        false => verb,
+        true => match verb.triggered() {
+            Ok(verb) => return triggered(call, container, key, verb).await,
+            Err(verb) => verb,
+        },
     };
-    let committed = commit(txn).await?;
-    let reply = written_reply(call, &written).charge(written.charge);
-    Ok(addressed::from_commit(reply, &container, committed))
+    let txn = begin(&container, key).await?;
+    match stage(service, txn, verb, write_options(call), call.body.len()).await? {
+        Staged::Queued(written, queued) => {
+            let committed = finish(queued).await?;
+            let reply = written_reply(call, &written).charge(written.charge);
+            Ok(addressed::from_commit(reply, &container, committed))
+        }
+        Staged::Refused(error, txn) => {
+            let partition = container.partition_of(txn.epk());
+            Ok(addressed::refusal(error, &container, &partition))
+        }
+    }
+}
+
+/// A write that was staged and queued, or refused.
+enum Staged {
+    Queued(Written, Queued),
+    Refused(Error, Box<Txn>),
+}
+
+/// Stages a write where it belongs: a large one on the pool, and also a small one that turns out to be
+/// about a large item.
+async fn stage(
+    service: &EngineService,
+    mut txn: Txn,
+    verb: Verb,
+    options: WriteOptions,
+    body_bytes: usize,
+) -> Result<Staged> {
+    let staged = |txn: Txn, outcome| match outcome {
+        Ok(written) => Staged::Queued(written, queue(txn)),
+        Err(error) => Staged::Refused(error, Box::new(txn)),
+    };
+    if placement::of_staging(body_bytes) == Place::Here {
+        txn.limit_loading(Some(INLINE_STAGING_MAX));
+        let outcome = verb.stage(&mut txn, &options);
+        if !txn.is_heavy() {
+            return Ok(staged(txn, outcome));
+        }
+        txn.limit_loading(None);
+    }
+    let work = move || {
+        let outcome = verb.stage(&mut txn, &options);
+        Ok(staged(txn, outcome))
+    };
+    service.pools.writes.run(work).await
 }
 
 fn write_options(call: &Call<'_>) -> WriteOptions {
@@ -209,41 +273,4 @@ fn written_reply(call: &Call<'_>, written: &Written) -> Reply {
     let reply = Reply::json(status, written.text.clone());
     let reply = if call.context.prefer_minimal { reply.minimal() } else { reply };
     reply.etag(&etag.to_string())
-}
-
-/// Waits for the lock of a logical partition and opens a transaction under it.
-pub(super) async fn begin(container: &Arc<Container>, key: PartitionKey) -> Result<Txn> {
-    let settings = container.settings();
-    let key = match key.0.is_empty() {
-        true => armilla_engine::account::undefined_key(settings.policy.partition_key.levels()),
-        false => key,
-    };
-    settings.policy.partition_key.check_full(&key)?;
-    let epk = settings.policy.partition_key.epk(&key);
-    let lock = match container.try_lock(&epk) {
-        Some(lock) => lock,
-        None => wait_for_lock(container, &epk).await?,
-    };
-    Txn::begin(container.clone(), key, lock)
-}
-
-async fn wait_for_lock(
-    container: &Container,
-    epk: &armilla_model::partition_key::Epk,
-) -> Result<PartitionLock> {
-    let (sender, receiver) = oneshot::channel();
-    container.lock(epk, move |lock| {
-        // A client that went away drops the receiver, and the lock with it.
-        let _ = sender.send(lock);
-    });
-    receiver.await.map_err(|_| Error::Internal("the lock was never handed over".to_owned()))
-}
-
-/// Commits and waits until the transaction is durable.
-pub(super) async fn commit(txn: Txn) -> Result<Committed> {
-    let (sender, receiver) = oneshot::channel();
-    txn.commit(move |outcome| {
-        let _ = sender.send(outcome);
-    });
-    receiver.await.map_err(|_| Error::Internal("the commit was never answered".to_owned()))?
 }

@@ -249,6 +249,22 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// Whether the operation writes items, or may.
+    pub fn writes_items(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self,
+            O::CreateItem(_)
+                | O::UpsertItem(_)
+                | O::ReplaceItem(_)
+                | O::PatchItem(_)
+                | O::DeleteItem(_)
+                | O::DeletePartitionKey(_)
+                | O::ExecuteBatch(_)
+                | O::ExecuteProcedure(_)
+        )
+    }
+
     /// Whether the operation leaves everything as it is: what read-only credentials allow.
     pub fn is_read(&self) -> bool {
         use Operation as O;

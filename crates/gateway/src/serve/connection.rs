@@ -1,11 +1,15 @@
 //! The life of one connection.
 
 use super::Protocols;
+use super::newcomers::{Newcomer, Newcomers};
 use super::supervise::{Supervisor, Verdict};
 use super::watched::{Pulse, Watched};
 use crate::handle::{Gateway, Peer};
-use crate::limits::{HEADER_COUNT_MAX, Limits, REFUSALS_MAX};
+use crate::limits::{HEADER_COUNT_MAX, Limits, NEWCOMERS_SHARE};
 use crate::service::Service;
+use http::header::AUTHORIZATION;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -23,6 +27,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// The first byte of a TLS handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -34,20 +39,25 @@ pub(super) struct Shared<S> {
     http: auto::Builder<TokioExecutor>,
     open: AtomicUsize,
     closed: Notify,
+    newcomers: Arc<Newcomers>,
     /// Connections that are being turned away.
     pub(super) refusals: Arc<Semaphore>,
 }
 
 impl<S> Shared<S> {
     pub(super) fn new(gateway: Gateway<S>, protocols: Protocols) -> Self {
-        let http = http_builder(&gateway.settings.limits);
+        let limits = &gateway.settings.limits;
+        let http = http_builder(limits);
+        let newcomers = Newcomers::new(limits.connections_max / NEWCOMERS_SHARE);
+        let refusals = Arc::new(Semaphore::new(limits.refusals_max));
         Self {
             gateway,
             protocols,
             http,
             open: AtomicUsize::new(0),
             closed: Notify::new(),
-            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            newcomers: Arc::new(newcomers),
+            refusals,
         }
     }
 
@@ -111,33 +121,62 @@ pub(super) async fn run<S: Service>(
     stream: TcpStream,
     remote_address: SocketAddr,
     admission: Admission<S>,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) {
     let shared = &admission.0;
-    let limits = &shared.gateway.settings.limits;
+    let newcomer = Newcomers::arrive(&shared.newcomers);
     let Ok(local_address) = stream.local_addr() else { return };
-    let first = tokio::select! {
-        first = timeout(limits.idle_timeout, first_byte(&stream)) => first,
-        _ = stopping.wait_for(|stop| *stop) => return,
-    };
-    let Ok(Ok(Some(first))) = first else { return };
     let peer = |is_secure| Peer { local_address, remote_address, is_secure };
-    let outcome = match &shared.protocols {
-        Protocols::Tls(config) | Protocols::Both(config) if first == TLS_HANDSHAKE => {
-            let handshake = TlsAcceptor::from(Arc::clone(config)).accept(stream);
-            match timeout(limits.handshake_timeout, handshake).await {
-                Ok(Ok(stream)) => speak(stream, shared, peer(true), stopping).await,
-                Ok(Err(error)) => Err(error.into()),
-                Err(_) => Err("the TLS handshake took too long".into()),
-            }
-        }
-        Protocols::Plain | Protocols::Both(_) if first != TLS_HANDSHAKE => {
-            speak(stream, shared, peer(false), stopping).await
-        }
-        _ => Err("the port does not speak this protocol".into()),
+    let outcome = match greet(stream, shared, &newcomer, stopping.clone()).await {
+        Ok(Greeted::Plain(stream)) => speak(stream, shared, peer(false), newcomer, stopping).await,
+        Ok(Greeted::Secure(stream)) => speak(*stream, shared, peer(true), newcomer, stopping).await,
+        Ok(Greeted::Gone) => Ok(()),
+        Err(error) => Err(error),
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, %remote_address, "a connection ended early");
+    }
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A connection at whose other end somebody has begun to speak.
+enum Greeted {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
+    /// Nobody spoke in time, or there was no more room for the silent.
+    Gone,
+}
+
+/// Waits for the first byte, and makes a TLS connection of it where that byte says so.
+async fn greet<S: Service>(
+    stream: TcpStream,
+    shared: &Shared<S>,
+    newcomer: &Newcomer,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<Greeted, Failure> {
+    let limits = &shared.gateway.settings.limits;
+    let first = tokio::select! {
+        first = timeout(limits.first_wait(), first_byte(&stream)) => first,
+        () = newcomer.evicted() => return Ok(Greeted::Gone),
+        _ = stopping.wait_for(|stop| *stop) => return Ok(Greeted::Gone),
+    };
+    let Ok(Ok(Some(first))) = first else { return Ok(Greeted::Gone) };
+    match &shared.protocols {
+        Protocols::Tls(config) | Protocols::Both(config) if first == TLS_HANDSHAKE => {
+            let handshake = TlsAcceptor::from(Arc::clone(config)).accept(stream);
+            tokio::select! {
+                shaken = timeout(limits.handshake_timeout, handshake) => match shaken {
+                    Ok(stream) => Ok(Greeted::Secure(Box::new(stream?))),
+                    Err(_) => Err("the TLS handshake took too long".into()),
+                },
+                () = newcomer.evicted() => Ok(Greeted::Gone),
+            }
+        }
+        Protocols::Plain | Protocols::Both(_) if first != TLS_HANDSHAKE => {
+            Ok(Greeted::Plain(stream))
+        }
+        _ => Err("the port does not speak this protocol".into()),
     }
 }
 
@@ -152,15 +191,20 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: IO,
     shared: &Arc<Shared<S>>,
     peer: Peer,
+    newcomer: Newcomer,
     mut stopping: watch::Receiver<bool>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<(), Failure> {
     let limits = &shared.gateway.settings.limits;
     let pulse = Arc::new(Pulse::default());
     let io = TokioIo::new(Watched::new(stream, Arc::clone(&pulse)));
-    let service = service_fn(|request| {
+    let service = service_fn(|request: Request<Incoming>| {
         let (shared, in_flight) = (Arc::clone(shared), InFlight::begin(&pulse));
+        let is_signed = request.headers().contains_key(AUTHORIZATION);
         async move {
             let response = shared.gateway.handle(peer, request).await;
+            if is_signed && response.status() != StatusCode::UNAUTHORIZED {
+                in_flight.0.let_in();
+            }
             drop(in_flight);
             Ok::<_, Infallible>(response)
         }
@@ -169,7 +213,12 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let mut supervisor = Supervisor::new(limits);
     let mut stop = pin!(stopping.wait_for(|stop| *stop));
     let mut is_stopping = false;
+    let mut evicted = pin!(newcomer.evicted());
+    let (mut is_newcomer, mut is_evicted) = (true, false);
     poll_fn(|context| {
+        if is_newcomer && !is_evicted {
+            is_evicted = evicted.as_mut().poll(context).is_ready();
+        }
         if !is_stopping && stop.as_mut().poll(context).is_ready() {
             is_stopping = true;
             connection.as_mut().graceful_shutdown();
@@ -177,6 +226,13 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         loop {
             if let Poll::Ready(outcome) = connection.as_mut().poll(context) {
                 return Poll::Ready(outcome);
+            }
+            if is_newcomer && pulse.is_let_in() {
+                is_newcomer = false;
+                newcomer.settle();
+            }
+            if is_newcomer && is_evicted && !pulse.is_busy() {
+                return Poll::Ready(Ok(()));
             }
             match supervisor.poll(&pulse, limits, context) {
                 Poll::Pending => return Poll::Pending,

@@ -1,7 +1,7 @@
 //! One timer per connection, for idleness, slow request heads and slow readers alike.
 //!
-//! The timer is armed for the idle time and looked at only when it fires: if a request has come
-//! since, it is armed again. Only a request head that stays incomplete at the end of a poll, which
+//! The timer is armed for the idle time (before the first request for the shorter time of that) and
+//! looked at only when it fires: if a request has come since, it is armed again. Only a request head that stays incomplete at the end of a poll, which
 //! a healthy client never causes, shortens it. So a busy connection pays one timer per idle period.
 
 use super::watched::Pulse;
@@ -37,7 +37,7 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { sleep: Box::pin(sleep(limits.idle_timeout)), waiting: Waiting::ForRequest(0) }
+        Self { sleep: Box::pin(sleep(limits.first_wait())), waiting: Waiting::ForRequest(0) }
     }
 
     /// To be called after each poll of the connection that left it pending.

@@ -26,6 +26,8 @@ pub(super) struct Pulse {
     is_http2: AtomicBool,
     /// Any byte has arrived.
     started: AtomicBool,
+    /// A request came with credentials that were good.
+    let_in: AtomicBool,
 }
 
 impl Pulse {
@@ -42,6 +44,14 @@ impl Pulse {
 
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn let_in(&self) {
+        self.let_in.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_let_in(&self) -> bool {
+        self.let_in.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_busy(&self) -> bool {

@@ -10,6 +10,7 @@ mod execution;
 mod offers;
 mod official;
 mod partitions;
+mod pressure;
 mod queries;
 mod scripts;
 #[allow(dead_code, reason = "shared with the tests of request units")]

@@ -9,7 +9,7 @@ use armilla_gateway::serve::Protocols;
 use armilla_gateway::{Gateway, Server, Settings, auth};
 use armilla_model::clock::ManualClock;
 use armilla_model::{Value, json};
-use armilla_storage::MemoryStore;
+use armilla_storage::{MemoryStore, Store};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::net::SocketAddr;
@@ -43,9 +43,18 @@ impl Armilla {
         options: Options,
         change: impl FnOnce(EngineService) -> EngineService,
     ) -> Self {
+        Self::over(Arc::new(MemoryStore::new()), options, change)
+    }
+
+    /// A server over another store.
+    pub(crate) fn over(
+        store: Arc<dyn Store>,
+        options: Options,
+        change: impl FnOnce(EngineService) -> EngineService,
+    ) -> Self {
         let clock = Arc::new(ManualClock::at_seconds(NOW));
         let options = Options { clock: clock.clone(), background: false, ..options };
-        let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
+        let account = Account::open(store, options).unwrap();
         let keys = MasterKeys::new(WellKnownKey::OnLoopback);
         let authenticator = Arc::new(Authenticator::new(keys, &[1; 32]));
         let gateway = Gateway {
@@ -64,7 +73,12 @@ impl Armilla {
 
     /// A server with the database `blog` and its container `posts`.
     pub(crate) async fn with_posts() -> Self {
-        let armilla = Self::start();
+        Self::start().and_posts().await
+    }
+
+    /// The same server with the database `blog` and its container `posts`.
+    pub(crate) async fn and_posts(self) -> Self {
+        let armilla = self;
         armilla.post("/dbs", r#"{"id":"blog"}"#).await.expect(201);
         let definition = r#"{"id":"posts","partitionKey":{"paths":["/postId"]}}"#;
         armilla.post("/dbs/blog/colls", definition).await.expect(201);

@@ -214,3 +214,50 @@ async fn many_idle_connections_are_no_burden() {
         assert_eq!(soon(client.get(ITEM)).await.status, 200);
     }
 }
+
+#[tokio::test]
+async fn silence_before_the_first_request_ends_sooner_than_idleness() {
+    let first_request_timeout = Duration::from_millis(200);
+    let server = Running::start(Limits { first_request_timeout, ..Limits::default() });
+    let mut used = server.connect().await;
+    assert_eq!(soon(used.get(ITEM)).await.status, 200);
+    let mut silent = server.connect().await;
+    // A head that was begun has its own, longer time.
+    let mut slow = server.connect().await;
+    slow.send("GET ").await;
+    assert!(soon(silent.closed()).await);
+    tokio::time::sleep(first_request_timeout).await;
+    assert_eq!(soon(used.get(ITEM)).await.status, 200, "who was let in may be idle");
+    slow.send(&head("GET", ITEM, "\r\n")["GET ".len()..]).await;
+    assert_eq!(soon(slow.answer()).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn strangers_cannot_take_every_place() {
+    let server = Running::start(Limits { connections_max: 8, ..Limits::default() });
+    let mut used = server.connect().await;
+    assert_eq!(soon(used.get(ITEM)).await.status, 200);
+    let mut strangers = Vec::new();
+    for number in 0..60 {
+        let mut stranger = server.connect().await;
+        if number % 2 == 0 {
+            // A request without credentials is no better than silence.
+            stranger.send(format!("GET {ITEM} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+        }
+        strangers.push(stranger);
+    }
+    let served = async {
+        loop {
+            let mut client = server.connect().await;
+            client.send(head("GET", ITEM, "\r\n")).await;
+            match client.answer().await {
+                Some(answer) if answer.status == 200 => return,
+                // While the crowd is being sent away a client may be told to come back.
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    soon(served).await;
+    assert_eq!(soon(used.get(ITEM)).await.status, 200, "who was let in stays");
+    drop(strangers);
+}

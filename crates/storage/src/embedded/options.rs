@@ -13,6 +13,9 @@ const MIB: u64 = 1024 * 1024;
 /// The smallest journal bound the engine takes.
 const JOURNAL_BYTES_MIN: u64 = 64 * MIB;
 
+/// The fewest files the engine keeps open.
+const FILES_MIN: usize = 10;
+
 /// What can be chosen when a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedOptions {
@@ -23,6 +26,9 @@ pub struct EmbeddedOptions {
     pub items_buffer_bytes: u64,
     /// About how much journal may wait for a restart to read it; at least 64 MiB.
     pub journal_bytes_max: u64,
+    /// Files of tables that are kept open; at least 10. Where the process may open few, this
+    /// leaves some to others.
+    pub files_max: usize,
     /// Threads that flush and merge; at least one. One of them only flushes when there are more.
     pub workers: usize,
 }
@@ -33,6 +39,7 @@ impl Default for EmbeddedOptions {
             cache_bytes: 128 * MIB,
             items_buffer_bytes: 64 * MIB,
             journal_bytes_max: 128 * MIB,
+            files_max: 900,
             // Three, because with two the engine's idle flusher keeps handing the next merge back to the
             // queue while the other worker merges: it spins, and costs a core on a small machine.
             workers: 3,
@@ -45,6 +52,7 @@ impl EmbeddedOptions {
         Database::builder(path)
             .cache_size(self.cache_bytes)
             .max_journaling_size(self.journal_bytes_max.max(JOURNAL_BYTES_MIN))
+            .max_cached_files(Some(self.files_max.max(FILES_MIN)))
             .worker_threads(self.workers.max(1))
             // The journal is short-lived: compressing it costs more CPU than its bytes are worth.
             .journal_compression(CompressionType::None)

@@ -1,0 +1,139 @@
+//! Back-pressure: whether one more write may begin, and what a query may hold.
+//!
+//! The commit queue, the bytes under way and the memory of queries are bounded here, before work is
+//! done: whoever comes when a bound is reached is told when to come back ([`Error::Overloaded`]). The
+//! committer itself takes whatever is handed to it, because a transaction that was staged must end.
+
+use crate::account::Account;
+use crate::core::Core;
+use crate::limits::{
+    COMMIT_QUEUE_BYTES_MAX, COMMIT_QUEUE_MAX, COMMIT_QUEUE_PRESSED_MAX, COMMIT_QUEUE_STALLED_MAX,
+    QUERIES_MEMORY_MAX, QUERY_RETRY_AFTER, WRITE_BYTES_MIN, WRITE_RETRY_AFTER, WRITES_BYTES_MAX,
+};
+use armilla_model::error::{Error, Result};
+use armilla_storage::Pressure;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A number of bytes that many share, with a bound.
+#[derive(Debug)]
+pub(crate) struct Share {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+impl Share {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { taken: AtomicUsize::new(0), most }
+    }
+
+    /// Takes bytes if they are there.
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.most;
+        if !fits {
+            self.give_back(bytes);
+        }
+        fits
+    }
+
+    /// Takes bytes that are held already.
+    pub(crate) fn take_anyway(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+/// What requests share.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    /// Bytes of writes under way.
+    writes: Share,
+    /// Bytes that queries hold.
+    pub(crate) queries: Arc<Share>,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        let queries = Arc::new(Share::new(QUERIES_MEMORY_MAX));
+        Self { writes: Share::new(WRITES_BYTES_MAX), queries }
+    }
+}
+
+impl Share {
+    /// Takes bytes for a query.
+    pub(crate) fn take_for_query(&self, bytes: usize) -> Result<()> {
+        match self.take(bytes) {
+            true => Ok(()),
+            false => Err(Error::Overloaded { retry_after: QUERY_RETRY_AFTER }),
+        }
+    }
+}
+
+/// The place of a write under way, given back when dropped.
+pub struct WriteAdmission<'c> {
+    writes: &'c Share,
+    bytes: usize,
+}
+
+impl Drop for WriteAdmission<'_> {
+    fn drop(&mut self) {
+        self.writes.give_back(self.bytes);
+    }
+}
+
+impl Account {
+    /// A place for one more write with a body of so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Overloaded`] while more is queued than the store keeps up with.
+    pub fn admit_write(&self, bytes: usize) -> Result<WriteAdmission<'_>> {
+        let bytes = bytes + WRITE_BYTES_MIN;
+        let writes = &self.core.shares.writes;
+        if self.core.keeps_up() && writes.take(bytes) {
+            return Ok(WriteAdmission { writes, bytes });
+        }
+        Err(Error::Overloaded { retry_after: WRITE_RETRY_AFTER })
+    }
+}
+
+impl Core {
+    /// True while the commit queue is shorter than the store's strain allows.
+    fn keeps_up(&self) -> bool {
+        let queued = self.committer.queue_len();
+        // Asked before every write: the store is looked at only when something waits.
+        if queued < COMMIT_QUEUE_STALLED_MAX {
+            return self.committer.queue_bytes() < COMMIT_QUEUE_BYTES_MAX;
+        }
+        let most = match self.store.pressure() {
+            Pressure::Calm => COMMIT_QUEUE_MAX,
+            Pressure::High => COMMIT_QUEUE_PRESSED_MAX,
+            Pressure::Stalled => COMMIT_QUEUE_STALLED_MAX,
+        };
+        queued < most && self.committer.queue_bytes() < COMMIT_QUEUE_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_gives_out_no_more_than_it_has() {
+        let share = Share::new(100);
+        assert!(share.take(60) && !share.take(41) && share.take(40) && !share.take(1));
+        share.give_back(60);
+        assert!(share.take(60));
+        assert!(!share.take(usize::MAX), "nor does it wrap around");
+        assert_eq!(share.taken(), 100);
+    }
+}

@@ -1,0 +1,35 @@
+//! Bounds of the engine's queues, and what those are told who meet one.
+
+use std::time::Duration;
+
+/// Writers that may wait for the lock of one logical partition. A lock is handed on about once per
+/// sync, so the last of them waits for seconds; more would only time out.
+pub const WAITERS_MAX: usize = 4_096;
+/// When a writer may try again after the queue of its logical partition was full.
+pub const LOCK_RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Transactions that may be queued for a commit. A group takes up to 4,096 of them with one sync.
+pub const COMMIT_QUEUE_MAX: usize = 8_192;
+/// The same while the store's background work falls behind.
+pub const COMMIT_QUEUE_PRESSED_MAX: usize = 1_024;
+/// The same while the store holds writers back. A few may wait: who writes one thing after the other
+/// is slowed down and not refused.
+pub const COMMIT_QUEUE_STALLED_MAX: usize = 128;
+/// Bytes that may be queued for a commit.
+pub const COMMIT_QUEUE_BYTES_MAX: usize = 256 << 20;
+/// Bytes of writes that may be under way, from their admission to their answer.
+pub const WRITES_BYTES_MAX: usize = 512 << 20;
+/// What a write counts beside its body.
+pub const WRITE_BYTES_MIN: usize = 1_024;
+/// When a writer may try again after it was refused for the queue.
+pub const WRITE_RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// Bytes that all queries together may hold while they sort, group or gather. One may hold an eighth.
+pub const QUERIES_MEMORY_MAX: usize = 1 << 30;
+/// Bytes that a query may hold without being counted with the others.
+pub const QUERY_MEMORY_FREE: usize = 1 << 20;
+/// When a query may try again after the others held too much.
+pub const QUERY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+const _: () = assert!(COMMIT_QUEUE_STALLED_MAX < COMMIT_QUEUE_PRESSED_MAX);
+const _: () = assert!(COMMIT_QUEUE_PRESSED_MAX < COMMIT_QUEUE_MAX);
