@@ -89,6 +89,7 @@ def item(choose, number):
         "parts": lambda: [part(choose) for _ in range(choose.randrange(4))],
         "loc": lambda: {"type": "Point", "coordinates": [choose.randrange(0, 56) / 4, 40 + choose.randrange(0, 48) / 4]},
         "area": lambda: shape(choose),
+        "big": lambda: choose.choice([2**53 + choose.randrange(5)] * 4 + [2**63 - 1, -(2**53) - 1, 4]),
     }
     for name, make in sometimes.items():
         if choose.random() < 0.85:

@@ -8,6 +8,7 @@
 use crate::{cells, computed, keys};
 use armilla_index::Terms;
 use armilla_model::limits::INDEXED_STRING_MAX;
+use armilla_model::number::Number;
 use armilla_model::ordered;
 use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
 use armilla_model::value::Value;
@@ -261,10 +262,9 @@ impl Walk<'_> {
     fn term(&mut self, path: u32, value: &Value) {
         self.scratch.clear();
         ordered::write_term(value, &mut self.scratch);
-        let inexact_number = value.as_f64().is_some_and(|number| {
-            number.abs() >= armilla_model::number::INTEGER_EXACT_MAX && value.as_i64().is_some()
-        });
-        if ordered::is_cut(&self.scratch) || inexact_number {
+        // Whether it was written as an integer or as a double is known to the item alone.
+        let is_large = value.as_number().is_some_and(Number::is_beyond_doubles);
+        if ordered::is_cut(&self.scratch) || is_large {
             self.found.terms.push_cut(path, &self.scratch);
         } else {
             self.found.terms.push(path, &self.scratch);

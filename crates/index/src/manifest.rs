@@ -27,7 +27,7 @@ pub(crate) const MANIFEST: &str = "MANIFEST";
 const MANIFEST_ASIDE: &str = "MANIFEST.new";
 
 /// The version of the format this code writes, and the only one it reads.
-pub const MANIFEST_FORMAT: u32 = 2;
+pub const MANIFEST_FORMAT: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"ARMILLAm";
 const DEAD_AS_LIST: u32 = 0;

@@ -108,7 +108,7 @@ impl Value {
         self.as_number().map(Number::as_f64)
     }
 
-    /// The number as an integer, if it is a whole one that fits.
+    /// The number as an integer, if the language takes it for one ([`Number::as_i64`]).
     pub fn as_i64(&self) -> Option<i64> {
         self.as_number().and_then(Number::as_i64)
     }
@@ -133,8 +133,8 @@ impl Value {
         self.as_object().and_then(|object| object.get(name))
     }
 
-    /// The total order over all values, `undefined` first. Equal here means equal in the language:
-    /// numbers by their double, objects as unordered maps.
+    /// The total order over all values, `undefined` first. Equal here means equal in the language,
+    /// but for NaN, which has one place here: numbers by value, objects as unordered maps.
     pub fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(left), Self::Bool(right)) => left.cmp(right),
@@ -285,15 +285,24 @@ impl Object {
     }
 }
 
+/// The language's equality: numbers by value, NaN equal to nothing, objects as unordered maps.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
-        self.order(other).is_eq()
+        match (self, other) {
+            (Self::Bool(left), Self::Bool(right)) => left == right,
+            (Self::Number(left), Self::Number(right)) => left == right,
+            (Self::String(left), Self::String(right)) => left == right,
+            (Self::Array(left), Self::Array(right)) => left == right,
+            (Self::Object(left), Self::Object(right)) => left == right,
+            _ => self.kind() == other.kind(),
+        }
     }
 }
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.order(other).is_eq()
+        let (left, right) = (self.sorted(), other.sorted());
+        left == right
     }
 }
 

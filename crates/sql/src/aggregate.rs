@@ -5,7 +5,7 @@ mod sum;
 pub use sum::ExactSum;
 
 use crate::key::{key, write_key};
-use armilla_model::Value;
+use armilla_model::{Number, Value};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
@@ -123,7 +123,7 @@ impl Accumulator {
         match self {
             Self::Count(count) => *count += 1,
             Self::CountIf(count) => *count += i64::from(value.as_bool() == Some(true)),
-            Self::Sum(state) | Self::Average(state) => match (&mut *state, value.as_f64()) {
+            Self::Sum(state) | Self::Average(state) => match (&mut *state, value.as_number()) {
                 (Some((sum, count)), Some(number)) => {
                     sum.add(number);
                     *count += 1;
@@ -148,7 +148,7 @@ impl Accumulator {
             _ if value.is_undefined() || count == 0 => {}
             Self::Count(total) => *total += times,
             Self::CountIf(total) if value.as_bool() == Some(true) => *total += times,
-            Self::Sum(state) | Self::Average(state) => match (&mut *state, value.as_f64()) {
+            Self::Sum(state) | Self::Average(state) => match (&mut *state, value.as_number()) {
                 (Some((sum, seen)), Some(number)) => {
                     sum.add_many(number, count);
                     *seen += times;
@@ -188,9 +188,11 @@ impl Accumulator {
     pub fn finish(self) -> Value {
         match self {
             Self::Count(count) | Self::CountIf(count) => Value::from(count),
-            Self::Sum(state) => state.map_or(Value::Undefined, |(sum, _)| Value::from(sum.value())),
+            Self::Sum(state) => {
+                state.map_or(Value::Undefined, |(sum, _)| Value::Number(sum.value()))
+            },
             Self::Average(Some((sum, count))) if count > 0 => {
-                Value::from(sum.value() / count as f64)
+                Value::Number(sum.value().divided_by(Number::Int(count)))
             }
             Self::Average(_) => Value::Undefined,
             Self::Min(Extreme::Found(value)) | Self::Max(Extreme::Found(value)) => value,
@@ -352,6 +354,12 @@ mod tests {
         assert_eq!(aggregate(Max, &["1", "{}", "2"]), Value::Undefined);
         assert_eq!(aggregate(Min, &[]), Value::Undefined);
         assert_eq!(aggregate(CountIf, &["true", "1", "false", "true"]), Value::from(2));
+        let (even, odd) = ("9007199254740992", "9007199254740993");
+        assert_eq!(aggregate(Sum, &[odd, "2"]).to_json(), "9007199254740995");
+        assert_eq!(aggregate(Average, &[odd, odd, odd]).to_json(), odd);
+        assert_eq!(aggregate(Max, &[even, odd]).to_json(), odd);
+        assert_eq!(aggregate(Min, &[odd, even, odd]).to_json(), even);
+        assert_eq!(aggregate(MakeSet, &[even, odd, odd]).to_json(), format!("[{even},{odd}]"));
         assert_eq!(aggregate(MakeList, &["1", "1", ""]).to_json(), "[1,1]");
         assert_eq!(aggregate(MakeSet, &["1", "1.0", "[1]", "[1]"]).to_json(), "[1,[1]]");
     }

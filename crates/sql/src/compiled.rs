@@ -239,9 +239,9 @@ pub enum Expr {
 pub struct ValueSet(Vec<Value>);
 
 impl ValueSet {
-    /// The set of these values; undefined ones equal nothing and are left out.
+    /// The set of these values; undefined ones and NaN equal nothing and are left out.
     pub fn new(mut values: Vec<Value>) -> Self {
-        values.retain(Value::is_defined);
+        values.retain(|value| value.is_defined() && equals_itself(value));
         values.sort_by(Value::order);
         values.dedup();
         Self(values)
@@ -256,6 +256,12 @@ impl ValueSet {
     pub fn values(&self) -> &[Value] {
         &self.0
     }
+}
+
+/// False for NaN and what holds one.
+#[expect(clippy::eq_op, reason = "NaN is not equal to itself")]
+fn equals_itself(value: &Value) -> bool {
+    value == value
 }
 
 impl Expr {

@@ -1,10 +1,11 @@
 //! Values as byte strings that are equal exactly when the values are.
 //!
-//! GROUP BY and DISTINCT keep their keys in hash maps; the language's equality (numbers by their
-//! double, objects as unordered maps, `undefined` a value of its own) is that of these bytes. They
-//! do not sort as values sort.
+//! GROUP BY and DISTINCT keep their keys in hash maps; the language's equality (numbers by value,
+//! objects as unordered maps, `undefined` a value of its own) is that of these bytes; but all NaN are
+//! one. They do not sort as values sort.
 
 use armilla_model::Value;
+use armilla_model::ordered::number_bytes;
 
 /// Appends the key of a value. Keys of several values may be appended one after the other.
 pub fn write_key(value: &Value, out: &mut Vec<u8>) {
@@ -13,9 +14,12 @@ pub fn write_key(value: &Value, out: &mut Vec<u8>) {
         Value::Null => out.push(1),
         Value::Bool(bool) => out.push(2 + u8::from(*bool)),
         Value::Number(number) => {
-            out.push(4);
-            // Adding zero turns -0 into 0, which is the same number.
-            out.extend_from_slice(&(number.as_f64() + 0.0).to_bits().to_be_bytes());
+            let (floor, above) = number.floor();
+            out.push(if above == 0 { 4 } else { 8 });
+            out.extend_from_slice(&number_bytes(floor));
+            if above > 0 {
+                out.extend_from_slice(&above.to_be_bytes());
+            }
         }
         Value::String(text) => {
             out.push(5);
@@ -72,6 +76,12 @@ mod tests {
             "1",
             "1.0",
             r#""1""#,
+            "9007199254740992",
+            "9007199254740992.0",
+            "9007199254740993",
+            "9223372036854775807",
+            "9223372036854775808",
+            "[9007199254740993]",
             "[1]",
             "[[1]]",
             "[]",

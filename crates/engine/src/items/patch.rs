@@ -277,12 +277,7 @@ impl Place<'_> {
         let Value::Number(number) = target else {
             return refuse(format!("The value at '{}' is not a number.", self.written));
         };
-        *number = match (*number, by) {
-            (Number::Int(left), Number::Int(right)) if left.checked_add(right).is_some() => {
-                Number::Int(left + right)
-            }
-            (left, right) => Number::Float(left.as_f64() + right.as_f64()),
-        };
+        *number = number.plus(by);
         if number.is_finite() {
             Ok(())
         } else {

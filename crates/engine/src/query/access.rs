@@ -14,7 +14,7 @@ pub(super) use leaf::{Leaf, computed_number, path_number};
 pub(super) use selector::{Runs, Selection, Selector};
 
 use crate::container::Container;
-use armilla_model::number::INTEGER_EXACT_MAX;
+use armilla_model::number::Number;
 use armilla_model::ordered::read_term;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
@@ -113,7 +113,7 @@ impl Condition {
 /// The value that an entry of the index stands for; nothing when only the item knows it.
 pub(super) fn known_value(value: armilla_index::Value<'_>) -> Option<Value> {
     let known = read_term(value.bytes).filter(|_| !value.cut)?;
-    // From here on neighbouring integers share a double.
-    let rounded = known.as_f64().is_some_and(|number| number.abs() >= INTEGER_EXACT_MAX);
-    (!rounded).then_some(known)
+    // From here on an integer and a double of one value are added and printed in different ways.
+    let is_large = known.as_number().is_some_and(Number::is_beyond_doubles);
+    (!is_large).then_some(known)
 }

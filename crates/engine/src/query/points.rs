@@ -2,6 +2,7 @@
 //!
 //! This is how clients ask for many items at once: `(c.id = 'a' AND c.pk = 'x') OR (…) OR …`.
 
+use armilla_model::number::INTEGER_EXACT_MAX;
 use armilla_model::partition_key::{Component, Definition, Epk, PartitionKey};
 use armilla_model::path::Path;
 use armilla_model::value::Value;
@@ -64,7 +65,7 @@ fn of_branch(node: &Node, definition: &Definition, scope: Option<&Epk>) -> Optio
     let point = |key: &PartitionKey, text: &str| Point {
         epk: definition.epk(key),
         id: text.into(),
-        key: complete.then(|| key.clone()),
+        key: (complete && key.0.iter().all(is_one_value)).then(|| key.clone()),
     };
     let points: Vec<Point> = match scope {
         Some(epk) => ids
@@ -86,6 +87,11 @@ fn of_branch(node: &Node, definition: &Definition, scope: Option<&Epk>) -> Optio
         }
     };
     (points.len() <= POINTS_MAX).then_some(points)
+}
+
+/// False for numbers that are one key value and several values.
+fn is_one_value(component: &Component) -> bool {
+    !matches!(component, Component::Number(number) if number.abs() >= INTEGER_EXACT_MAX)
 }
 
 /// The keys that the parts pin completely.

@@ -286,7 +286,7 @@ impl Writer {
     fn value(&mut self, value: &KeyValue) {
         match value {
             KeyValue::Exact(Value::Undefined) => self.0.push(0),
-            KeyValue::Exact(Value::Number(number)) => {
+            KeyValue::Exact(Value::Number(number)) if number.floor().1 == 0 => {
                 self.0.push(1);
                 self.0.extend_from_slice(&number.as_f64().to_bits().to_be_bytes());
             }
@@ -422,6 +422,7 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
             "\\PC{0,300}".prop_map(Value::from),
             Just(Value::array(vec![Value::from("x"); 100])),
             Just(Value::array(vec![Value::from(1)])),

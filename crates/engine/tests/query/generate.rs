@@ -48,6 +48,19 @@ pub(crate) struct Generator<'r> {
 
 const LONG: &str = "a long text that goes on and on so that the index holds only its beginning ";
 
+/// Numbers that doubles do not tell apart, and doubles among them.
+const LARGE: [&str; 9] = [
+    "9007199254740992",
+    "9007199254740993",
+    "9007199254740993",
+    "9007199254740994.0",
+    "-9007199254740993",
+    "9223372036854775806",
+    "9223372036854775807",
+    "9223372036854775808",
+    "1e20",
+];
+
 impl Generator<'_> {
     /// A scalar as it stands in items and in queries.
     fn scalar(&mut self) -> String {
@@ -57,7 +70,7 @@ impl Generator<'_> {
             2..=5 => self.random.below(8).to_string(),
             6 => format!("{}.{}", self.random.below(3), self.random.one_of(&["5", "1", "25"])),
             7 => format!("-{}", self.random.below(3)),
-            8 => self.random.one_of(&["9007199254740993", "9007199254740992", "1e20"]).to_owned(),
+            8 => self.random.one_of(&LARGE).to_owned(),
             9 if self.random.one_in(2) => self.date(),
             9 => format!("\"{LONG}{}\"", self.random.below(4)),
             10 => format!("\"{}\"", &LONG[..self.random.one_of(&[2, 63, 64, 65])]),
@@ -91,6 +104,7 @@ impl Generator<'_> {
             0 => String::new(),
             1 => "\"pk\":null,".to_owned(),
             2 => "\"pk\":3,".to_owned(),
+            3 => format!("\"pk\":{},", self.random.one_of(&LARGE[..3])),
             _ => format!("\"pk\":\"p{}\",", self.random.below(6)),
         };
         let t = match self.random.below(8) {
@@ -108,6 +122,7 @@ impl Generator<'_> {
         for name in ["n", "s", "a", "m"] {
             if !self.random.one_in(5) {
                 let value = match name {
+                    "n" if self.random.one_in(8) => self.random.one_of(&LARGE).to_owned(),
                     "n" if !self.random.one_in(6) => self.random.below(10).to_string(),
                     "s" if self.random.one_in(8) => self.date(),
                     "s" if !self.random.one_in(3) => format!("\"s{}\"", self.random.below(9)),
@@ -168,6 +183,7 @@ impl Generator<'_> {
         let path = self.path();
         let operator = self.random.one_of(&["=", "=", "=", "!=", "<", "<=", ">", ">="]);
         let scalar = match path {
+            "c.pk" if self.random.one_in(5) => self.random.one_of(&LARGE[..3]).to_owned(),
             "c.pk" => format!("\"p{}\"", self.random.below(6)),
             "c.t" => format!("\"t{}\"", self.random.below(3)),
             _ => self.scalar(),
@@ -204,6 +220,7 @@ impl Generator<'_> {
                     "IS_ARRAY",
                     "IS_OBJECT",
                     "IS_PRIMITIVE",
+                    "IS_INTEGER",
                 ]);
                 format!("{function}({path})")
             }
@@ -225,6 +242,9 @@ impl Generator<'_> {
                     "c.n + 1 > 4",
                     "TOSTRING(c.n) = \"3\"",
                     "c.n ?? 5 = 5",
+                    "c.n - 1 = 9007199254740992",
+                    "c.n % 10 = 7",
+                    "c.a.b IN (c.n, 9007199254740993)",
                 ])
                 .to_owned(),
             23 => {

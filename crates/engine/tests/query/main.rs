@@ -6,6 +6,7 @@
 mod charges;
 mod found;
 mod generate;
+mod integers;
 mod narrowed;
 mod order;
 mod pages;

@@ -2,9 +2,11 @@
 //!
 //! Adding doubles rounds at every step, so a plain sum tells in which order it was made: over which
 //! ranges, by how many threads, from an index or from items. Here nothing is rounded until the end.
-//! The sum so far is held as a few doubles that do not overlap (Shewchuk's expansions), mostly one;
-//! the result is the double nearest to the true sum.
+//! Integers are added up in 128 bits. Other numbers are held as a few doubles that do not overlap
+//! (Shewchuk's expansions), mostly one. A sum of integers that fits 64 bits is exact; every other
+//! one is the double nearest to the true sum.
 
+use armilla_model::Number;
 use smallvec::SmallVec;
 
 /// Numbers from here on are added up apart and scaled down, so that no step can overflow.
@@ -19,7 +21,11 @@ const COUNT_MAX: u64 = 1 << 53;
 /// The sum of the numbers seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct ExactSum {
+    /// The sum of all integers: 2^64 of them fit.
+    integers: i128,
     parts: Parts,
+    /// Something was no integer.
+    has_doubles: bool,
     rare: Option<Box<Rare>>,
 }
 
@@ -34,7 +40,23 @@ struct Rare {
 
 impl ExactSum {
     /// Adds a number.
-    pub fn add(&mut self, number: f64) {
+    pub fn add(&mut self, number: Number) {
+        match number.as_i64() {
+            Some(int) => self.integers += i128::from(int),
+            None => self.add_double(number.as_f64()),
+        }
+    }
+
+    /// Adds a number so many times.
+    pub fn add_many(&mut self, number: Number, count: u64) {
+        match number.as_i64() {
+            Some(int) => self.integers += i128::from(int) * i128::from(count),
+            None => self.add_doubles(number.as_f64(), count),
+        }
+    }
+
+    fn add_double(&mut self, number: f64) {
+        self.has_doubles = true;
         if number.abs() < HUGE {
             self.parts.add(number);
         } else {
@@ -42,23 +64,24 @@ impl ExactSum {
         }
     }
 
-    /// Adds a number so many times.
-    pub fn add_many(&mut self, number: f64, count: u64) {
+    fn add_doubles(&mut self, number: f64, count: u64) {
         let size = number.abs();
         if !(TINY..HUGE / COUNT_MAX as f64).contains(&size) || count > COUNT_MAX {
             if number != 0.0 {
-                (0..count).for_each(|_| self.add(number));
+                (0..count).for_each(|_| self.add_double(number));
             }
             return;
         }
         let product = number * count as f64;
-        self.add(product);
+        self.add_double(product);
         // What the product was rounded by.
-        self.add(number.mul_add(count as f64, -product));
+        self.add_double(number.mul_add(count as f64, -product));
     }
 
     /// Adds what another sum has.
     pub fn merge(&mut self, other: &Self) {
+        self.integers += other.integers;
+        self.has_doubles |= other.has_doubles;
         other.parts.0.iter().for_each(|part| self.parts.add(*part));
         if let Some(other) = &other.rare {
             let rare = self.rare.get_or_insert_default();
@@ -70,9 +93,24 @@ impl ExactSum {
         }
     }
 
-    /// The double nearest to the sum.
-    pub fn value(&self) -> f64 {
-        let sum = self.parts.rounded();
+    /// The sum where integers make one that fits 64 bits, else the double nearest to it.
+    pub fn value(&self) -> Number {
+        match i64::try_from(self.integers) {
+            Ok(int) if !self.has_doubles => Number::Int(int),
+            _ => Number::Float(self.nearest()),
+        }
+    }
+
+    fn nearest(&self) -> f64 {
+        let mut all = self.parts.clone();
+        // Three doubles hold what 128 bits hold.
+        let mut rest = self.integers;
+        while rest != 0 {
+            let part = rest as f64;
+            all.add(part);
+            rest -= part as i128;
+        }
+        let sum = all.rounded();
         match self.rare.as_deref() {
             None => sum,
             Some(Rare { endless: Some(endless), .. }) => *endless,
@@ -147,8 +185,8 @@ mod tests {
 
     fn sum_of(numbers: &[f64]) -> f64 {
         let mut sum = ExactSum::default();
-        numbers.iter().for_each(|number| sum.add(*number));
-        sum.value()
+        numbers.iter().for_each(|number| sum.add(Number::Float(*number)));
+        sum.value().as_f64()
     }
 
     #[test]
@@ -165,12 +203,28 @@ mod tests {
         assert_eq!(sum_of(&[1.0, f64::EPSILON / 2.0]), 1.0);
     }
 
-    fn any_number() -> impl Strategy<Value = f64> {
+    #[test]
+    fn integers_add_up_exactly_while_they_fit() {
+        let sum_of = |numbers: &[Number]| {
+            let mut sum = ExactSum::default();
+            numbers.iter().for_each(|number| sum.add(*number));
+            sum.value().to_string()
+        };
+        use Number::{Float, Int};
+        assert_eq!(sum_of(&[Int(9_007_199_254_740_993), Int(2)]), "9007199254740995");
+        assert_eq!(sum_of(&[Int(9_007_199_254_740_993), Float(2.0)]), "9007199254740995");
+        assert_eq!(sum_of(&[Int(i64::MAX), Int(1), Int(-2)]), "9223372036854775806");
+        assert_eq!(sum_of(&[Int(i64::MAX), Int(1)]), "9.223372036854776e18");
+        assert_eq!(sum_of(&[Int(9_007_199_254_740_993), Float(0.5)]), "9007199254740994");
+    }
+
+    fn any_number() -> impl Strategy<Value = Number> {
         prop_oneof![
-            (-1000i32..1000).prop_map(f64::from),
-            (-1e6..1e6f64),
-            any::<f64>().prop_filter("finite", |number| number.is_finite()),
-            Just(f64::MIN_POSITIVE / 4.0),
+            (-1000i32..1000).prop_map(|number| Number::Float(number.into())),
+            (-1e6..1e6f64).prop_map(Number::Float),
+            any::<f64>().prop_filter("finite", |number| number.is_finite()).prop_map(Number::Float),
+            any::<i64>().prop_map(Number::Int),
+            Just(Number::Float(f64::MIN_POSITIVE / 4.0)),
         ]
     }
 
@@ -190,7 +244,7 @@ mod tests {
             head.iter().rev().for_each(|(number, count)| halves[1].add_many(*number, *count));
             let [mut merged, right] = halves;
             merged.merge(&right);
-            prop_assert_eq!(whole.value().to_bits(), merged.value().to_bits());
+            prop_assert_eq!(whole.value().to_string(), merged.value().to_string());
         }
 
         #[test]

@@ -10,7 +10,8 @@ use crate::error::{Code, Location};
 use crate::like::Pattern;
 use crate::limits::REFERENCES_UNGUARDED_MAX;
 use crate::print;
-use armilla_model::Value;
+use armilla_model::number::INTEGERS_END;
+use armilla_model::{Number, Value};
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -64,6 +65,12 @@ impl Binder<'_> {
 
     fn operation(&mut self, expr: &ast::Expr) -> Expr {
         match &expr.kind {
+            // The one integer whose digits without the sign are none.
+            ExprKind::Unary(UnaryOperator::Minus, operand)
+                if matches!(operand.kind, ExprKind::Number(Number::Float(INTEGERS_END))) =>
+            {
+                Expr::Constant(Value::from(i64::MIN))
+            }
             ExprKind::Unary(operator, operand) => fold(Expr::Unary(*operator, self.boxed(operand))),
             ExprKind::Binary(operator, left, right) => {
                 fold(Expr::Binary(*operator, self.boxed(left), self.boxed(right)))

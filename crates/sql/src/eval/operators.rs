@@ -5,7 +5,7 @@ use crate::ast::{BinaryOperator, UnaryOperator};
 use crate::compiled::Expr;
 use crate::error::Result;
 use crate::functions::STRING_RESULT_MAX;
-use armilla_model::{Number, Value};
+use armilla_model::Value;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -144,7 +144,7 @@ pub(super) fn ordering(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Null, Value::Null) => Some(Ordering::Equal),
         (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
-        (Value::Number(left), Value::Number(right)) => left.as_f64().partial_cmp(&right.as_f64()),
+        (Value::Number(left), Value::Number(right)) => left.partial_cmp(right),
         (Value::String(left), Value::String(right)) => Some(left.as_bytes().cmp(right.as_bytes())),
         _ => None,
     }
@@ -154,20 +154,10 @@ fn unary(operator: UnaryOperator, operand: &Value) -> Option<Value> {
     let number = operand.as_number()?;
     Some(match operator {
         UnaryOperator::Plus => operand.clone(),
-        UnaryOperator::Minus => Value::Number(negate(number)),
-        UnaryOperator::BitNot => Value::from(f64::from(!to_int32(number.as_f64()))),
+        UnaryOperator::Minus => Value::Number(number.negated()),
+        UnaryOperator::BitNot => Value::from(i64::from(!to_int32(number.as_f64()))),
         UnaryOperator::Not => return None,
     })
-}
-
-/// Integers stay exact; zero becomes the double -0.
-fn negate(number: Number) -> Number {
-    match number {
-        Number::Int(int) if int != 0 => {
-            int.checked_neg().map_or(Number::Float(-(int as f64)), Number::Int)
-        }
-        _ => Number::Float(-number.as_f64()),
-    }
 }
 
 fn concat(left: &Value, right: &Value) -> Option<Value> {
@@ -179,13 +169,13 @@ fn concat(left: &Value, right: &Value) -> Option<Value> {
 }
 
 fn arithmetic(operator: BinaryOperator, left: &Value, right: &Value) -> Option<Value> {
-    let (left, right) = (left.as_f64()?, right.as_f64()?);
-    Some(Value::from(match operator {
-        BinaryOperator::Add => left + right,
-        BinaryOperator::Subtract => left - right,
-        BinaryOperator::Multiply => left * right,
-        BinaryOperator::Divide => left / right,
-        BinaryOperator::Modulo => left % right,
+    let (left, right) = (left.as_number()?, right.as_number()?);
+    Some(Value::Number(match operator {
+        BinaryOperator::Add => left.plus(right),
+        BinaryOperator::Subtract => left.minus(right),
+        BinaryOperator::Multiply => left.times(right),
+        BinaryOperator::Divide => left.divided_by(right),
+        BinaryOperator::Modulo => left.modulo(right),
         _ => return None,
     }))
 }
@@ -194,15 +184,16 @@ fn bits(operator: BinaryOperator, left: &Value, right: &Value) -> Option<Value> 
     let (left, right) = (to_int32(left.as_f64()?), to_int32(right.as_f64()?));
     // JavaScript takes the shift modulo 32.
     let shift = (right as u32) & 31;
-    Some(Value::from(match operator {
-        BinaryOperator::BitOr => f64::from(left | right),
-        BinaryOperator::BitXor => f64::from(left ^ right),
-        BinaryOperator::BitAnd => f64::from(left & right),
-        BinaryOperator::ShiftLeft => f64::from(left << shift),
-        BinaryOperator::ShiftRight => f64::from(left >> shift),
-        BinaryOperator::ShiftRightUnsigned => f64::from((left as u32) >> shift),
+    Some(Value::from(i64::from(match operator {
+        BinaryOperator::BitOr => left | right,
+        BinaryOperator::BitXor => left ^ right,
+        BinaryOperator::BitAnd => left & right,
+        BinaryOperator::ShiftLeft => left << shift,
+        BinaryOperator::ShiftRight => left >> shift,
+        // Unlike JavaScript's, the result has a sign.
+        BinaryOperator::ShiftRightUnsigned => ((left as u32) >> shift) as i32,
         _ => return None,
-    }))
+    })))
 }
 
 /// JavaScript's ToInt32: modulo 2^32, not clamped.

@@ -308,6 +308,10 @@ fn lower(kind: Type, bound: &Bound<Value>) -> (Bound<Vec<u8>>, bool) {
 
 fn upper(kind: Type, bound: &Bound<Value>) -> (Bound<Vec<u8>>, bool) {
     match bound {
+        // NaN, which computed properties may have, lies behind all numbers and is no larger than any.
+        Bound::Unbounded if kind == Type::Number => {
+            (Bound::Included(term(&Value::from(f64::INFINITY))), true)
+        }
         Bound::Unbounded => (Bound::Excluded(vec![behind(kind)]), true),
         Bound::Included(value) => {
             let term = term(value);
