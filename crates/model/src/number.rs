@@ -110,8 +110,7 @@ impl Number {
         let whole = |left: i64, right: i64| {
             (left.checked_rem(right)? == 0).then(|| left.checked_div(right)).flatten()
         };
-        self.integers(other, whole)
-            .unwrap_or_else(|| Self::Float(self.as_f64() / other.as_f64()))
+        self.integers(other, whole).unwrap_or_else(|| Self::Float(self.as_f64() / other.as_f64()))
     }
 
     /// What a division leaves, with the sign of the dividend. By zero it is NaN.
@@ -119,8 +118,7 @@ impl Number {
     pub fn modulo(self, other: Self) -> Self {
         // The smallest integer by -1 leaves nothing, although its quotient does not fit.
         let rest = |left: i64, right: i64| (right != 0).then(|| left.wrapping_rem(right));
-        self.integers(other, rest)
-            .unwrap_or_else(|| Self::Float(self.as_f64() % other.as_f64()))
+        self.integers(other, rest).unwrap_or_else(|| Self::Float(self.as_f64() % other.as_f64()))
     }
 
     /// The number with its sign changed. Integers stay integers: 0 has no sign, and the smallest

@@ -190,7 +190,7 @@ impl Accumulator {
             Self::Count(count) | Self::CountIf(count) => Value::from(count),
             Self::Sum(state) => {
                 state.map_or(Value::Undefined, |(sum, _)| Value::Number(sum.value()))
-            },
+            }
             Self::Average(Some((sum, count))) if count > 0 => {
                 Value::Number(sum.value().divided_by(Number::Int(count)))
             }

@@ -89,7 +89,7 @@ fn atom_holds(atom: &Atom, document: &Value) -> bool {
         Test::Type(types) => any(&|term| types.contains(&kind(term))),
         Test::NotType(types) => !any(&|term| types.contains(&kind(term))),
         Test::Predicate(predicate) => any(&|term| match term {
-            Term::Scalar(value) => predicate.holds(value, &mut u64::MAX) == Some(true),
+            Term::Scalar(value) => predicate.holds(value, &mut { u64::MAX }) == Some(true),
             Term::Marker(_) => predicate.non_scalars,
         }),
         Test::Spatial(_) => true,
