@@ -106,12 +106,10 @@ pub enum Order {
     /// None asked for.
     #[default]
     None,
-    /// By these keys.
+    /// By these keys. A key that a row lacks is undefined: the smallest of all values.
     Keys {
         /// First the most significant.
         keys: Vec<OrderKey>,
-        /// Rows whose (only) key is undefined are left out.
-        drop_undefined: bool,
     },
     /// By relevance.
     Rank(Rank),

@@ -5,7 +5,7 @@ use crate::ast::{self, Collection, Name, Selection, Source};
 use crate::error::{Result, SqlError};
 use crate::functions::{DistanceFunction, VectorSetting};
 use armilla_model::path::Path;
-use armilla_model::policy::{CompositePath, ContainerPolicy, IndexPath, IndexingPolicy, Step};
+use armilla_model::policy::{CompositePath, ContainerPolicy, IndexingPolicy};
 use std::sync::Arc;
 
 /// The container as queries see it.
@@ -61,17 +61,6 @@ impl Schema {
     /// True for containers of planar geometry.
     pub fn geometry(&self) -> bool {
         self.geometry
-    }
-
-    /// True when ORDER BY keeps items that have nothing at the path: the policy names it, or has
-    /// composite indexes over other paths. The official SDKs' tests saw the service keep them beside
-    /// a composite index; the vectors leave them out for a path that is a member of one.
-    pub(crate) fn keeps_undefined(&self, names: &[Name]) -> bool {
-        let Some(indexing) = &self.indexing else { return true };
-        let mut members = indexing.composites.iter().flatten();
-        let is_beside_composites =
-            !indexing.composites.is_empty() && !members.any(|member| same(&member.path, names));
-        is_beside_composites || indexing.explicit.iter().any(|path| covers(path, names))
     }
 
     /// True when the path is indexed, or there is no policy that could say otherwise.
@@ -163,18 +152,4 @@ fn distance_function(name: &str) -> DistanceFunction {
 
 fn same(path: &Path, names: &[Name]) -> bool {
     path.0.len() == names.len() && path.0.iter().zip(names).all(|(left, right)| **left == **right)
-}
-
-/// True when an included path names this path, or a subtree it is in.
-fn covers(path: &IndexPath, names: &[Name]) -> bool {
-    let Some(steps) = plain_steps(path) else { return false };
-    let long_enough =
-        if path.subtree { names.len() >= steps.len() } else { names.len() == steps.len() };
-    long_enough && steps.iter().zip(names).all(|(step, name)| **step == **name)
-}
-
-/// The names of a path, or nothing when it goes through arrays.
-fn plain_steps(path: &IndexPath) -> Option<Vec<String>> {
-    let name = |step: &Step| if let Step::Name(name) = step { Some(name.clone()) } else { None };
-    path.steps.iter().map(name).collect()
 }

@@ -15,7 +15,7 @@ use armilla_model::ordered;
 use armilla_model::value::Value;
 use armilla_sql::aggregate::{Accumulator, AggregateKind, Group};
 use armilla_sql::compiled::{Aggregation, Compiled};
-use armilla_sql::eval::{Frame, Runtime, evaluate, order_keys, project, project_group, visit_rows};
+use armilla_sql::eval::{Frame, Runtime, evaluate, project, project_group, visit_rows};
 use bytes::Bytes;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::BTreeMap;
@@ -40,8 +40,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let mut page = Page::new(run.options.count_max);
     let wanted = window.skip.saturating_add(window.take.min(run.options.count_max.max(1) as u64));
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
-    let mut groups =
-        Kept { after, wanted, secret: run.source.container.secret(), map: BTreeMap::new() };
+    let mut groups = Kept::new(after, wanted, run.source.container.secret());
     let last = with_runtime(&run.source, work, |runtime, work| {
         if extreme::gather(&run, &mut groups, work)? {
             for (number, target) in run.source.targets.iter().enumerate() {
@@ -49,7 +48,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
                 count_unseen(&run, number, matched, work);
             }
             page.free_of_output();
-            return hand_out(plan, groups.map, &mut window, runtime, &mut page);
+            return hand_out(plan, groups, &mut window, runtime, &mut page);
         }
         match histogram::gather(&run, &mut groups, runtime, work)? {
             Some(matched) => {
@@ -65,7 +64,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
             page.free_of_output();
             groups.group(&[], aggregation, work)?;
         }
-        hand_out(plan, groups.map, &mut window, runtime, &mut page)
+        hand_out(plan, groups, &mut window, runtime, &mut page)
     })?;
     // Later pages go through everything again, which is paid for.
     if is_first {
@@ -85,6 +84,8 @@ pub(super) struct Kept {
     wanted: usize,
     secret: (u64, u64),
     map: BTreeMap<GroupKey, Content>,
+    /// A group behind those that are kept was left out: there is more than this page.
+    left_out: bool,
 }
 
 enum Content {
@@ -93,13 +94,18 @@ enum Content {
 }
 
 impl Kept {
+    fn new(after: Option<GroupKey>, wanted: usize, secret: (u64, u64)) -> Self {
+        Self { after, wanted, secret, map: BTreeMap::new(), left_out: false }
+    }
+
     /// The same without any group: what another thread begins with.
     pub(super) fn empty(&self) -> Self {
-        Self { after: self.after.clone(), map: BTreeMap::new(), ..*self }
+        Self::new(self.after.clone(), self.wanted, self.secret)
     }
 
     /// Takes in the groups of later items.
     pub(super) fn merge(&mut self, other: Self, work: &mut Work) {
+        self.left_out |= other.left_out;
         for (key, content) in other.map {
             if !self.is_wanted(&key) {
                 work.release(content.size());
@@ -119,20 +125,23 @@ impl Kept {
     }
 
     /// The key if it lies behind the last page and before what is surely not wanted.
-    fn key(&self, values: &[Value]) -> Option<GroupKey> {
+    fn key(&mut self, values: &[Value]) -> Option<GroupKey> {
         let key = group_key(values, self.secret);
         let behind = self.after.as_ref().is_none_or(|after| *after < key);
         (behind && self.is_wanted(&key)).then_some(key)
     }
 
-    fn is_wanted(&self, key: &GroupKey) -> bool {
-        self.map.len() < self.wanted
-            || self.map.last_key_value().is_some_and(|(last, _)| key <= last)
+    fn is_wanted(&mut self, key: &GroupKey) -> bool {
+        let wanted = self.map.len() < self.wanted
+            || self.map.last_key_value().is_some_and(|(last, _)| key <= last);
+        self.left_out |= !wanted;
+        wanted
     }
 
     fn trim(&mut self, work: &mut Work) {
         while self.map.len() > self.wanted {
             if let Some((_, content)) = self.map.pop_last() {
+                self.left_out = true;
                 work.release(content.size());
             }
         }
@@ -265,7 +274,7 @@ fn fold(
         let _stopped = visit_rows(plan, &loaded.value, runtime, &mut |frame, runtime| {
             matched = true;
             let added = match &plan.aggregation {
-                Some(aggregation) => add(groups, plan, aggregation, frame, runtime, work),
+                Some(aggregation) => add(groups, aggregation, frame, runtime, work),
                 None => match project(plan, frame, runtime)? {
                     Some(row) => groups.row(&row, work),
                     None => Ok(()),
@@ -288,15 +297,11 @@ fn fold(
 
 fn add(
     groups: &mut Kept,
-    plan: &Compiled,
     aggregation: &Aggregation,
     frame: &Frame<'_>,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<()> {
-    if order_keys(plan, frame, runtime).map_err(failure)?.is_none() {
-        return Ok(());
-    }
     let mut keys = Vec::with_capacity(aggregation.keys.len());
     for key in &aggregation.keys {
         let value = evaluate(key, frame, runtime).map_err(failure)?.into_owned();
@@ -324,13 +329,13 @@ fn add(
 /// Fills the page; gives the last key that was looked at if there is more.
 fn hand_out(
     plan: &Compiled,
-    groups: BTreeMap<GroupKey, Content>,
+    groups: Kept,
     window: &mut Window,
     runtime: &mut Runtime<'_>,
     page: &mut Page,
 ) -> Result<Option<GroupKey>> {
     let mut last = None;
-    for (key, content) in groups {
+    for (key, content) in groups.map {
         if window.take == 0 {
             return Ok(None);
         }
@@ -353,5 +358,7 @@ fn hand_out(
         }
         last = Some(key);
     }
-    Ok(None)
+    // Groups whose VALUE is undefined are no rows: the page may have come to the end of what was
+    // kept before it was full.
+    Ok(last.filter(|_| groups.left_out && window.take > 0))
 }

@@ -18,7 +18,7 @@ use armilla_model::value::Value;
 use armilla_sql::access::referenced_paths;
 use armilla_sql::aggregate::AggregateKind;
 use armilla_sql::compiled::{Aggregation, Compiled};
-use armilla_sql::eval::{Frame, Runtime, evaluate, order_keys, project, visit_rows};
+use armilla_sql::eval::{Frame, Runtime, evaluate, project, visit_rows};
 use combinations::{Combinations, decoded};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -79,7 +79,8 @@ impl<'s> RangePlan<'s> {
         let expires = run.source.settings.policy.default_ttl.is_some();
         let is_plain = ways.unfiltered.0.paths.is_empty() && !expires;
         let with_count = |part: PartPlan<'s>| {
-            let is_known = is_plain && part.selector.may_be_exact();
+            let all_seen = is_plain && !run.source.is_bare(part.part);
+            let is_known = all_seen && part.selector.may_be_exact();
             let count = if is_known { part.selector.count(&part.runs) } else { None };
             (part, count)
         };
@@ -170,6 +171,9 @@ impl Counter<'_, '_> {
         if source.settings.policy.default_ttl.is_some() {
             locals.retain(|local| source.is_alive_at(part.part, *local));
         }
+        if source.is_bare(part.part) {
+            locals.retain(|local| !source.is_excluded_at(range.number, part.number, *local));
+        }
         let Some(columns) = cover.columns(source, part.part) else {
             return self.each(plan, range, part, locals.into_iter(), reader);
         };
@@ -230,9 +234,7 @@ impl Counter<'_, '_> {
         let _stopped = visit_rows(plan, item, self.runtime, &mut |frame, runtime| {
             matched = true;
             let added = match &plan.aggregation {
-                Some(aggregation) => {
-                    add_many(groups, plan, aggregation, frame, count, runtime, work)
-                }
+                Some(aggregation) => add_many(groups, aggregation, frame, count, runtime, work),
                 None => match project(plan, frame, runtime)? {
                     Some(row) => groups.row(&row, work),
                     None => Ok(()),
@@ -257,16 +259,12 @@ impl Counter<'_, '_> {
 /// Adds equal rows to their group.
 fn add_many(
     groups: &mut Kept,
-    plan: &Compiled,
     aggregation: &Aggregation,
     frame: &Frame<'_>,
     count: u64,
     runtime: &mut Runtime<'_>,
     work: &mut Work,
 ) -> Result<()> {
-    if order_keys(plan, frame, runtime).map_err(failure)?.is_none() {
-        return Ok(());
-    }
     let mut keys = Vec::with_capacity(aggregation.keys.len());
     for key in &aggregation.keys {
         let value = evaluate(key, frame, runtime).map_err(failure)?.into_owned();

@@ -150,9 +150,7 @@ fn each_row(
         let _stopped = visit_rows(plan, &value, runtime, &mut |frame, runtime| {
             let number = row;
             row += 1;
-            let Some(values) = order_keys(plan, frame, runtime)? else {
-                return Ok(ControlFlow::Continue(()));
-            };
+            let values = order_keys(plan, frame, runtime)?;
             let projected = if projects {
                 let Some(projected) = project(plan, frame, runtime)? else {
                     return Ok(ControlFlow::Continue(()));

@@ -2,6 +2,7 @@
 
 mod by_id;
 mod documents;
+mod excluded;
 mod hot;
 mod merge;
 mod shared;
@@ -73,6 +74,8 @@ pub(super) struct Source<'a> {
     /// Used by one thread at a time; each has a source of its own.
     neighbours: Mutex<Neighbours>,
     estimate: OnceLock<u64>,
+    /// Documents that are excluded from the index, by target and part.
+    excluded: OnceLock<Vec<Vec<excluded::Locals>>>,
 }
 
 /// Items that are different from what the index and the store say, by ordinal: their version, or
@@ -177,6 +180,7 @@ impl<'a> Source<'a> {
             points,
             neighbours: Mutex::default(),
             estimate: OnceLock::new(),
+            excluded: OnceLock::new(),
             overlay: None,
             access: Access::ByCost,
             threads: Threads::ByCost,

@@ -17,11 +17,13 @@ use super::access::{Selection, known_value};
 use super::reader::PathColumn;
 use super::source::{PartPlan, Source, Target};
 use armilla_index::{Direction, Part, ValueRange};
-use armilla_model::value::Value;
+use armilla_model::ordered::tag;
+use armilla_model::value::{Type, Value};
 use lane::{Asked, Choice, Head, Lane};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::ops::Bound;
 
 /// More documents than this are not ranked.
 const RANK_MAX: u64 = 1 << 20;
@@ -111,7 +113,7 @@ impl<'s> Groups<'s> {
                 lanes.push(lane);
             }
         }
-        let undefined_done = !index.keeps_undefined;
+        let undefined_done = !index.keeps_undefined || begins_behind_undefined(index, range);
         Self { index, source, plans, lanes, heads, undefined_done, exact }
     }
 
@@ -192,6 +194,10 @@ impl<'s> Groups<'s> {
         let mut group = Group::new(None, false);
         let mut all_exact = self.exact;
         for plan in &self.plans {
+            let of_path = self.index.path.and_then(|path| plan.part.path(path));
+            if of_path.is_some_and(|of_path| of_path.documents_with() == plan.part.len()) {
+                continue;
+            }
             let Some(column) = PathColumn::new(self.index.path, plan.part) else { continue };
             let Selection { locals, exact } = plan.selector.select(&plan.runs);
             all_exact &= exact;
@@ -204,6 +210,16 @@ impl<'s> Groups<'s> {
         self.exact = all_exact;
         group
     }
+}
+
+/// True when a page goes on behind documents without a value, which stand first in ascending order.
+fn begins_behind_undefined(index: &OrderIndex, range: &ValueRange) -> bool {
+    let behind = |start: &[u8]| start.first().is_some_and(|kind| *kind > tag(Type::Undefined));
+    index.direction == Direction::Ascending
+        && match &range.start {
+            Bound::Included(start) | Bound::Excluded(start) => behind(start),
+            Bound::Unbounded => false,
+        }
 }
 
 /// Whether lanes should rank: when walking is expected to test more documents than there are

@@ -52,14 +52,13 @@ fn a_client_may_say_where_to_go_on() {
     assert_eq!(resumed(&bench, text, r#"{"value":[[]],"exclude":true}"#).len(), 12);
 }
 
-/// The default policy leaves out what has no key; one that names the path, or has composite indexes
-/// over other paths, does not.
+/// Whatever the policy says of the path, and whatever composite indexes there are beside it.
 #[test]
-fn items_without_the_key_come_first_where_the_policy_asks_for_more() {
+fn items_without_the_key_come_first_and_in_descending_order_last() {
     let composite = r#"{"compositeIndexes":[[{"path":"/x"},{"path":"/y"}]]}"#;
     let named = r#"{"includedPaths":[{"path":"/*"},{"path":"/n/?"}]}"#;
     let member = r#"{"compositeIndexes":[[{"path":"/x"},{"path":"/n"}]]}"#;
-    for (policy, kept) in [("{}", false), (named, true), (composite, true), (member, false)] {
+    for policy in ["{}", named, composite, member] {
         let definition =
             format!(r#"{{"partitionKey":{{"paths":["/pk"]}},"indexingPolicy":{policy}}}"#);
         let bench = Bench::new(&json::parse(definition.as_bytes()).unwrap(), 2);
@@ -68,15 +67,33 @@ fn items_without_the_key_come_first_where_the_policy_asks_for_more() {
         {
             bench.put_text(&format!(r#"{{"id":"{id}","pk":"{id}"{key}}}"#));
         }
-        let mut expected = vec!["\"b\"", "\"c\"", "\"d\""];
-        if kept {
-            expected.insert(0, "\"a\"");
+        let mut expected = vec!["\"a\"", "\"b\"", "\"c\"", "\"d\""];
+        for text in
+            ["SELECT VALUE c.id FROM c ORDER BY c.n", "SELECT VALUE c.id FROM c ORDER BY c.n DESC"]
+        {
+            for access in [Access::ByCost, Access::Items, Access::Index] {
+                for page_size in [1, 2, 100] {
+                    let request = Request::of_text(text);
+                    let pages = bench.pages_in(&request, &everything(), page_size, access);
+                    let rows = texts(&pages.unwrap().concat());
+                    assert_eq!(rows, expected, "{policy}: {text} by {access:?} in {page_size}s");
+                }
+            }
+            expected.reverse();
         }
-        let rows = bench.rows("SELECT VALUE c.id FROM c ORDER BY c.n");
-        assert_eq!(texts(&rows), expected, "{policy}");
-        expected.reverse();
-        let rows = bench.rows("SELECT VALUE c.id FROM c ORDER BY c.n DESC");
-        assert_eq!(texts(&rows), expected, "{policy}");
+    }
+}
+
+/// Nobody has the path: all items lack the key, and all of them are rows.
+#[test]
+fn an_order_by_a_path_that_no_item_has_keeps_all_items() {
+    let bench = filled();
+    for text in ["SELECT VALUE c.id FROM c ORDER BY c.none", "SELECT * FROM c ORDER BY c.none DESC"]
+    {
+        for access in [Access::ByCost, Access::Items, Access::Index] {
+            let pages = bench.pages_in(&Request::of_text(text), &everything(), 5, access).unwrap();
+            assert_eq!(pages.concat().len(), 12, "{text} by {access:?}");
+        }
     }
 }
 

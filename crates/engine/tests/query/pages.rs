@@ -1,6 +1,7 @@
 //! Pages: every row once, whatever the page size and whatever others write meanwhile.
 
 use crate::support::{Bench, everything, texts};
+use armilla_engine::items::WriteOptions;
 use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::PartitionKey;
@@ -49,6 +50,90 @@ fn pages_of_any_size_give_the_same_rows() {
             }
         }
     }
+}
+
+/// Every shape of query where rows, groups or keys are undefined: none of the others is lost at the
+/// end of a page, however small.
+#[test]
+fn rows_that_are_undefined_take_no_place_in_a_page() {
+    for ranges in [1, 3] {
+        let bench = Bench::plain(ranges);
+        for number in 0..40 {
+            // A third has no team, another third no rank; teams come in several types.
+            let team = match number % 6 {
+                0 | 3 => String::new(),
+                1 => r#","team":null"#.to_owned(),
+                _ => format!(r#","team":"t{}""#, number % 5),
+            };
+            let rank = match number % 3 {
+                0 => String::new(),
+                _ => format!(r#","rank":{}"#, number % 4),
+            };
+            bench.put_text(&format!(r#"{{"id":"{number}","pk":"p{}"{team}{rank}}}"#, number % 7));
+        }
+        for text in [
+            "SELECT VALUE c.team FROM c GROUP BY c.team",
+            "SELECT VALUE c.rank FROM c GROUP BY c.team, c.rank",
+            "SELECT VALUE MAX(c.rank) FROM c GROUP BY c.team",
+            "SELECT VALUE MIN(c.none) FROM c GROUP BY c.team",
+            "SELECT VALUE c.team FROM c GROUP BY c.team OFFSET 1 LIMIT 3",
+            "SELECT TOP 3 VALUE c.rank FROM c GROUP BY c.team, c.rank",
+            "SELECT DISTINCT VALUE c.team FROM c",
+            "SELECT DISTINCT VALUE c.rank FROM c OFFSET 1 LIMIT 2",
+            "SELECT DISTINCT VALUE c.team FROM c ORDER BY c.team",
+            "SELECT DISTINCT c.team, c.rank FROM c",
+            "SELECT VALUE c.team FROM c",
+            "SELECT TOP 9 VALUE c.rank FROM c",
+            "SELECT VALUE c.rank FROM c OFFSET 4 LIMIT 7",
+            "SELECT VALUE c.team FROM c ORDER BY c.rank",
+            "SELECT VALUE c.team FROM c ORDER BY c.rank DESC",
+            "SELECT VALUE c.rank FROM c ORDER BY c.team OFFSET 3 LIMIT 10",
+            "SELECT TOP 7 VALUE c.rank FROM c ORDER BY c.rank",
+            "SELECT VALUE x FROM (SELECT VALUE c.team FROM c) x",
+            "SELECT VALUE c.none FROM c ORDER BY c.rank",
+            "SELECT VALUE c.none FROM c GROUP BY c.team, c.none",
+        ] {
+            let request = Request::of_text(text);
+            let whole = texts(&bench.pages(&request, 1000).unwrap().concat());
+            for access in [Access::ByCost, Access::Items, Access::Index] {
+                for page_size in [1, 2, 3, 7] {
+                    let pages = bench.pages_in(&request, &everything(), page_size, access);
+                    let paged = texts(&pages.unwrap().concat());
+                    let how = format!("pages of {page_size}, {ranges} ranges, by {access:?}");
+                    assert_eq!(paged, whole, "{text} in {how}");
+                }
+            }
+        }
+    }
+}
+
+/// Whichever way items are found; a query that names the item by id and key still finds it.
+#[test]
+fn queries_do_not_see_items_that_are_excluded_from_the_index() {
+    let bench = filled(2);
+    let excluded = json::parse(br#"{"id":"hidden","pk":"p0","n":3,"tags":["a0"]}"#).unwrap();
+    let options = WriteOptions { exclude_from_index: true, ..WriteOptions::default() };
+    bench.put_with(&excluded, &options);
+    for (text, expected) in [
+        ("SELECT VALUE COUNT(1) FROM c", "[60]"),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.n = 3", "[12]"),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.n + 1 = 4", "[12]"),
+        ("SELECT VALUE c.id FROM c WHERE c.id > 'h' AND c.id < 'i'", "[]"),
+        ("SELECT TOP 1 VALUE c.id FROM c ORDER BY c.id", "[\"i0\"]"),
+        ("SELECT VALUE MIN(c.id) FROM c", "[\"i0\"]"),
+        ("SELECT DISTINCT VALUE c.id FROM c WHERE c.id = 'hidden'", "[]"),
+        ("SELECT VALUE c.id FROM c JOIN t IN c.tags WHERE c.id = 'hidden'", "[]"),
+        ("SELECT VALUE c.n FROM c WHERE c.id = 'hidden' AND c.pk = 'p0'", "[3]"),
+    ] {
+        for access in [Access::ByCost, Access::Index] {
+            let request = Request::of_text(text);
+            let rows = bench.pages_in(&request, &everything(), 1000, access).unwrap().concat();
+            assert_eq!(Value::array(rows).to_json(), expected, "{text} by {access:?}");
+        }
+    }
+    // Written again without the directive it is there.
+    bench.put(&excluded);
+    assert_eq!(texts(&bench.rows("SELECT VALUE COUNT(1) FROM c")), ["61"]);
 }
 
 #[test]

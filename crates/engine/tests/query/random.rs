@@ -14,6 +14,7 @@ use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::{Value, json};
 use armilla_sql::Schema;
 use armilla_sql::reference::{self, Options};
+use std::collections::HashSet;
 
 const QUERIES: u64 = 20_000;
 const QUERIES_PER_STATE: u64 = 100;
@@ -67,13 +68,13 @@ fn random_queries_agree_with_the_plain_evaluator() {
         } else {
             Bench::new(&definition, ranges)
         };
-        let mut items = Vec::new();
+        let mut items = Items::default();
         // Mostly small, now and then large enough for several segments.
         let size = if random.one_in(40) { 600 } else { 10 + random.below(50) };
         for _ in 0..3 {
             change(&bench, &mut random, &mut items, size);
             redefine(&bench, &mut random, &definition);
-            let state = State::new(&bench);
+            let state = State::new(&bench, &items);
             for _ in 0..QUERIES_PER_STATE {
                 refused += u64::from(!state.check(&bench, &mut random));
                 done += 1;
@@ -97,8 +98,20 @@ fn redefine(bench: &Bench, random: &mut Random, definition: &Value) {
     bench.redefine(&Value::object(body));
 }
 
+/// The items of a container, and the ids of those that are excluded from the index.
+#[derive(Default)]
+struct Items {
+    all: Vec<Value>,
+    excluded: HashSet<String>,
+}
+
+fn id_of(item: &Value) -> String {
+    item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
 /// Writes and deletes some items.
-fn change(bench: &Bench, random: &mut Random, items: &mut Vec<Value>, size: u64) {
+fn change(bench: &Bench, random: &mut Random, items: &mut Items, size: u64) {
+    let Items { all: items, excluded } = items;
     let mut generator = Generator { random };
     for _ in 0..size {
         let old = items.len() as u64;
@@ -114,6 +127,11 @@ fn change(bench: &Bench, random: &mut Random, items: &mut Vec<Value>, size: u64)
                 let exclude_from_index = generator.random.one_in(30);
                 let options = WriteOptions { exclude_from_index, ..WriteOptions::default() };
                 bench.put_with(&next, &options);
+                if exclude_from_index {
+                    excluded.insert(id_of(&next));
+                } else {
+                    excluded.remove(&id_of(&next));
+                }
                 items[at] = next;
             }
             _ => {
@@ -141,7 +159,7 @@ struct Placed {
 }
 
 impl State {
-    fn new(bench: &Bench) -> Self {
+    fn new(bench: &Bench, known: &Items) -> Self {
         let container = &bench.container;
         let page = container.list_items(&EpkSpan::all(), None, usize::MAX).unwrap();
         let settings = container.settings();
@@ -157,7 +175,10 @@ impl State {
             let docno = armilla_model::rid::split_child(&bytes, kind).unwrap().1;
             Placed { range, epk, docno, item }
         };
-        let items = page.items.iter().map(|item| place(&item.text)).collect();
+        // Queries do not see what is excluded from the index, where there is one.
+        let has_index = settings.policy.indexing.enabled;
+        let seen = |placed: &Placed| !has_index || !known.excluded.contains(&id_of(&placed.item));
+        let items = page.items.iter().map(|item| place(&item.text)).filter(seen).collect();
         Self { items, schema: Schema::new(&settings.policy).unwrap() }
     }
 

@@ -18,8 +18,10 @@ impl Binder<'_> {
             keys.push(key);
             paths.push(path);
         }
-        let drop_undefined = place == Place::Top && self.check_index(query, &keys, &paths);
-        Order::Keys { keys, drop_undefined }
+        if place == Place::Top {
+            self.check_index(query, &keys, &paths);
+        }
+        Order::Keys { keys }
     }
 
     fn order_key(&mut self, item: &OrderItem) -> (OrderKey, Option<Vec<Name>>) {
@@ -65,19 +67,14 @@ impl Binder<'_> {
         if is_item { member_names(steps) } else { None }
     }
 
-    /// Refuses what no index serves. Answers whether rows with an undefined key are left out.
-    fn check_index(
-        &mut self,
-        query: &Query,
-        keys: &[OrderKey],
-        paths: &[Option<Vec<Name>>],
-    ) -> bool {
+    /// Refuses what no index serves.
+    fn check_index(&mut self, query: &Query, keys: &[OrderKey], paths: &[Option<Vec<Name>>]) {
         let schema = self.schema;
         if schema.indexing.is_none() {
-            return false;
+            return;
         }
         let named: Option<Vec<_>> = paths.iter().cloned().collect();
-        let Some(named) = named else { return false };
+        let Some(named) = named else { return };
         // A composite index may name a path that is excluded otherwise.
         if let [only] = named.as_slice() {
             if !schema.is_indexed(only) {
@@ -85,7 +82,7 @@ impl Binder<'_> {
                     "The index path corresponding to the specified order-by item is excluded.",
                 );
             }
-            return !schema.keeps_undefined(only);
+            return;
         }
         let directed: Vec<_> =
             named.into_iter().zip(keys.iter().map(|key| key.descending)).collect();
@@ -96,7 +93,6 @@ impl Binder<'_> {
                  served from.",
             );
         }
-        false
     }
 
     fn rank(&mut self, items: &[OrderItem], place: Place) -> Order {

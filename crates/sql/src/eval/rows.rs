@@ -159,20 +159,12 @@ fn evaluate_owned(expr: &Expr, frame: &Frame<'_>, runtime: &mut Runtime<'_>) -> 
     Ok(evaluate(expr, frame, runtime)?.into_owned())
 }
 
-/// The ORDER BY keys of a row, or `None` when the row is left out of the order.
+/// The ORDER BY keys of a row. A key that the row lacks is undefined, the smallest of all values.
 pub fn order_keys(
     query: &Compiled,
     frame: &Frame<'_>,
     runtime: &mut Runtime<'_>,
-) -> Result<Option<Vec<Value>>> {
-    let Order::Keys { keys, drop_undefined } = &query.order else { return Ok(Some(Vec::new())) };
-    let mut values = Vec::with_capacity(keys.len());
-    for key in keys {
-        let value = evaluate_owned(&key.expr, frame, runtime)?;
-        if value.is_undefined() && *drop_undefined {
-            return Ok(None);
-        }
-        values.push(value);
-    }
-    Ok(Some(values))
+) -> Result<Vec<Value>> {
+    let Order::Keys { keys } = &query.order else { return Ok(Vec::new()) };
+    keys.iter().map(|key| evaluate_owned(&key.expr, frame, runtime)).collect()
 }

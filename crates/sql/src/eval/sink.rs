@@ -51,16 +51,12 @@ impl<'q> Sink<'q> {
     ) -> Result<ControlFlow<()>> {
         match &mut self.state {
             State::Grouped(groups) => {
-                if let Some(aggregation) = &self.query.aggregation
-                    && order_keys(self.query, frame, runtime)?.is_some()
-                {
+                if let Some(aggregation) = &self.query.aggregation {
                     add_row(groups, aggregation, frame, runtime)?;
                 }
             }
             State::Ordered(rows) => {
-                let Some(mut keys) = order_keys(self.query, frame, runtime)? else {
-                    return Ok(ControlFlow::Continue(()));
-                };
+                let mut keys = order_keys(self.query, frame, runtime)?;
                 for score in self.scores {
                     keys.push(evaluate(score, frame, runtime)?.into_owned());
                 }

@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         let wanted = after.row;
         let _stopped = visit_rows(run.plan(), &loaded.value, runtime, &mut |frame, runtime| {
             if row == wanted {
-                values = order_keys(run.plan(), frame, runtime)?;
+                values = Some(order_keys(run.plan(), frame, runtime)?);
                 return Ok(ControlFlow::Break(()));
             }
             row += 1;

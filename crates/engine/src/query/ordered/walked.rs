@@ -296,9 +296,7 @@ impl<'s> Stream<'s> {
             let row = number;
             number += 1;
             let since = std::mem::replace(&mut begun, work.moment(runtime));
-            let Some(values) = order_keys(plan, frame, runtime)? else {
-                return Ok(ControlFlow::Continue(()));
-            };
+            let values = order_keys(plan, frame, runtime)?;
             if !cursor.admits(&values, &place.epk, place.docno, row) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -346,7 +344,7 @@ fn values_of(
     runtime.document_id = found.document.docno;
     let mut values = None;
     let _stopped = visit_rows(run.plan(), &value, runtime, &mut |frame, runtime| {
-        values = order_keys(run.plan(), frame, runtime)?;
+        values = Some(order_keys(run.plan(), frame, runtime)?);
         Ok(ControlFlow::Break(()))
     })
     .map_err(failure)?;

@@ -57,7 +57,7 @@ impl Source<'_> {
     /// Every live document in scope, whatever the condition.
     pub(in crate::query) fn everything(&self) -> impl Iterator<Item = Found<'_>> {
         let all = self.visited().flat_map(|(number, target)| self.scan(number, target, None));
-        all.filter(|found| self.is_alive(&found.document) && !self.is_gone(found))
+        all.filter(|found| self.sees(found))
     }
 
     fn documents_of<'s>(
@@ -66,7 +66,7 @@ impl Source<'_> {
         target: &'s Target,
         after: Option<&Place>,
     ) -> Box<dyn Iterator<Item = Found<'s>> + 's> {
-        let alive = |found: &Found<'s>| self.is_alive(&found.document) && !self.is_gone(found);
+        let seen = |found: &Found<'s>| self.sees(found);
         // A page that comes to a second range may well come to more.
         let nth = number - self.visited.start;
         if nth % TRIED_TOGETHER == 1 {
@@ -74,7 +74,7 @@ impl Source<'_> {
         }
         if !self.condition.is_useful() || target.scope() <= self.threshold(SCAN_MAX) {
             self.neighbours.lock().expect(target.scope(), target.scope());
-            return Box::new(self.scan(number, target, after).filter(alive));
+            return Box::new(self.scan(number, target, after).filter(seen));
         }
         let parts = self.parts(target, after);
         let size: usize = parts.iter().map(PartPlan::size).sum();
@@ -90,12 +90,12 @@ impl Source<'_> {
             };
             let certainty = if exact { Certainty::Matches } else { Certainty::Open };
             self.neighbours.lock().expect(size as u64, scope as u64);
-            let found = self.scan(number, target, after).filter(may_match).filter(alive);
+            let found = self.scan(number, target, after).filter(may_match).filter(seen);
             return Box::new(found.map(move |found| Found { certainty, ..found }));
         }
         let merge = Merge::new(number, &parts);
         self.neighbours.lock().expect(merge.len() as u64, scope as u64);
-        Box::new(merge.filter(alive))
+        Box::new(merge.filter(seen))
     }
 
     /// Every document of a target in order.

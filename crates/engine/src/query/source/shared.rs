@@ -28,6 +28,7 @@ impl Source<'_> {
             points: self.points.clone(),
             neighbours: Mutex::new(neighbours),
             estimate: OnceLock::new(),
+            excluded: OnceLock::new(),
             ..*self
         }
     }

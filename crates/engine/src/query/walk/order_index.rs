@@ -26,7 +26,9 @@ pub(in crate::query) struct OrderIndex {
 impl OrderIndex {
     /// The index for the order of a query, if there is one.
     pub(in crate::query) fn find(source: &Source<'_>, plan: &Compiled) -> Option<Self> {
-        let Order::Keys { drop_undefined, .. } = &plan.order else { return None };
+        if !matches!(plan.order, Order::Keys { .. }) {
+            return None;
+        }
         let keys = order_paths(plan)?;
         if keys.len() > 1 && keys.iter().any(|key| key.computed) {
             return None;
@@ -42,7 +44,7 @@ impl OrderIndex {
                 path: number(&steps, source.container, policy)?,
                 direction: direction(key.descending),
                 members: None,
-                keeps_undefined: !drop_undefined,
+                keeps_undefined: true,
                 descending: key.descending,
             });
         }
