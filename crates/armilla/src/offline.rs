@@ -1,21 +1,25 @@
 //! Commands on a data folder: backup, restore, verify, merge.
+//!
+//! Backup and verify never write into the folder, and need no right to.
 
 use crate::config::{BackupOptions, MergeOptions, RestoreOptions, VerifyOptions};
 use crate::control;
 use crate::terminal::{note, say};
 use armilla_engine::{Account, Options};
-use armilla_storage::disk::{Disk, FolderDisk};
+use armilla_storage::disk::{Disk, OverlayDisk};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store, StoreError};
 use std::path::{Path, absolute};
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// Copies a data folder, through the server that has it open if there is one.
 pub(crate) fn backup(options: &BackupOptions) -> Result<(), String> {
     let to = absolute(&options.to).map_err(|error| error.to_string())?;
-    match open(&options.data) {
+    let scratch = scratch()?;
+    match open(&options.data, &scratch) {
         Ok(store) => {
             let manifest = armilla_storage::backup::backup(&*store.snapshot(), &to);
-            manifest.map_err(|error| error.to_string())?;
+            manifest.map_err(refusal)?;
         }
         Err(locked @ StoreError::Locked { .. }) => {
             match control::ask(&options.data, &format!("backup {}", to.display())) {
@@ -23,7 +27,7 @@ pub(crate) fn backup(options: &BackupOptions) -> Result<(), String> {
                 None => return Err(locked.to_string()),
             }
         }
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(refusal(error)),
     }
     say(&format!("backup written to {}", to.display()));
     Ok(())
@@ -43,33 +47,26 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<(), String> {
 
 /// Fills a new data folder.
 pub(crate) fn restore(options: &RestoreOptions) -> Result<(), String> {
-    if options.data.exists()
-        && std::fs::read_dir(&options.data).is_ok_and(|mut entries| entries.next().is_some())
-    {
-        return Err(format!(
-            "{} is not empty; a restore needs a new folder",
-            options.data.display()
-        ));
-    }
-    armilla_storage::backup::check(&options.from).map_err(|error| error.to_string())?;
-    let store = EmbeddedStore::open(&options.data, &EmbeddedOptions::default())
-        .map_err(|error| error.to_string())?;
-    armilla_storage::backup::restore(&options.from, &store).map_err(|error| error.to_string())?;
-    armilla_engine::restore::raise_heads(&store).map_err(|error| error.to_string())?;
-    store.close().map_err(|error| error.to_string())?;
+    armilla_storage::backup::restore_into(
+        &options.from,
+        &options.data,
+        &EmbeddedOptions::default(),
+        armilla_engine::restore::raise_heads,
+    )
+    .map_err(|error| error.to_string())?;
     say(&format!("{} restored from {}", options.data.display(), options.from.display()));
     Ok(())
 }
 
 /// Walks everything and compares.
 pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
-    let store = open(&options.data).map_err(|error| error.to_string())?;
+    let scratch = scratch()?;
+    let store = open(&options.data, &scratch).map_err(refusal)?;
     let damage = armilla_storage::verify::verify(&*store.snapshot());
-    armilla_storage::verify::first_damage(&damage).map_err(|error| error.to_string())?;
-    let disk = FolderDisk::new(&options.data).map_err(|error| error.to_string())?;
-    let disk: Option<Arc<dyn Disk>> = Some(Arc::new(disk));
+    armilla_storage::verify::first_damage(&damage).map_err(refusal)?;
+    let disk: Option<Arc<dyn Disk>> = Some(Arc::new(OverlayDisk::new(&options.data)));
     let options = Options { background: false, disk, ..Options::default() };
-    let account = Account::open(Arc::new(store), options).map_err(|error| error.to_string())?;
+    let account = Account::open(Arc::new(store), options).map_err(refusal)?;
     let report = account.verify().map_err(|error| error.to_string())?;
     account.close().map_err(|error| error.to_string())?;
     if report.findings.is_empty() {
@@ -82,12 +79,19 @@ pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
     Err(format!("{} findings", report.findings.len()))
 }
 
-fn open(folder: &Path) -> Result<EmbeddedStore, StoreError> {
-    if !folder.exists() {
-        return Err(StoreError::io(
-            format!("open {}", folder.display()),
-            std::io::Error::from(std::io::ErrorKind::NotFound),
-        ));
+/// An error of the store with what to do about it.
+pub(crate) fn refusal(error: StoreError) -> String {
+    match error.advice() {
+        Some(advice) => format!("{error}\n  {advice}"),
+        None => error.to_string(),
     }
-    EmbeddedStore::open(folder, &EmbeddedOptions::default())
+}
+
+fn open(folder: &Path, scratch: &TempDir) -> Result<EmbeddedStore, StoreError> {
+    EmbeddedStore::open_read_only(folder, scratch.path(), &EmbeddedOptions::default())
+}
+
+/// Where the store's engine may write while the data folder is only read.
+fn scratch() -> Result<TempDir, String> {
+    tempfile::tempdir().map_err(|error| format!("no temporary folder could be made: {error}"))
 }

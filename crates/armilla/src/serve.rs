@@ -2,6 +2,7 @@
 
 use crate::config::{DurabilityOption, ServeOptions};
 use crate::descriptors::Descriptors;
+use crate::offline::refusal;
 use crate::terminal::{note, say};
 use crate::{control, keys, tls};
 use armilla_engine::{Account, Options};
@@ -80,7 +81,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
             ..Options::default()
         },
     )
-    .map_err(|error| error.to_string())?;
+    .map_err(refusal)?;
     account.set_script_limits(options.scripts.limits());
     let certificates = tls::load(folder.as_deref(), &options.tls_names, clock.now_seconds())?;
     let authenticator = Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref())?);
@@ -126,7 +127,7 @@ fn open_store(
         files_max: descriptors.tables,
         ..EmbeddedOptions::default()
     };
-    let store = EmbeddedStore::open(folder, &embedded).map_err(|error| error.to_string())?;
+    let store = EmbeddedStore::open(folder, &embedded).map_err(refusal)?;
     Ok(Arc::new(store))
 }
 

@@ -63,6 +63,8 @@ pub struct Core {
     pub observed: Observed,
     /// How throughput and charges are treated where a container says nothing else.
     pub dials: ArcSwap<Dials>,
+    /// When a write counts as done.
+    pub(crate) durability: Durability,
     /// Items that queries come back to.
     pub(crate) hot: HotItems,
     scripts: OnceLock<Runtime>,
@@ -103,6 +105,7 @@ impl Core {
                 observed: Observed::default(),
                 store,
                 folders,
+                durability,
                 opened: OpenedIndexes::default(),
                 builder: jobs::start_builder(),
                 background,

@@ -14,8 +14,10 @@
 //! cannot be rebuilt: no index segments.
 //!
 //! [`restore`] reads the whole backup and checks every checksum before it writes the first entry,
-//! and only into an empty store. What a restore means for LSNs is the engine's business.
+//! and only into an empty store. [`restore_into`] makes a whole data folder of it, which bears its name only
+//! when it is complete. What a restore means for LSNs is the engine's business.
 
+mod into_folder;
 mod manifest;
 mod records;
 
@@ -29,6 +31,7 @@ use crate::{
     Batch, Direction, Durability, FORMAT_VERSION, KeyRange, Keyspace, Snapshot, Store, StoreError,
 };
 
+pub use into_folder::restore_into;
 pub use manifest::{BackupFile, Manifest};
 use records::RecordWriter;
 
@@ -44,7 +47,8 @@ const MANIFEST_FILE: &str = "manifest";
 /// When the folder is there already, or something cannot be read or written; then no folder with
 /// that name appears, but its unfinished neighbour `<name>.partial` may stay behind.
 pub fn backup(snapshot: &dyn Snapshot, folder: &Path) -> Result<Manifest, StoreError> {
-    let (disk, name) = disk_above(folder)?;
+    let (above, name) = split(folder)?;
+    let disk = FolderDisk::new(above)?;
     backup_on(&disk, snapshot, &name)
 }
 
@@ -85,7 +89,8 @@ pub fn backup_on(
 ///
 /// [`StoreError::Corruption`] names the first file that is not as it was written.
 pub fn check(folder: &Path) -> Result<Manifest, StoreError> {
-    let (disk, name) = disk_above(folder)?;
+    let (above, name) = split(folder)?;
+    let disk = FolderDisk::existing(above);
     check_on(&disk, &name)
 }
 
@@ -118,7 +123,8 @@ pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<Manifest, StoreError> 
 /// When the store is not empty or the backup is damaged, before anything is written. When the
 /// store fails on the way it holds a part of the backup and must be thrown away.
 pub fn restore(folder: &Path, store: &dyn Store) -> Result<Manifest, StoreError> {
-    let (disk, name) = disk_above(folder)?;
+    let (above, name) = split(folder)?;
+    let disk = FolderDisk::existing(above);
     restore_on(&disk, &name, store)
 }
 
@@ -183,13 +189,13 @@ fn write_keyspace(
     }
 }
 
-/// The disk of the folder that contains `folder`, and the name of `folder` on it.
-fn disk_above(folder: &Path) -> Result<(FolderDisk, PathBuf), StoreError> {
+/// The folder that contains `folder`, and the name of `folder` in it.
+fn split(folder: &Path) -> Result<(&Path, PathBuf), StoreError> {
     let Some(name) = folder.file_name() else {
         return Err(refusal("use", folder, "this is not the name of a folder"));
     };
     let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
-    Ok((FolderDisk::new(above.unwrap_or_else(|| Path::new(".")))?, name.into()))
+    Ok((above.unwrap_or_else(|| Path::new(".")), name.into()))
 }
 
 fn refusal(action: &str, path: &Path, reason: &'static str) -> StoreError {

@@ -6,6 +6,7 @@
 //!
 //! * [`FolderDisk`]: real files below one folder, read through memory maps;
 //! * [`MemoryDisk`]: files in memory, which knows what would survive a loss of power;
+//! * [`OverlayDisk`]: a folder that is only read, with changes in memory;
 //! * [`FailingDisk`]: any disk, until it has used up its operations.
 //!
 //! Paths are relative to the disk's root. What is assumed of a disk: bytes are durable after
@@ -15,9 +16,11 @@
 mod failing;
 mod folder;
 mod lock;
+mod make;
 mod memory;
+mod overlay;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
@@ -26,7 +29,9 @@ use crate::StoreError;
 pub use failing::FailingDisk;
 pub use folder::FolderDisk;
 pub use lock::FolderLock;
+pub(crate) use make::{create_folder, sync_names};
 pub use memory::MemoryDisk;
+pub use overlay::OverlayDisk;
 
 /// A tree of files.
 pub trait Disk: Send + Sync {
@@ -101,7 +106,9 @@ pub trait Disk: Send + Sync {
     ///
     /// As [`Disk::create`].
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        let aside = path.with_extension("new");
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".new");
+        let aside = PathBuf::from(aside);
         let mut file = self.create(&aside)?;
         file.write(bytes)?;
         file.sync()?;

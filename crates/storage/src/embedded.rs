@@ -3,11 +3,16 @@
 //! The folder holds:
 //!
 //! ```text
-//!   lock      one process at a time
-//!   format    the version of everything in the folder, checked before anything is read
-//!   engine/   fjall's own files: journals, and one tree of sorted files per keyspace
-//!             (engine.new/ while it is being made)
+//!   lock             one process at a time
+//!   format           the version of everything in the folder, checked before anything is read
+//!   engine/          fjall's own files: journals, and one tree of sorted files per keyspace
+//!                    (engine.new/ while it is being made)
+//!   engine.manifest  what must be in engine/
+//!   engine.covered   how far the newest journal was filled
 //! ```
+//!
+//! Before fjall sees the folder the [guard] compares it with the last two: what is missing or out of order
+//! is refused by name, and nothing is changed.
 //!
 //! A commit writes the whole batch to the journal, syncs it, and only then shows it to readers.
 //! What is in the journal but not yet in sorted files is replayed at start; journals are bounded
@@ -15,11 +20,18 @@
 //!
 //! Values leave the engine as [`Bytes`] that share the memory of the engine's block cache.
 
+mod covered;
+mod fields;
 mod folder;
+mod guard;
 mod journal;
+mod manifest;
 mod nothing;
 mod options;
+mod scratch;
+mod tree_files;
 mod trees;
+mod watch;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -29,7 +41,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Database, Guard, PersistMode, Readable};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::disk::FolderLock;
 use crate::{
@@ -37,9 +49,15 @@ use crate::{
     StoreStats,
 };
 
+use covered::CoveredFile;
 pub use folder::FORMAT_VERSION;
+use folder::Found;
+pub(crate) use folder::RESTORING_FILE;
+use guard::Survey;
+use manifest::{Manifest, ManifestFile};
 pub use options::EmbeddedOptions;
 use trees::{TreeMaker, Trees};
+use watch::{Opened, Progress, Watcher};
 
 /// How long a clean stop waits for write buffers to reach sorted files. Beyond it the journal
 /// simply stays as it is, and the next start replays it.
@@ -52,42 +70,113 @@ const FLUSH_WAIT_STEP: Duration = Duration::from_millis(2);
 pub struct EmbeddedStore {
     trees: Arc<Trees>,
     engine: RwLock<Engine>,
-    /// Held for a whole commit, so that conditions and changes see one state.
-    writer: Mutex<()>,
+    /// Its lock is held for a whole commit, so that conditions and changes see one state.
+    progress: Arc<Progress>,
     path: PathBuf,
 }
 
 enum Engine {
-    Open { database: Database, _maker: TreeMaker },
+    Open(Running),
     Closed(fjall::Snapshot),
 }
 
+/// An open engine. Threads end before the database does.
+struct Running {
+    /// What only a store that may write has.
+    _maker: Option<TreeMaker>,
+    watcher: Option<Watcher>,
+    database: Database,
+}
+
 impl EmbeddedStore {
-    /// Opens the store in this folder, or creates it.
+    /// Opens the store in this folder, or creates it where nothing is.
     ///
     /// # Errors
     ///
     /// [`StoreError::Locked`] when another process has it open, [`StoreError::FormatVersion`] when
-    /// another version wrote it, otherwise what the disk or the engine says.
+    /// another version wrote it, [`StoreError::Corruption`] when something is missing or damaged
+    /// (nothing was changed then), otherwise what the disk or the engine says.
     pub fn open(path: impl Into<PathBuf>, options: &EmbeddedOptions) -> Result<Self, StoreError> {
         let path = path.into();
+        folder::check_restored(&path)?;
+        Self::open_any(path, options)
+    }
+
+    /// As [`EmbeddedStore::open`], also where a restore has not finished.
+    pub(crate) fn open_any(path: PathBuf, options: &EmbeddedOptions) -> Result<Self, StoreError> {
+        // Looked at twice: a folder that is refused does not even get a lock file.
+        if folder::look(&path)? == Found::Nothing {
+            folder::require_room(&path)?;
+        }
         let lock = FolderLock::acquire(&path)?;
-        folder::check_format(&path)?;
+        if folder::look(&path)? == Found::Nothing {
+            folder::make_engine(&path, |path| make_engine(path, options))?;
+        }
+        let survey = guard::survey(&path)?;
+        if folder::look(&path)? == Found::Unfinished {
+            // Only a store that never had an entry is finished by a second start.
+            if !survey.is_new() {
+                return Err(folder::format_is_missing(&path));
+            }
+            folder::write_format(&path)?;
+        }
+        Self::open_engine(path, options, lock, &survey)
+    }
+
+    fn open_engine(
+        path: PathBuf,
+        options: &EmbeddedOptions,
+        lock: FolderLock,
+        survey: &Survey,
+    ) -> Result<Self, StoreError> {
         let engine_path = folder::engine_path(&path);
-        let open_engine = |path: &Path| options.database(path).open();
-        let make = |path: &Path| {
-            drop(open_engine(path).map_err(|error| translate(path, error))?);
-            // The engine begins its journal with many megabytes of zeros, which would be read now.
-            journal::empty_newest(path)
-        };
-        folder::make_engine(&path, make)?;
-        journal::check(&engine_path)?;
-        let fail = |error| translate(&engine_path, error);
-        let database = open_engine(&engine_path).map_err(fail)?;
-        let trees = Arc::new(Trees::open(&database, options, lock).map_err(fail)?);
+        journal::cut_torn_end(&engine_path, &survey.journals)?;
+        folder::make_engine_lock(&engine_path)?;
+        let fail =
+            |error| guard::find_damage(survey).unwrap_or_else(|| translate(&engine_path, error));
+        let database = options.database(&engine_path).open().map_err(fail)?;
+        let manifest = Manifest::read(&path)?.unwrap_or_default();
+        let manifest = Arc::new(ManifestFile::new(&path, manifest)?);
+        let counter = database.seqno();
+        let trees = Trees::open(&database, options, Some(Arc::clone(&manifest)), Some(lock));
+        let trees = Arc::new(trees.map_err(fail)?);
+        let progress = Arc::<Progress>::default();
+        let opened = Opened { survey, counter };
+        let watcher = Watcher::start(&path, &trees, &manifest, &progress, &opened)?;
         let maker = TreeMaker::start(&trees, &database)?;
-        let engine = RwLock::new(Engine::Open { database, _maker: maker });
-        Ok(Self { trees, engine, writer: Mutex::new(()), path })
+        let running = Running { _maker: Some(maker), watcher: Some(watcher), database };
+        Ok(Self { trees, engine: RwLock::new(Engine::Open(running)), progress, path })
+    }
+
+    /// Opens the store in a folder that must not be changed, not even by its engine: what it would
+    /// write goes to `scratch`, an empty folder that the caller removes afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`EmbeddedStore::open`]; a folder without a store is an error too.
+    pub fn open_read_only(
+        path: &Path,
+        scratch: &Path,
+        options: &EmbeddedOptions,
+    ) -> Result<Self, StoreError> {
+        folder::check_restored(path)?;
+        let lock = FolderLock::acquire_existing(path)?;
+        if folder::look(path)? != Found::Store {
+            let nothing = std::io::Error::other("there is no store in this folder");
+            return Err(StoreError::file("open", path, nothing));
+        }
+        let survey = guard::survey(path)?;
+        scratch::copy_engine(path, &survey, scratch)?;
+        let engine_path = folder::engine_path(scratch);
+        let fail =
+            |error| guard::find_damage(&survey).unwrap_or_else(|| translate(&engine_path, error));
+        // Without workers nothing is flushed or merged.
+        let database = options.database(&engine_path).worker_threads_unchecked(0);
+        let database = database.open().map_err(fail)?;
+        let trees = Arc::new(Trees::open(&database, options, None, lock).map_err(fail)?);
+        let running = Running { _maker: None, watcher: None, database };
+        let engine = RwLock::new(Engine::Open(running));
+        Ok(Self { trees, engine, progress: Arc::default(), path: path.into() })
     }
 
     /// The folder.
@@ -127,6 +216,7 @@ impl EmbeddedStore {
             Durability::Synced => PersistMode::SyncData,
             Durability::Relaxed => PersistMode::Buffer,
         };
+        let counter = database.seqno();
         let writes = fjall::OwnedWriteBatch::with_capacity(database.clone(), batch.len());
         let mut writes = writes.durability(Some(mode));
         for operation in batch.into_operations() {
@@ -137,7 +227,11 @@ impl EmbeddedStore {
                 None => writes.remove(tree, operation.key),
             }
         }
-        writes.commit().map_err(|error| self.fail(error))
+        writes.commit().map_err(|error| self.fail(error))?;
+        if durability == Durability::Synced {
+            self.progress.committed(counter);
+        }
+        Ok(())
     }
 
     /// The state of now.
@@ -160,15 +254,15 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
         match &*self.engine.read() {
-            Engine::Open { database, .. } => self.view(database),
+            Engine::Open(running) => self.view(&running.database),
             Engine::Closed(last) => self.share(last.clone()),
         }
     }
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let _writer = self.writer.lock();
+        let _writer = self.progress.writer.lock();
         let engine = self.engine.read();
-        let Engine::Open { database, .. } = &*engine else {
+        let Engine::Open(Running { database, .. }) = &*engine else {
             let closed = std::io::Error::other("the store is closed");
             return Err(StoreError::io("commit", closed));
         };
@@ -179,15 +273,23 @@ impl Store for EmbeddedStore {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        let _writer = self.writer.lock();
-        let mut engine = self.engine.write();
-        let Engine::Open { database, .. } = &*engine else { return Ok(()) };
-        database.persist(PersistMode::SyncAll).map_err(|error| self.fail(error))?;
-        let flushed = self.flush()?;
-        let last = database.snapshot();
-        // Dropping the database ends its threads; dropping the maker waits for it.
-        *engine = Engine::Closed(last);
+        let (running, flushed) = {
+            let _writer = self.progress.writer.lock();
+            let mut engine = self.engine.write();
+            let Engine::Open(Running { database, watcher, .. }) = &*engine else { return Ok(()) };
+            let flushed = if watcher.is_some() {
+                database.persist(PersistMode::SyncAll).map_err(|error| self.fail(error))?;
+                self.flush()?
+            } else {
+                false
+            };
+            let last = database.snapshot();
+            (std::mem::replace(&mut *engine, Engine::Closed(last)), flushed)
+        };
+        // Ends the threads and waits for them; no lock is held that they may need.
+        drop(running);
         if flushed {
+            CoveredFile::open(&self.path)?.clear()?;
             journal::empty_newest(&folder::engine_path(&self.path))?;
         }
         Ok(())
@@ -199,7 +301,7 @@ impl Store for EmbeddedStore {
         let files_unmerged = self.trees.files_unmerged();
         let mut stats =
             StoreStats { disk_bytes, flushes_waiting, files_unmerged, ..StoreStats::default() };
-        if let Engine::Open { database, .. } = &*self.engine.read() {
+        if let Engine::Open(Running { database, .. }) = &*self.engine.read() {
             stats.journal_bytes = database.journal_disk_space().unwrap_or(0);
             stats.disk_bytes += stats.journal_bytes;
             stats.write_buffer_bytes = database.write_buffer_size();
@@ -261,6 +363,13 @@ fn show(
         }
     }
     Ok(())
+}
+
+/// The first files of an engine.
+fn make_engine(path: &Path, options: &EmbeddedOptions) -> Result<(), StoreError> {
+    drop(options.database(path).open().map_err(|error| translate(path, error))?);
+    // The engine begins its journal with many megabytes of zeros, which would be read now.
+    journal::empty_newest(path)
 }
 
 fn damage(keyspace: Keyspace, error: fjall::Error) -> StoreError {

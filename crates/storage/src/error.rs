@@ -63,6 +63,19 @@ impl StoreError {
         Self::Corruption { place: place.into(), reason: reason.into() }
     }
 
+    /// What to do about it, where that is not plain.
+    #[must_use]
+    pub const fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Corruption { .. } => Some(
+                "nothing was changed. Put the missing or original files back, restore a backup into a new \
+                 folder (armilla restore), or export what can still be read (armilla salvage --data DIR \
+                 --to FILE)",
+            ),
+            _ => None,
+        }
+    }
+
     /// Whether stored bytes are damaged, rather than the disk out of reach.
     #[must_use]
     pub const fn is_corruption(&self) -> bool {

@@ -27,7 +27,13 @@ use armilla_storage::{
 };
 
 const ROUNDS: u64 = 10;
+/// Kills in the first moments of a new folder; `ARMILLA_CRASH_ROUNDS` gives another number.
+const NEW_FOLDER_ROUNDS: u64 = 24;
+/// Kills around the moments at which the engine begins and removes journals.
+const ROTATION_ROUNDS: u64 = 6;
 const FOLDER_VARIABLE: &str = "ARMILLA_CRASH_TEST_FOLDER";
+/// Bytes added to every value, so that journals fill up.
+const PADDING_VARIABLE: &str = "ARMILLA_CRASH_TEST_PADDING";
 const CHILD_TEST: &str = "child_that_commits_until_it_is_killed";
 
 /// Parts of a batch in `items`; it has one more in `feed` and one in `meta`.
@@ -43,7 +49,7 @@ fn acknowledged_batches_survive_a_kill_and_batches_are_whole() {
     let mut total = 0;
     for round in 0..ROUNDS {
         let delay = Duration::from_micros(random.below(3000));
-        let acknowledged = run_and_kill(folder.path(), 1 + random.below(400), delay);
+        let acknowledged = run_and_kill(folder.path(), 1 + random.below(400), delay, 0);
         let store = open(folder.path());
         let present = present_batches(&*store.snapshot());
         for number in &acknowledged {
@@ -65,19 +71,65 @@ fn acknowledged_batches_survive_a_kill_and_batches_are_whole() {
 #[test]
 fn a_store_killed_while_it_is_being_made_can_be_opened() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    for round in 0..ROUNDS {
+    for round in 0..rounds(NEW_FOLDER_ROUNDS) {
         let folder = tempfile::tempdir().unwrap();
-        let delay = Duration::from_micros(random.below(200_000));
-        let acknowledged = run_and_kill(folder.path(), 0, delay);
-        let store = open(folder.path());
-        let present = present_batches(&*store.snapshot());
-        assert!(acknowledged.iter().all(|number| present.contains(number)), "round {round}");
+        // Twice in a row: the second start finds what the first left half done.
+        for _ in 0..2 {
+            let delay = Duration::from_micros(random.below(350_000));
+            let acknowledged = run_and_kill(folder.path(), 0, delay, 0);
+            let store = open(folder.path());
+            let present = present_batches(&*store.snapshot());
+            assert!(acknowledged.iter().all(|number| present.contains(number)), "round {round}");
+        }
     }
 }
 
+#[test]
+fn a_store_killed_while_journals_come_and_go_can_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random(0xd1b5_4a32_d192_ed03);
+    let mut newest = 0;
+    for round in 0..rounds(ROTATION_ROUNDS) {
+        let delay = Duration::from_micros(random.below(150_000));
+        // A journal takes about 55 of these batches.
+        let acknowledged = run_and_kill(folder.path(), 30 + random.below(40), delay, PADDING);
+        let store = open(folder.path());
+        let present = present_feed(&*store.snapshot());
+        assert!(acknowledged.iter().all(|number| present.contains(number)), "round {round}");
+        drop(store);
+        newest = newest.max(newest_journal(folder.path()));
+    }
+    assert!(newest > 1, "no journal was ever full");
+}
+
+const PADDING: usize = 400_000;
+
+fn rounds(usual: u64) -> u64 {
+    std::env::var("ARMILLA_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn newest_journal(folder: &Path) -> u64 {
+    let names = std::fs::read_dir(folder.join("engine")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.strip_suffix(".jnl")?.parse().ok()).max().unwrap()
+}
+
+/// The numbers of the batches, without looking into their values.
+fn present_feed(snapshot: &dyn Snapshot) -> BTreeSet<u64> {
+    let all = KeyRange::all();
+    let feed = snapshot.page(Keyspace::Feed, &all, Direction::Forward, usize::MAX).unwrap();
+    let numbers: BTreeSet<u64> =
+        feed.iter().map(|(key, _)| KeyReader::new(key).u64().unwrap()).collect();
+    for number in &numbers {
+        let part = |part| snapshot.contains(Keyspace::Items, &item_key(*number, part)).unwrap();
+        assert!((0..PARTS).all(part), "batch {number} lacks a part");
+    }
+    numbers
+}
+
 /// Runs a child until it has acknowledged this many batches and a little longer; what it acknowledged.
-fn run_and_kill(folder: &Path, wanted: u64, delay: Duration) -> Vec<u64> {
-    let mut child = start_child(folder);
+fn run_and_kill(folder: &Path, wanted: u64, delay: Duration, padding: usize) -> Vec<u64> {
+    let mut child = start_child(folder, padding);
     let output = child.stdout.take().unwrap();
     let (seen, wait) = std::sync::mpsc::channel();
     let reader = thread::spawn(move || {
@@ -101,10 +153,11 @@ fn run_and_kill(folder: &Path, wanted: u64, delay: Duration) -> Vec<u64> {
     reader.join().unwrap()
 }
 
-fn start_child(folder: &Path) -> Child {
+fn start_child(folder: &Path, padding: usize) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", CHILD_TEST, "--nocapture"])
         .env(FOLDER_VARIABLE, folder)
+        .env(PADDING_VARIABLE, padding.to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
@@ -186,9 +239,12 @@ impl Completion for Say {
 }
 
 fn numbered_batch(number: u64) -> Batch {
+    let padding = std::env::var(PADDING_VARIABLE).map_or(0, |text| text.parse().unwrap());
     let mut batch = Batch::new();
     for part in 0..PARTS {
-        batch.put(Keyspace::Items, item_key(number, part), item_value(number, part));
+        let mut value = item_value(number, part);
+        value.resize(value.len() + padding, part);
+        batch.put(Keyspace::Items, item_key(number, part), value);
     }
     batch.put(Keyspace::Feed, KeyWriter::new().u64(number).finish(), "");
     batch.put(Keyspace::Meta, b"head".to_vec(), KeyWriter::new().u64(number).finish());

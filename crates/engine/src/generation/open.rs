@@ -8,7 +8,7 @@ use crate::keys::{self, Meta};
 use crate::ranges::Range;
 use armilla_index::{Files, Index};
 use armilla_model::lsn::Lsn;
-use armilla_storage::{Batch, Keyspace, Snapshot, StoreError};
+use armilla_storage::{Batch, Durability, Keyspace, Snapshot, StoreError};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -68,7 +68,16 @@ pub(crate) fn open(
 ) -> Result<Opened, StoreError> {
     let Some(files) = files else { return rebuild(core, derivation, snapshot, range, head, None) };
     let found = match Index::open(core.folders.limits, files.clone()) {
-        Ok(index) => usable(derivation.container, snapshot, range, head, &index)?.map(|()| index),
+        Ok(index) => {
+            let usable = usable(derivation.container, snapshot, range, head, &index)?;
+            match usable {
+                Ok(()) => Ok(index),
+                Err(Unusable::Ahead(found)) if core.durability == Durability::Synced => {
+                    return Err(lost_writes(derivation.container, range, found, head));
+                }
+                Err(unusable) => Err(unusable.to_string(head)),
+            }
+        }
         Err(error) => Err(error.to_string()),
     };
     let damage = match found {
@@ -92,10 +101,10 @@ fn usable(
     range: &Range,
     head: Lsn,
     index: &Index,
-) -> Result<Result<(), String>, StoreError> {
+) -> Result<Result<(), Unusable>, StoreError> {
     let Some(found) = index.found_lsn() else { return Ok(Ok(())) };
     if found > head.0 {
-        return Ok(Err(format!("the index knows LSN {found} and the log ends at {head}")));
+        return Ok(Err(Unusable::Ahead(found)));
     }
     // Only the range's own log counts. What was forgotten of its ancestors' logs before the index was
     // begun was gone from the items that it was built of, and afterwards nothing is forgotten that
@@ -105,11 +114,40 @@ fn usable(
     let trimmed = trimmed.and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u64::from_be_bytes);
     let covered = index.covered_lsn();
     if covered < trimmed {
-        return Ok(Err(format!(
-            "the index covers LSN {covered} and removals up to {trimmed} are forgotten"
-        )));
+        return Ok(Err(Unusable::Behind { covered, trimmed }));
     }
     Ok(Ok(()))
+}
+
+/// Why files cannot be brought up to date.
+enum Unusable {
+    /// They know this LSN, and the log ends before it.
+    Ahead(u64),
+    /// What they do not cover is partly forgotten.
+    Behind { covered: u64, trimmed: u64 },
+}
+
+impl Unusable {
+    fn to_string(&self, head: Lsn) -> String {
+        match self {
+            Self::Ahead(found) => format!("the index knows LSN {found} and the log ends at {head}"),
+            Self::Behind { covered, trimmed } => {
+                format!("the index covers LSN {covered} and removals up to {trimmed} are forgotten")
+            }
+        }
+    }
+}
+
+/// An index only ever hears of writes that are durable: where it knows more than the log, the store has
+/// lost writes that were acknowledged. To go on without a word would make that loss final.
+fn lost_writes(container: u32, range: &Range, found: u64, head: Lsn) -> StoreError {
+    StoreError::corruption(
+        format!("the store (container {container}, range {})", range.id),
+        format!(
+            "acknowledged writes are gone: the index knows LSN {found} and the log ends at {head}. \
+             To go on without them, move the folder index/{container:08x} away"
+        ),
+    )
 }
 
 fn replay(

@@ -10,8 +10,8 @@ use armilla_index::Limits;
 use armilla_model::clock::ManualClock;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Value, json};
-use armilla_storage::MemoryStore;
 use armilla_storage::disk::{Disk, MemoryDisk};
+use armilla_storage::{MemoryStore, StoreError};
 use std::sync::{Arc, mpsc};
 
 /// Request units per second of one partition.
@@ -77,6 +77,16 @@ impl Bench {
         self.account = Account::open(store.clone(), self.options.clone()).unwrap();
         self.container = self.account.container("d", "c").unwrap();
         (self.disk, self.store) = (disk, store);
+    }
+
+    /// As [`Bench::reopen`], where the start may be refused.
+    pub(crate) fn try_reopen(
+        &mut self,
+        disk: MemoryDisk,
+        store: Arc<MemoryStore>,
+    ) -> Result<(), StoreError> {
+        self.options.disk = Some(Arc::new(disk));
+        Account::open(store, self.options.clone()).map(drop)
     }
 
     pub(crate) fn store(&self) -> &Arc<MemoryStore> {

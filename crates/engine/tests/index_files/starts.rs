@@ -89,7 +89,7 @@ fn files_older_than_forgotten_removals_are_not_used() {
 }
 
 #[test]
-fn files_that_know_lost_writes_are_not_used() {
+fn files_that_know_acknowledged_writes_which_the_store_lost_are_a_refusal() {
     let mut bench = filled(small());
     let store = std::sync::Arc::new(bench.store().fork());
     for id in 0..50 {
@@ -97,6 +97,12 @@ fn files_that_know_lost_writes_are_not_used() {
     }
     bench.account.close().unwrap();
     let disk = bench.disk.after_crash();
+    let refused = bench.try_reopen(disk.clone(), store.clone()).unwrap_err().to_string();
+    assert!(refused.contains("acknowledged writes are gone"), "{refused}");
+    // The way out that the refusal names.
+    let folder = refused.split("move the folder ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(disk.paths().iter().any(|path| path.starts_with(folder)), "{folder}");
+    disk.remove_folder(std::path::Path::new(folder)).unwrap();
     bench.reopen(disk, store);
     assert_eq!(bench.account.opened_indexes(), (0, ITEMS));
     assert_eq!(count(&bench), 20);

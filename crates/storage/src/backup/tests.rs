@@ -109,3 +109,62 @@ fn a_folder_that_is_no_backup_says_so() {
     let error = restore(folder.path(), &MemoryStore::new()).unwrap_err();
     assert!(error.to_string().ends_with("this is not a backup"), "{error}");
 }
+
+/// A backup of a store with a few entries in each keyspace.
+fn small_backup(folder: &Path) -> PathBuf {
+    let store = MemoryStore::new();
+    let mut batch = Batch::new();
+    for keyspace in Keyspace::ALL {
+        for number in 0..20_u8 {
+            batch.put(keyspace, vec![number], vec![number; 500]);
+        }
+    }
+    store.commit(batch, Durability::Synced).unwrap();
+    let to = folder.join("backup");
+    backup(&*store.snapshot(), &to).unwrap();
+    to
+}
+
+#[test]
+fn a_restored_folder_appears_when_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = small_backup(folder.path());
+    let options = crate::EmbeddedOptions::default();
+    let mounted = folder.path().join("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    for data in [folder.path().join("new"), mounted] {
+        restore_into(&from, &data, &options, |_| Ok(())).unwrap();
+        let store = crate::EmbeddedStore::open(&data, &options).unwrap();
+        assert_eq!(store.snapshot().get(Keyspace::Feed, &[7]).unwrap().unwrap(), vec![7; 500]);
+        drop(store);
+        let refused = restore_into(&from, &data, &options, |_| Ok(())).unwrap_err().to_string();
+        assert!(refused.contains("not empty"), "{refused}");
+    }
+    assert!(!folder.path().join("new.partial").exists());
+}
+
+#[test]
+fn a_restore_that_did_not_end_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = small_backup(folder.path());
+    let options = crate::EmbeddedOptions::default();
+    let (new, mounted) = (folder.path().join("new"), folder.path().join("mounted"));
+    std::fs::create_dir(&mounted).unwrap();
+    let stops = |_: &dyn Store| Err(StoreError::io("stop here", std::io::Error::other("killed")));
+    for (data, rest) in [(&new, "new.partial"), (&mounted, "mounted")] {
+        assert!(restore_into(&from, data, &options, stops).is_err());
+        let rest = folder.path().join(rest);
+        let refused = crate::EmbeddedStore::open(&rest, &options).err().unwrap().to_string();
+        assert!(refused.contains("restoring") && refused.contains("did not end"), "{refused}");
+        let refused = restore_into(&from, data, &options, |_| Ok(())).unwrap_err().to_string();
+        assert!(refused.contains("an earlier restore did not end"), "{refused}");
+    }
+    assert!(!new.exists());
+}
+
+#[test]
+fn a_check_of_something_else_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(check(&folder.path().join("a/b/backup")).is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -23,8 +23,14 @@ impl FolderDisk {
     /// When the folder cannot be created.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
-        fs::create_dir_all(&root).map_err(|e| StoreError::file("create folder", &root, e))?;
+        super::create_folder(&root).map_err(|e| StoreError::file("create folder", &root, e))?;
         Ok(Self { root })
+    }
+
+    /// The disk whose root is this folder, which is not created; one that is absent reads as empty.
+    #[must_use]
+    pub fn existing(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
     }
 
     /// The folder.
@@ -101,7 +107,7 @@ impl Disk for FolderDisk {
 
     fn sync_folder(&self, folder: &Path) -> Result<(), StoreError> {
         let folder = self.root.join(folder);
-        sync_names(&folder).map_err(|error| StoreError::file("sync folder", &folder, error))
+        super::sync_names(&folder).map_err(|error| StoreError::file("sync folder", &folder, error))
     }
 }
 
@@ -143,17 +149,6 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-#[cfg(unix)]
-fn sync_names(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// Elsewhere folders cannot be opened as files; the file system journals names by itself.
-#[cfg(not(unix))]
-fn sync_names(_folder: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {

@@ -106,3 +106,27 @@ fn a_locked_folder_is_refused_until_the_lock_is_gone() {
     drop(lock);
     FolderLock::acquire(folder.path()).unwrap();
 }
+
+#[test]
+fn an_overlay_keeps_the_contract_and_leaves_its_folder_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    check_disk(&OverlayDisk::new(folder.path()));
+    let below = FolderDisk::new(folder.path()).unwrap();
+    write(&below, "a/one", b"1");
+    write(&below, "a/two", b"2");
+    let disk = OverlayDisk::new(folder.path());
+    disk.append(Path::new("a/one")).unwrap().write(b"!").unwrap();
+    disk.rename(Path::new("a/two"), Path::new("a/three")).unwrap();
+    assert_eq!(disk.list(Path::new("a")).unwrap(), ["one", "three"]);
+    assert_eq!(text(&disk, "a/one").as_deref(), Some("1!"));
+    assert_eq!((text(&disk, "a/two"), text(&disk, "a/three").as_deref()), (None, Some("2")));
+    disk.remove_folder(Path::new("a")).unwrap();
+    assert!(disk.list(Path::new("a")).unwrap().is_empty());
+    write(&disk, "a/two", b"new");
+    assert_eq!(text(&disk, "a/two").as_deref(), Some("new"));
+    assert_eq!(below.list(Path::new("a")).unwrap(), ["one", "two"]);
+    assert_eq!(
+        (text(&below, "a/one").as_deref(), text(&below, "a/two").as_deref()),
+        (Some("1"), Some("2"))
+    );
+}

@@ -5,6 +5,7 @@
 //! that comes first makes what it needs itself. A tree that does not exist reads as empty. In a
 //! store that was opened before all of them are there from the start.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use fjall::{AbstractTree, Database};
 use parking_lot::Mutex;
 
 use super::EmbeddedOptions;
+use super::manifest::ManifestFile;
 use crate::disk::FolderLock;
 use crate::{Keyspace, StoreError};
 
@@ -33,7 +35,9 @@ pub(super) struct Trees {
     trees: [OnceLock<fjall::Keyspace>; Keyspace::ALL.len()],
     making: Mutex<()>,
     options: EmbeddedOptions,
-    _lock: FolderLock,
+    /// Where a new tree is noted before it is used; a copy that is only read has none.
+    manifest: Option<Arc<ManifestFile>>,
+    _lock: Option<FolderLock>,
 }
 
 impl Trees {
@@ -41,13 +45,16 @@ impl Trees {
     pub(super) fn open(
         database: &Database,
         options: &EmbeddedOptions,
-        lock: FolderLock,
+        manifest: Option<Arc<ManifestFile>>,
+        lock: Option<FolderLock>,
     ) -> Result<Self, fjall::Error> {
         let trees = [const { OnceLock::new() }; Keyspace::ALL.len()];
-        let trees = Self { trees, making: Mutex::new(()), options: options.clone(), _lock: lock };
+        let making = Mutex::new(());
+        let trees = Self { trees, making, options: options.clone(), manifest, _lock: lock };
         for keyspace in Keyspace::ALL {
             if database.keyspace_exists(keyspace.name()) {
-                trees.find_or_make(database, keyspace)?;
+                let tree = database.keyspace(keyspace.name(), || options.keyspace(keyspace))?;
+                trees.slot(keyspace).get_or_init(|| tree);
             }
         }
         Ok(trees)
@@ -70,9 +77,27 @@ impl Trees {
         let _making = self.making.lock();
         let tree = match self.find(keyspace) {
             Some(tree) => tree.clone(),
-            None => database.keyspace(keyspace.name(), || self.options.keyspace(keyspace))?,
+            None => {
+                let tree =
+                    database.keyspace(keyspace.name(), || self.options.keyspace(keyspace))?;
+                self.note(keyspace, &tree)?;
+                tree
+            }
         };
         Ok(self.slot(keyspace).get_or_init(|| tree))
+    }
+
+    fn note(&self, keyspace: Keyspace, tree: &fjall::Keyspace) -> Result<(), fjall::Error> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let noted = manifest.change(|manifest| {
+            manifest.keyspaces.insert(tree.id(), keyspace.name().to_owned());
+        });
+        noted.map_err(|error| fjall::Error::Io(std::io::Error::other(error)))
+    }
+
+    /// The names of the trees that are there, by number.
+    pub(super) fn names(&self) -> BTreeMap<u64, String> {
+        self.all().map(|tree| (tree.id(), tree.name().to_string())).collect()
     }
 
     /// Every tree that is there.

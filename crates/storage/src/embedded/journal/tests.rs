@@ -37,12 +37,11 @@ fn written() -> Written {
     }
     drop(store);
     let engine = engine_path(folder.path());
-    let disk = FolderDisk::new(&engine).unwrap();
-    let journal = engine.join(names(&disk).unwrap().last().unwrap());
+    let journal = path(&engine, *numbers(&engine).unwrap().last().unwrap());
     let bytes = fs::read(&journal).unwrap();
     let mut ends = Vec::new();
     let mut end = 0;
-    while let Some(length) = batch_length(&bytes[end..]) {
+    while let Some((_, length)) = parse_batch(&bytes[end..]) {
         end += length;
         ends.push(end);
     }
@@ -51,7 +50,15 @@ fn written() -> Written {
     // A preallocated journal goes on with zeros; a few of them are enough.
     let mut bytes = bytes[..end].to_vec();
     bytes.resize(end + 5000, 0);
+    // These tests are about what the journal itself tells; `engine.covered` would tell more.
+    fs::remove_file(folder.path().join("engine.covered")).unwrap();
     Written { folder, journal, bytes, ends }
+}
+
+fn examine(bytes: &[u8]) -> End {
+    let mut batches = Batches::new(bytes);
+    batches.by_ref().for_each(drop);
+    batches.end()
 }
 
 fn open(folder: &TempDir) -> Result<EmbeddedStore, StoreError> {
@@ -62,6 +69,7 @@ impl Written {
     /// Opens the store over this journal; how many batches it has, all of them whole.
     fn open_with(&self, journal: &[u8]) -> Result<u64, StoreError> {
         fs::write(&self.journal, journal).unwrap();
+        let _ = fs::remove_file(self.folder.path().join("engine.covered"));
         let store = open(&self.folder)?;
         let snapshot = store.snapshot();
         let count = |keyspace| {
@@ -127,11 +135,48 @@ fn damage_before_whole_batches_is_refused_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_changed_sequence_number_is_refused_and_nothing_is_changed() {
+    let written = written();
+    let sequence_at = |batch: usize| if batch == 0 { 5 } else { written.ends[batch - 1] + 5 };
+    for (batch, byte, bit) in [(2, 1, 8), (3, 0, 0x40), (0, 2, 1), (5, 7, 0x80), (5, 5, 1)] {
+        let mut bytes = written.bytes.clone();
+        bytes[sequence_at(batch) + byte] ^= bit;
+        let refused = written.open_with(&bytes).unwrap_err();
+        assert!(refused.to_string().contains("sequence number"), "batch {batch}: {refused}");
+        assert!(refused.to_string().contains(".jnl"), "{refused}");
+        assert_eq!(fs::read(&written.journal).unwrap(), bytes);
+    }
+    assert_eq!(written.open_with(&written.bytes).unwrap(), BATCHES);
+}
+
+#[test]
+fn a_first_sequence_number_below_those_in_sorted_files_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..4_u8 {
+        let store = open(&folder).unwrap();
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Items, vec![number], "value");
+        store.commit(batch, Durability::Synced).unwrap();
+        if number < 3 {
+            store.close().unwrap();
+        }
+    }
+    let journal = path(&engine_path(folder.path()), 0);
+    let mut bytes = fs::read(&journal).unwrap();
+    // The only batch: the engine would take it for one that was flushed long ago.
+    bytes[5..13].fill(0);
+    fs::write(&journal, bytes).unwrap();
+    fs::remove_file(folder.path().join("engine.covered")).unwrap();
+    let refused = open(&folder).err().unwrap();
+    assert!(refused.to_string().contains("sequence number 0"), "{refused}");
+}
+
+#[test]
 fn an_older_journal_with_a_torn_end_is_refused() {
     let written = written();
     let end = *written.ends.last().unwrap();
     fs::write(&written.journal, &written.bytes[..end - 1]).unwrap();
-    fs::write(written.journal.with_file_name("999.jnl"), b"").unwrap();
+    fs::write(written.journal.with_file_name("1.jnl"), b"").unwrap();
     assert!(open(&written.folder).err().unwrap().is_corruption());
 }
 

@@ -1,0 +1,248 @@
+//! Notes what the engine does with its journals, a fraction of a second behind it.
+//!
+//! The engine begins and removes journals on its own threads. This one looks at them while commits come
+//! (an idle store costs nothing) and keeps [`engine.manifest`](super::manifest) and
+//! [`engine.covered`](super::covered) up to date. What it notes was true when it looked and says nothing
+//! about later, so being late is never wrong.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fjall::AbstractTree;
+use parking_lot::{Condvar, Mutex};
+
+use super::covered::{Covered, CoveredFile};
+use super::folder::engine_path;
+use super::guard::Survey;
+use super::journal;
+use super::manifest::{JournalNote, Manifest, ManifestFile};
+use super::tree_files;
+use super::trees::Trees;
+use crate::StoreError;
+
+/// How far the notes may be behind.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What commits and the watcher share.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Some durable batch has at least this sequence number.
+    durable: AtomicU64,
+    /// Held by each commit, and while the watcher lists the journals: a batch that is committed
+    /// after the list was made is in its newest journal, or in a newer one.
+    pub(super) writer: Mutex<()>,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    active: bool,
+    stop: bool,
+}
+
+impl Progress {
+    /// A batch that took its number from a counter that stood at `counter` is durable.
+    pub(super) fn committed(&self, counter: u64) {
+        self.durable.store(counter, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        if !state.active {
+            state.active = true;
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// The thread; ends when dropped.
+pub(super) struct Watcher {
+    progress: Arc<Progress>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Writes the first notes of an opened store, then watches.
+    pub(super) fn start(
+        folder: &Path,
+        trees: &Arc<Trees>,
+        manifest: &Arc<ManifestFile>,
+        progress: &Arc<Progress>,
+        opened: &Opened<'_>,
+    ) -> Result<Self, StoreError> {
+        let mut watch = Watch {
+            engine: engine_path(folder),
+            trees: Arc::clone(trees),
+            manifest: Arc::clone(manifest),
+            progress: Arc::clone(progress),
+            covered: CoveredFile::open(folder)?,
+            numbers: Vec::new(),
+            unflushed: Vec::new(),
+            since: (0, 0),
+            durable: 0,
+        };
+        watch.begin(opened)?;
+        let ours = Arc::clone(progress);
+        let thread = thread::Builder::new().name("journal watch".into()).spawn(move || watch.run());
+        let thread = thread.map_err(|error| StoreError::io("start a thread", error))?;
+        Ok(Self { progress: ours, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.progress.state.lock().stop = true;
+        self.progress.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// What is known of a store that was just opened.
+pub(super) struct Opened<'a> {
+    pub(super) survey: &'a Survey,
+    /// The next sequence number.
+    pub(super) counter: u64,
+}
+
+struct Watch {
+    engine: PathBuf,
+    trees: Arc<Trees>,
+    manifest: Arc<ManifestFile>,
+    progress: Arc<Progress>,
+    covered: CoveredFile,
+    /// The journals at the last look.
+    numbers: Vec<u64>,
+    /// Trees with writes that were in journals alone at the last look, with the version of their list.
+    unflushed: Vec<(u64, u64)>,
+    /// The newest journal, and what was durable when it was first seen.
+    since: (u64, u64),
+    /// What was durable at the last look.
+    durable: u64,
+}
+
+impl Watch {
+    /// The notes of the start. Also what makes a folder without a manifest one with a manifest.
+    fn begin(&mut self, opened: &Opened<'_>) -> Result<(), StoreError> {
+        let journals = &opened.survey.journals;
+        let before: Vec<u64> = journals.iter().map(|journal| journal.number).collect();
+        // The engine replays older journals into buffers that it closes at once, and the newest one
+        // into those that stay open.
+        let (open, closed) = (self.unflushed(Buffers::Open), self.unflushed(Buffers::Closed));
+        self.numbers = journal::numbers(&self.engine)?;
+        let mut notes = BTreeMap::new();
+        for journal in journals.iter().filter(|journal| self.numbers.contains(&journal.number)) {
+            let floor = journal.sequences.map_or(opened.counter, |(first, _)| first);
+            notes.insert(journal.number, JournalNote { floor, unflushed: Vec::new() });
+        }
+        if self.numbers == before {
+            let mut newest = notes.values_mut().rev();
+            if let Some(note) = newest.next() {
+                note.unflushed = open;
+            }
+            if let Some(note) = newest.next() {
+                note.unflushed = closed;
+            }
+        }
+        let keyspaces = self.trees.names();
+        self.manifest.change(|manifest| *manifest = Manifest { keyspaces, journals: notes })?;
+        self.since = (self.numbers.last().copied().unwrap_or(0), 0);
+        if let Some(newest) = journals.last()
+            && let Some((_, last)) = newest.sequences
+        {
+            self.covered.write(Covered { journal: newest.number, sequence: last })?;
+        }
+        Ok(())
+    }
+
+    fn run(mut self) {
+        loop {
+            let mut state = self.progress.state.lock();
+            while !state.active && !state.stop {
+                self.progress.wake.wait(&mut state);
+            }
+            if !state.stop {
+                state.active = false;
+                self.progress.wake.wait_for(&mut state, LOOK_EVERY);
+            }
+            let stop = state.stop;
+            drop(state);
+            // A note that cannot be written is an older note, which is still true.
+            let _noted = self.look();
+            if stop {
+                return;
+            }
+        }
+    }
+
+    fn look(&mut self) -> Result<(), StoreError> {
+        let unflushed = self.unflushed(Buffers::All);
+        let writer = self.progress.writer.lock();
+        let durable = self.progress.durable.load(Ordering::Relaxed);
+        let numbers = journal::numbers(&self.engine)?;
+        drop(writer);
+        let newest = numbers.last().copied().unwrap_or(0);
+        if numbers == self.numbers {
+            self.unflushed = unflushed;
+        } else {
+            self.note(&numbers)?;
+            self.numbers = numbers;
+        }
+        if newest != self.since.0 {
+            self.since = (newest, durable);
+        }
+        if durable > self.since.1 {
+            self.covered.write(Covered { journal: newest, sequence: durable })?;
+        }
+        self.durable = durable;
+        Ok(())
+    }
+
+    /// Journals were begun or removed since the last look.
+    fn note(&mut self, numbers: &[u64]) -> Result<(), StoreError> {
+        let was_newest = self.numbers.last().copied();
+        let (floor, unflushed) = (self.durable, std::mem::take(&mut self.unflushed));
+        self.manifest.change(|manifest| {
+            if let Some(note) = was_newest.and_then(|number| manifest.journals.get_mut(&number)) {
+                note.unflushed = unflushed;
+            }
+            // A journal that is gone was flushed; so its note has done its work.
+            manifest.journals.retain(|number, _| numbers.contains(number));
+            for number in numbers {
+                // Batches of a new journal come behind all that was durable before it was seen.
+                let note = JournalNote { floor, unflushed: Vec::new() };
+                manifest.journals.entry(*number).or_insert(note);
+            }
+        })
+    }
+
+    /// Trees with writes that are in these buffers and in no sorted file, with the version of their
+    /// list from before.
+    fn unflushed(&self, buffers: Buffers) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        for keyspace in self.trees.all() {
+            let Some(version) = tree_files::version(&self.engine, keyspace.id()) else { continue };
+            let closed = keyspace.tree.sealed_memtable_count() > 0;
+            let open = !keyspace.tree.active_memtable().is_empty();
+            let has_some = match buffers {
+                Buffers::Open => open,
+                Buffers::Closed => closed,
+                Buffers::All => open || closed,
+            };
+            if has_some {
+                found.push((keyspace.id(), version));
+            }
+        }
+        found
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Buffers {
+    Open,
+    Closed,
+    All,
+}
