@@ -153,3 +153,8 @@ pub fn check_name(name: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// Checks the name of a script, in which the service also takes tabs and line ends.
+pub fn check_script_name(name: &str) -> Result<()> {
+    check_name(&name.replace(['\t', '\r', '\n'], "_"))
+}

@@ -31,8 +31,9 @@ pub enum Start {
     Beginning,
     /// With what is written from now on.
     Now,
-    /// With the first change at or after this second.
-    At(u64),
+    /// With the first change after this second, which is left out: whoever resumes from the last `_ts` has
+    /// seen it.
+    AfterSecond(u64),
     /// Behind this transaction.
     After(Lsn),
 }
@@ -73,7 +74,10 @@ impl Container {
         let (after, not_before) = match start {
             Start::Beginning => (Lsn(0), 0),
             Start::Now => (head, 0),
-            Start::At(second) => (self.position_at(partition, second)?, second),
+            Start::AfterSecond(second) => {
+                let next = second.saturating_add(1);
+                (self.position_at(partition, next)?, next)
+            }
             Start::After(lsn) => (lsn, 0),
         };
         let default_ttl = self.settings().policy.default_ttl;
@@ -135,7 +139,7 @@ impl Container {
     /// have to walk through.
     pub fn changes_behind(&self, partition: &Partition, start: Start) -> u64 {
         match start {
-            Start::Beginning | Start::At(_) => partition.lsn().0,
+            Start::Beginning | Start::AfterSecond(_) => partition.lsn().0,
             Start::Now => 0,
             Start::After(lsn) => partition.lsn().0.saturating_sub(lsn.0),
         }

@@ -24,7 +24,7 @@ pub enum Throughput {
         /// The maximum.
         max: u32,
         /// By how many percent the maximum grows by itself.
-        increment_percent: u32,
+        increment_percent: Option<u32>,
     },
 }
 
@@ -56,7 +56,7 @@ impl Throughput {
     }
 
     /// Checks an autoscale maximum.
-    pub fn autoscale(max: i64, increment_percent: u32) -> Result<Self> {
+    pub fn autoscale(max: i64, increment_percent: Option<u32>) -> Result<Self> {
         let max = checked(max, AUTOSCALE_MIN, 1000, "autoscale maximum")?;
         Ok(Self::Autoscale { max, increment_percent })
     }
@@ -77,7 +77,7 @@ impl Throughput {
         let percent = policy.and_then(|policy| policy.get("incrementPercent"));
         let percent =
             percent.and_then(Value::as_i64).and_then(|percent| u32::try_from(percent).ok());
-        Self::autoscale(max, percent.unwrap_or(0))
+        Self::autoscale(max, percent)
     }
 
     /// The most it allows per second.
@@ -97,14 +97,16 @@ impl Throughput {
                 content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
             }
             Self::Autoscale { max, increment_percent } => {
-                let percent =
-                    Object::of([("incrementPercent", i64::from(increment_percent).into())]);
-                let policy = Object::of([("throughputPolicy", Value::object(percent))]);
-                let settings = Object::of([
+                let mut settings = Object::of([
                     ("maxThroughput", i64::from(max).into()),
                     ("maximumTierThroughput", i64::from(max).into()),
-                    ("autoUpgradePolicy", Value::object(policy)),
                 ]);
+                // Clients tell an increment of zero from none.
+                if let Some(percent) = increment_percent {
+                    let percent = Object::of([("incrementPercent", i64::from(percent).into())]);
+                    let policy = Object::of([("throughputPolicy", Value::object(percent))]);
+                    settings.insert("autoUpgradePolicy", Value::object(policy));
+                }
                 content.insert("offerThroughput", i64::from(max / 10).into());
                 content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
                 content.insert("offerAutopilotSettings", Value::object(settings));
@@ -229,11 +231,11 @@ mod tests {
 
     #[test]
     fn throughput_comes_in_steps_above_a_minimum() {
-        assert!(Throughput::manual(400).is_ok() && Throughput::autoscale(1000, 0).is_ok());
+        assert!(Throughput::manual(400).is_ok() && Throughput::autoscale(1000, None).is_ok());
         for units in [0, -1, 350, 450, 2_000_000] {
             assert!(Throughput::manual(units).is_err(), "{units} was accepted");
         }
-        assert!(Throughput::autoscale(1500, 0).is_err());
+        assert!(Throughput::autoscale(1500, None).is_err());
     }
 
     #[test]
@@ -250,7 +252,7 @@ mod tests {
         };
         let manual = |highest| offer(Throughput::Manual(400), highest);
         let autoscale =
-            |highest| offer(Throughput::Autoscale { max: 1000, increment_percent: 0 }, highest);
+            |highest| offer(Throughput::Autoscale { max: 1000, increment_percent: None }, highest);
         let holds = |gigabytes, containers| Holdings { gigabytes, containers };
         assert_eq!(manual(50_000).minimum_for(holds(20, 0)), 500);
         assert_eq!(manual(400).minimum_for(holds(0, 30)), 900);
@@ -277,9 +279,11 @@ mod tests {
 
     #[test]
     fn content_reads_back() {
-        for throughput in
-            [Throughput::Manual(500), Throughput::Autoscale { max: 4000, increment_percent: 10 }]
-        {
+        for throughput in [
+            Throughput::Manual(500),
+            Throughput::Autoscale { max: 4000, increment_percent: Some(0) },
+            Throughput::Autoscale { max: 4000, increment_percent: None },
+        ] {
             let content = Value::object(throughput.content(4000));
             assert_eq!(Throughput::from_content(&content).unwrap(), throughput);
         }

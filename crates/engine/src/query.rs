@@ -231,6 +231,13 @@ impl Query {
         matches!(shape(&self.prepared.compiled), Shape::Stream)
     }
 
+    /// True when its rows are not simply those of one range, one after the other: several ranges are
+    /// addressed, or equal rows and groups come together over pages.
+    pub fn needs_merging(&self) -> bool {
+        let plan = &self.prepared.compiled;
+        plan.distinct || plan.aggregation.is_some() || self.targets().len() > 1
+    }
+
     /// The first ORDER BY key descends.
     pub fn is_descending(&self) -> bool {
         descends(&self.prepared.compiled)

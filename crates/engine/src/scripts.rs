@@ -97,6 +97,8 @@ pub enum TriggerOperation {
     Delete,
     /// Replaces.
     Replace,
+    /// Upserts, of new items and of existing ones.
+    Upsert,
 }
 
 impl Kind {
@@ -119,9 +121,10 @@ impl TriggerOperation {
             "update" => Self::Update,
             "delete" => Self::Delete,
             "replace" => Self::Replace,
+            "upsert" => Self::Upsert,
             _ => {
                 return Err(Error::bad_request(format!(
-                    "The trigger operation '{text}' is not one of All, Create, Replace, Update, Delete."
+                    "The trigger operation '{text}' is not one of All, Create, Replace, Update, Upsert, Delete."
                 )));
             }
         })
@@ -135,6 +138,7 @@ impl TriggerOperation {
             Self::Update => "Update",
             Self::Delete => "Delete",
             Self::Replace => "Replace",
+            Self::Upsert => "Upsert",
         }
     }
 }

@@ -200,7 +200,7 @@ impl Txn {
             return Ok(());
         }
         Err(Error::PartitionKeyMismatch(format!(
-            "PartitionKey extracted from document doesn't match the one specified in the header: the document has {}, the request {}.",
+            "PartitionKey extracted from document doesn't match the one specified in the header. The document has {}, the request {}. Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value",
             key.to_header(),
             self.key.to_header()
         )))

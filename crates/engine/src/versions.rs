@@ -156,7 +156,7 @@ impl Container {
         let after = match start {
             Start::Now => head,
             Start::After(lsn) => lsn,
-            Start::Beginning | Start::At(_) => return Err(too_early()),
+            Start::Beginning | Start::AfterSecond(_) => return Err(too_early()),
         };
         let (snapshot, range) = (&*root.snapshot, &partition.range);
         if after < self.versions_floor(snapshot, range).map_err(store_failure)? {

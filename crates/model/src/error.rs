@@ -93,9 +93,12 @@ impl Error {
         Self::BadRequest(message.into())
     }
 
-    /// The standard message for a missing resource.
+    /// The standard message for a missing resource. Clients look for either sentence.
     pub fn not_found() -> Self {
-        Self::NotFound("Entity with the specified id does not exist in the system.".to_owned())
+        Self::NotFound(
+            "Resource Not Found. Entity with the specified id does not exist in the system."
+                .to_owned(),
+        )
     }
 
     /// The standard message for a missing parent.

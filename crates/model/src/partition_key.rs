@@ -181,7 +181,7 @@ impl Definition {
             if self.hashing == Hashing::MultiHash { PARTITION_KEY_LEVELS_MAX } else { 1 };
         if self.paths.len() > levels_max {
             return Err(Error::bad_request(format!(
-                "Too many partition key paths: at most {levels_max} are allowed, and there are {}.",
+                "Too many partition key paths ({}) specified. A maximum of {levels_max} is allowed.",
                 self.paths.len()
             )));
         }

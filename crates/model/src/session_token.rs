@@ -22,12 +22,16 @@ impl SessionToken {
         text.split(',').filter(|part| !part.trim().is_empty()).map(Self::parse).collect()
     }
 
+    /// Refuses a list that cannot be read, in the service's words. Writes look no further: they bring
+    /// the newest position about themselves.
+    pub fn check_list(text: &str) -> Result<()> {
+        let mut parts = text.split(',').filter(|part| !part.trim().is_empty());
+        parts.try_for_each(|part| Self::parse(part).map(|_| ()))
+    }
+
     fn parse(text: &str) -> Result<Self> {
-        let malformed = || {
-            Error::bad_request(format!(
-                "The session token '{text}' is malformed; expected '<range>:-1#<lsn>'."
-            ))
-        };
+        let malformed =
+            || Error::bad_request(format!("The session token provided '{text}' is invalid."));
         let (range, position) = text.trim().split_once(':').ok_or_else(malformed)?;
         // `-1#13`, `2#13#1=12` and the oldest form, a bare number.
         let mut parts = position.split('#');
@@ -55,6 +59,9 @@ mod tests {
         let positions: Vec<_> = tokens.iter().map(|token| (token.range, token.lsn.0)).collect();
         assert_eq!(positions, [(0, 13), (1, 7), (2, 5)]);
         assert_eq!(tokens[0].to_string(), "0:-1#13");
-        assert!(SessionToken::parse_list("nonsense").is_err());
+        assert!(SessionToken::check_list("0:-1#13,1:2#7#1=6,").is_ok());
+        let refusal = SessionToken::check_list("0:-1#13,invalidtoken").unwrap_err();
+        assert_eq!(refusal.message(), "The session token provided 'invalidtoken' is invalid.");
+        assert_eq!(SessionToken::parse_list("invalidtoken").unwrap_err(), refusal);
     }
 }

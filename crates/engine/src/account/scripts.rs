@@ -1,7 +1,7 @@
 //! Scripts as resources: create, replace, delete.
 
 use super::{Account, check_etag};
-use crate::catalog::check_name;
+use crate::catalog::check_script_name;
 use crate::catalog::stored::write_script;
 use crate::container::Container;
 use crate::keys::Meta;
@@ -37,7 +37,7 @@ impl Account {
         new: &NewScript<'_>,
         upsert: bool,
     ) -> Result<(Arc<Script>, bool)> {
-        check_name(new.name)?;
+        check_script_name(new.name)?;
         crate::scripts::check(self.core.script_engine()?, new)?;
         self.change(|change| {
             container.check_alive()?;
@@ -83,7 +83,7 @@ impl Account {
         new: &NewScript<'_>,
         if_match: Option<&str>,
     ) -> Result<Arc<Script>> {
-        check_name(new.name)?;
+        check_script_name(new.name)?;
         crate::scripts::check(self.core.script_engine()?, new)?;
         self.change(|change| {
             let before = container.script(new.kind, segment)?;

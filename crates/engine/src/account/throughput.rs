@@ -64,7 +64,7 @@ fn next_throughput(before: &Offer, wanted: OfferChange, minimum: u32) -> Result<
     match (before.throughput, wanted) {
         (Throughput::Manual(units), OfferChange::ToAutoscale) => {
             let max = units.next_multiple_of(1000).max(AUTOSCALE_MIN);
-            Ok(Throughput::Autoscale { max, increment_percent: 0 })
+            Ok(Throughput::Autoscale { max, increment_percent: None })
         }
         (Throughput::Autoscale { max, .. }, OfferChange::ToManual) => Ok(Throughput::Manual(max)),
         (same, OfferChange::ToAutoscale | OfferChange::ToManual) => Ok(same),

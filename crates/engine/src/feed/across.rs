@@ -108,8 +108,9 @@ impl Container {
                         unread.push((part.min, Lsn(0)));
                         continue;
                     }
-                    (0, Start::At(second)) => {
-                        unread.push((part.min, self.position_at(&partition, second)?));
+                    (0, Start::AfterSecond(second)) => {
+                        let next = second.saturating_add(1);
+                        unread.push((part.min, self.position_at(&partition, next)?));
                         continue;
                     }
                     _ => read(&partition, &part, start, left.max(1))?,

@@ -21,6 +21,8 @@ pub struct Operation {
     pub options: WriteOptions,
     /// The key, where each operation names its own (bulk).
     pub partition_key: Option<PartitionKey>,
+    /// The caller does not want the written item back.
+    pub minimal: bool,
 }
 
 /// What a batch can do.
@@ -126,7 +128,9 @@ impl RawOperation<'_> {
             if_none_match: self.text("ifNoneMatch")?,
             exclude_from_index: directive.is_some_and(|text| text.eq_ignore_ascii_case("exclude")),
         };
-        Ok(Operation { verb, options, partition_key: self.partition_key()? })
+        let minimal = self.value("minimalReturnPreference")?;
+        let minimal = minimal.and_then(|value| value.as_bool()).unwrap_or(false);
+        Ok(Operation { verb, options, partition_key: self.partition_key()?, minimal })
     }
 
     fn raw(&self, name: &str) -> Option<&[u8]> {
@@ -244,7 +248,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_place_in_the_whole_batch() {
-        let text = b"[{\"operationType\":\"Create\",\n\"resourceBody\":{\"a\":1,\"a\":2}}]";
+        let text = b"[{\"operationType\":\"Create\",\n\"resourceBody\":{\"a\":1,\"a\" 2}}]";
         let message = parse(text).unwrap_err().message().to_owned();
         assert!(message.contains("line 2"), "{message}");
     }

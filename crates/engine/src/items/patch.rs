@@ -34,7 +34,8 @@ enum Verb {
     Replace(Value),
     Remove,
     Increment(Number),
-    Move(Vec<String>),
+    /// From here.
+    Move(Vec<String>, Arc<str>),
 }
 
 impl Patch {
@@ -95,7 +96,10 @@ impl Operation {
                 Value::Number(number) => Verb::Increment(number),
                 other => return refuse(format!("'incr' needs a number, and got {other}.")),
             },
-            "move" => Verb::Move(pointer(&text("from")?)?),
+            "move" => {
+                let from = text("from")?;
+                Verb::Move(pointer(&from)?, from)
+            }
             other => {
                 return refuse(format!(
                     "The patch operation '{other}' is not one of add, set, replace, remove, incr, move."
@@ -153,7 +157,7 @@ impl Txn {
             let keys = &self.policy().partition_key.paths;
             system || keys.iter().any(|key| key.0.starts_with(path) || path.starts_with(&key.0))
         };
-        let from = if let Verb::Move(from) = &operation.verb { Some(from) } else { None };
+        let from = if let Verb::Move(from, _) = &operation.verb { Some(from) } else { None };
         if touched(&operation.path) || from.is_some_and(|from| touched(from)) {
             return refuse(format!(
                 "The patch path '{}' names the id, the partition key or a system property, which cannot be patched.",
@@ -175,14 +179,14 @@ fn apply(item: &mut Value, operation: &Operation) -> Result<()> {
         }
         Verb::Remove => place.remove(item).map(drop),
         Verb::Increment(by) => place.increment(item, *by),
-        Verb::Move(from) => {
+        Verb::Move(from, source) => {
             if operation.path.starts_with(from) && operation.path != *from {
                 return refuse(format!(
                     "'{}' lies inside what is to be moved there.",
                     place.written
                 ));
             }
-            let value = Place { path: from, written: place.written }.remove(item)?;
+            let value = Place { path: from, written: source }.remove(item)?;
             place.put(item, value, InArray::Insert)
         }
     }

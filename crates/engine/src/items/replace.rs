@@ -13,7 +13,12 @@ impl Txn {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written> {
-        let body = self.parse_body(body)?;
+        let body = match self.parse_body(body) {
+            Ok(body) => body,
+            // Of an item that is missing nothing else is said.
+            Err(_) if self.look_up(id)?.is_none() => return Err(Error::not_found()),
+            Err(error) => return Err(error),
+        };
         self.replace_with(id, body, options)
     }
 

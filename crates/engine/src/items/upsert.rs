@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
-use armilla_model::error::{Error, Result};
+use armilla_model::error::Result;
 
 impl Txn {
     /// Stages an item whether or not it exists. `If-Match` counts only when it does.
@@ -16,8 +16,6 @@ impl Txn {
         self.check_key_of(&body.value)?;
         if let Some(current) = self.look_up(&body.id)? {
             current.check(options)?;
-        } else if options.if_match.as_deref().is_some_and(|etag| etag.trim() == "*") {
-            return Err(Error::precondition_failed());
         }
         self.stage(body, options)
     }

@@ -7,6 +7,7 @@ use super::{Client, Script};
 use crate::txn::{Committed, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
+use armilla_model::value::{Object, Value};
 use armilla_script::CallOptions;
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ pub struct Executed {
     pub charge: RequestCharge,
 }
 
-/// The arguments in the body of a request: an array, one value alone, or nothing.
+/// The arguments in the body of a request, as `Function.prototype.apply` takes them: an array, an object
+/// that looks like one, any other object for none, or nothing.
 pub fn arguments(body: &[u8]) -> Result<String> {
     let text = std::str::from_utf8(body)
         .map_err(|_| Error::bad_request("The arguments of a procedure must be UTF-8."))?;
@@ -41,9 +43,31 @@ pub fn arguments(body: &[u8]) -> Result<String> {
     if text.is_empty() || text == "null" {
         return Ok(String::new());
     }
-    armilla_model::json::parse(text.as_bytes())?;
-    Ok(if text.starts_with('[') { text.to_owned() } else { format!("[{text}]") })
+    match armilla_model::json::parse(text.as_bytes())? {
+        Value::Array(_) => Ok(text.to_owned()),
+        Value::Object(object) => spread(&object),
+        other => Err(Error::bad_request(format!(
+            "The arguments of a procedure must be an array, and are {other}."
+        ))),
+    }
 }
+
+/// The elements of an object that has a `length`.
+fn spread(object: &Object) -> Result<String> {
+    let length = object.get("length").and_then(Value::as_i64).unwrap_or(0).max(0);
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length > ARGUMENTS_MAX {
+        return Err(Error::bad_request(format!(
+            "A procedure may have at most {ARGUMENTS_MAX} arguments, and these are {length}."
+        )));
+    }
+    let element = |position: usize| object.get(&position.to_string()).cloned();
+    let elements = (0..length).map(|position| element(position).unwrap_or(Value::Null)).collect();
+    Ok(Value::array(elements).to_json())
+}
+
+/// Arguments that an object without brackets may stand for.
+const ARGUMENTS_MAX: usize = 1024;
 
 impl Txn {
     /// Runs a procedure in this transaction, on a thread made for it. The callback hears when the
@@ -135,12 +159,13 @@ mod tests {
             (" null ", ""),
             ("[]", "[]"),
             ("\u{feff} [1,\"a\"] ", "[1,\"a\"]"),
-            ("5", "[5]"),
-            ("{\"a\":[1]}", "[{\"a\":[1]}]"),
+            ("{\"a\":[1]}", "[]"),
+            ("{\"0\":\"one\",\"1\":2,\"length\":2}", "[\"one\",2]"),
+            ("{\"1\":2,\"length\":2.0}", "[null,2]"),
         ] {
             assert_eq!(arguments(body.as_bytes()).unwrap(), wanted, "{body}");
         }
-        for body in [&b"[1"[..], b"word", b"\xff"] {
+        for body in [&b"[1"[..], b"word", b"\xff", b"5", b"\"abc\"", b"{\"length\":1e9}"] {
             assert!(arguments(body).is_err());
         }
     }

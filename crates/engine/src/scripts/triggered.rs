@@ -272,6 +272,7 @@ fn check_covered(script: &Script, verb: &TriggeredVerb, exists: bool) -> Result<
         (TriggerOperation::Update, TriggeredVerb::Upsert(_)) => exists,
         (TriggerOperation::Update | TriggerOperation::Replace, TriggeredVerb::Replace(..)) => true,
         (TriggerOperation::Delete, TriggeredVerb::Delete(_)) => true,
+        (TriggerOperation::Upsert, TriggeredVerb::Upsert(_)) => true,
         _ => false,
     };
     if covered {

@@ -69,6 +69,10 @@ impl ContainerPolicy {
         if default_ttl.is_some() && !indexing.enabled {
             return refuse("'defaultTtl' needs an index: the indexing mode may not be 'none'.");
         }
+        let own_ttl_path = body.get("ttlPropertyPath").filter(|path| !matches!(path, Value::Null));
+        if own_ttl_path.is_some() && default_ttl.is_none() {
+            return refuse("'ttlPropertyPath' has no effect without 'defaultTtl': give both.");
+        }
         let vectors = search::vectors(body.get("vectorEmbeddingPolicy"))?;
         let full_text = search::full_text(body.get("fullTextPolicy"))?;
         search::check_indexes(&indexing_echo, &vectors, &full_text)?;
@@ -89,7 +93,7 @@ impl ContainerPolicy {
             }
         }
         Ok(Self {
-            unique_keys: unique_keys(body.get("uniqueKeyPolicy"), &partition_key)?,
+            unique_keys: unique_keys(body.get("uniqueKeyPolicy"))?,
             computed: computed(body)?,
             retention_minutes: retention(body.get("changeFeedPolicy"))?,
             partition_key,
@@ -149,6 +153,9 @@ fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
     };
     let given = value.get("version").filter(|version| !matches!(version, Value::Null));
     let version = match given {
+        // The Java SDK writes the name of its constant.
+        Some(Value::String(name)) if &**name == "V1" => 1,
+        Some(Value::String(name)) if &**name == "V2" => 2,
         Some(version) => version.as_i64().unwrap_or(0),
         // The protocol is older than its second hash.
         None if kind == "Hash" => 1,
@@ -230,7 +237,7 @@ fn default_ttl(value: Option<&Value>) -> Result<Option<i32>> {
     }
 }
 
-fn unique_keys(value: Option<&Value>, partition_key: &Definition) -> Result<Vec<Vec<Path>>> {
+fn unique_keys(value: Option<&Value>) -> Result<Vec<Vec<Path>>> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let keys = list(value, "uniqueKeys")?;
     if keys.len() > UNIQUE_KEYS_MAX {
@@ -241,13 +248,7 @@ fn unique_keys(value: Option<&Value>, partition_key: &Definition) -> Result<Vec<
         if paths.is_empty() || paths.len() > UNIQUE_KEY_PATHS_MAX {
             return refuse(format!("A unique key has 1 to {UNIQUE_KEY_PATHS_MAX} paths."));
         }
-        let path = |path: &Value| {
-            let path = Path::parse(path.as_str().unwrap_or_default())?;
-            if partition_key.paths.contains(&path) {
-                return refuse(format!("The unique key path '{path}' is the partition key."));
-            }
-            Ok(path)
-        };
+        let path = |path: &Value| Path::parse(path.as_str().unwrap_or_default());
         paths.iter().map(path).collect()
     };
     keys.iter().map(key).collect()
@@ -296,7 +297,17 @@ fn computed(body: &Value) -> Result<Vec<ComputedProperty>> {
         }
         Ok(ComputedProperty { name: name.to_owned(), query: text(property, "query")?.to_owned() })
     };
-    properties.iter().map(property).collect()
+    let properties: Vec<_> = properties.iter().map(property).collect::<Result<_>>()?;
+    for (at, property) in properties.iter().enumerate() {
+        let earlier = properties.get(..at).unwrap_or_default();
+        if earlier.iter().any(|earlier| earlier.name == property.name) {
+            return refuse(format!(
+                "Computed property name '{}' cannot be used in multiple definitions.",
+                property.name
+            ));
+        }
+    }
+    Ok(properties)
 }
 
 fn retention(value: Option<&Value>) -> Result<u32> {
@@ -343,9 +354,19 @@ mod tests {
             r#"{"partitionKey":{"paths":["/a"]},"defaultTtl":0}"#,
             r#"{"partitionKey":{"paths":["/a"]},"indexingPolicy":{"indexingMode":"none"},"defaultTtl":5}"#,
             r#"{"partitionKey":{"paths":["/a"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"ttlPropertyPath":"/created"}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"indexingPolicy":{"spatialIndexes":[{"path":"/s/*","types":[]}]}}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"computedProperties":[{"name":"x","query":"SELECT VALUE c.a FROM c"},{"name":"x","query":"SELECT VALUE c.b FROM c"}]}"#,
+            r#"{"partitionKey":{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}}"#,
         ] {
             assert!(parse(text).is_err(), "{text} was accepted");
         }
+    }
+
+    #[test]
+    fn a_unique_key_may_lie_on_the_partition_key() {
+        let text = r#"{"partitionKey":{"paths":["/a"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/a"]}]},"defaultTtl":-1,"ttlPropertyPath":"/created"}"#;
+        assert_eq!(parse(text).unwrap().unique_keys, [[Path::parse("/a").unwrap()]]);
     }
 
     #[test]
@@ -353,6 +374,12 @@ mod tests {
         for (given, answered) in [
             (r#"{"paths":["/a"],"version":1}"#, r#"{"paths":["/a"],"kind":"Hash","version":1}"#),
             (r#"{"paths":["/a"],"version":2}"#, r#"{"paths":["/a"],"kind":"Hash","version":2}"#),
+            (r#"{"paths":["/a"],"version":"V1"}"#, r#"{"paths":["/a"],"kind":"Hash","version":1}"#),
+            (r#"{"paths":["/a"],"version":"V2"}"#, r#"{"paths":["/a"],"kind":"Hash","version":2}"#),
+            (
+                r#"{"paths":["/a","/b"],"kind":"MultiHash","version":"V2"}"#,
+                r#"{"paths":["/a","/b"],"kind":"MultiHash","version":2}"#,
+            ),
             (
                 r#"{"paths":["/a","/b"],"kind":"MultiHash"}"#,
                 r#"{"paths":["/a","/b"],"kind":"MultiHash","version":2}"#,

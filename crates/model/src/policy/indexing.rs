@@ -142,24 +142,23 @@ impl IndexingPolicy {
         let included = paths(value, "includedPaths")?;
         let mut excluded = paths(value, "excludedPaths")?;
         if !(enabled || included.is_empty() && excluded.is_empty()) {
-            let names_root =
-                |paths: &[(IndexPath, Arc<str>)]| paths.iter().all(|(path, _)| path.is_root());
-            if !names_root(&excluded) || !included.is_empty() {
+            let names_root = excluded.iter().all(|listed| listed.path.is_root());
+            if !names_root || !included.is_empty() {
                 return refuse("With indexing mode 'none' no path may be included or excluded.");
             }
         }
         let mut policy = Self { enabled, ..Self::default() };
         let included = with_root(included, &excluded)?;
         if enabled {
-            let etag = parse_index_path("/\"_etag\"/?")?;
-            if !excluded.iter().any(|(path, _)| *path == etag) {
-                excluded.push((etag, "/\"_etag\"/?".into()));
+            let etag = listed("/\"_etag\"/?")?;
+            if !excluded.iter().any(|listed| listed.path == etag.path) {
+                excluded.push(etag);
             }
-            included.iter().try_for_each(|(path, _)| policy.paths.insert(path, true))?;
-            excluded.iter().try_for_each(|(path, _)| policy.paths.insert(path, false))?;
+            included.iter().try_for_each(|listed| policy.paths.insert(&listed.path, true))?;
+            excluded.iter().try_for_each(|listed| policy.paths.insert(&listed.path, false))?;
             policy.explicit = included
                 .iter()
-                .map(|(path, _)| path.clone())
+                .map(|listed| listed.path.clone())
                 .filter(|path| !path.is_root())
                 .collect();
         }
@@ -204,7 +203,19 @@ fn mode_is_enabled(value: &Value) -> Result<bool> {
     }
 }
 
-fn paths(value: &Value, name: &str) -> Result<Vec<(IndexPath, Arc<str>)>> {
+/// A path of a list, as it was written.
+struct Listed {
+    path: IndexPath,
+    written: Arc<str>,
+    /// Kinds and precisions, which only old containers have. They are answered and have no effect.
+    indexes: Option<Value>,
+}
+
+fn listed(written: &str) -> Result<Listed> {
+    Ok(Listed { path: parse_index_path(written)?, written: written.into(), indexes: None })
+}
+
+fn paths(value: &Value, name: &str) -> Result<Vec<Listed>> {
     let entries = list(value, name)?;
     if entries.len() > INDEX_PATHS_MAX {
         return refuse(format!("'{name}' may have at most {INDEX_PATHS_MAX} entries."));
@@ -212,21 +223,20 @@ fn paths(value: &Value, name: &str) -> Result<Vec<(IndexPath, Arc<str>)>> {
     entries
         .iter()
         .map(|entry| {
-            let written = text(entry, "path")?;
-            Ok((parse_index_path(written)?, Arc::from(written)))
+            let indexes = entry
+                .get("indexes")
+                .filter(|given| given.as_array().is_some_and(|indexes| !indexes.is_empty()));
+            Ok(Listed { indexes: indexes.cloned(), ..listed(text(entry, "path")?)? })
         })
         .collect()
 }
 
 /// Where neither list names the root, everything is included, unless paths were listed to be
 /// included: then it is not clear what holds for the rest.
-fn with_root(
-    mut included: Vec<(IndexPath, Arc<str>)>,
-    excluded: &[(IndexPath, Arc<str>)],
-) -> Result<Vec<(IndexPath, Arc<str>)>> {
-    let named = included.iter().chain(excluded).any(|(path, _)| path.is_root());
+fn with_root(mut included: Vec<Listed>, excluded: &[Listed]) -> Result<Vec<Listed>> {
+    let named = included.iter().chain(excluded).any(|listed| listed.path.is_root());
     if !named && included.is_empty() {
-        included.push((parse_index_path("/*")?, "/*".into()));
+        included.push(listed("/*")?);
     } else if !named {
         return refuse(
             "The special mandatory indexing path \"/\" is not provided in any of the path type sets. \
@@ -292,7 +302,14 @@ fn composite(index: &Value) -> Result<Vec<CompositePath>> {
 fn spatial(value: &Value) -> Result<Vec<SpatialIndex>> {
     const SHAPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
     let index = |entry: &Value| {
-        for shape in list(entry, "types")? {
+        let shapes = list(entry, "types")?;
+        if shapes.is_empty() {
+            return refuse(format!(
+                "The spatial data types array cannot be empty. Assign at least one spatial type of {}.",
+                SHAPES.join(", ")
+            ));
+        }
+        for shape in shapes {
             if !shape.as_str().is_some_and(|shape| SHAPES.contains(&shape)) {
                 return refuse(format!(
                     "The spatial type {shape} is not one of {}.",
@@ -311,21 +328,27 @@ fn named_paths(value: &Value, name: &str) -> Result<Vec<Path>> {
     list(value, name)?.iter().map(|entry| Path::parse(text(entry, "path")?)).collect()
 }
 
-fn normalise(
-    value: &Value,
-    enabled: bool,
-    included: &[(IndexPath, Arc<str>)],
-    excluded: &[(IndexPath, Arc<str>)],
-) -> Value {
-    let mode = if enabled { "consistent" } else { "none" };
+fn normalise(value: &Value, enabled: bool, included: &[Listed], excluded: &[Listed]) -> Value {
+    let is_lazy = |mode: &str| mode.eq_ignore_ascii_case("lazy");
+    let mode = match value.get("indexingMode").and_then(Value::as_str) {
+        Some(mode) if is_lazy(mode) => "lazy",
+        _ if enabled => "consistent",
+        _ => "none",
+    };
+    let automatic = value.get("automatic").and_then(Value::as_bool).unwrap_or(enabled);
     let mut object = Object::new();
+    // An index that is there takes up every item at once. What the client wrote is answered all the same:
+    // tools that compare a policy with theirs would change it for ever.
     object.insert("indexingMode", mode.into());
-    // An index that is there takes up every item, whatever the client wrote here.
-    object.insert("automatic", enabled.into());
-    let listed = |paths: &[(IndexPath, Arc<str>)]| {
-        let entry = |(path, written): &(IndexPath, Arc<str>)| {
+    object.insert("automatic", automatic.into());
+    let listed = |paths: &[Listed]| {
+        let entry = |Listed { path, written, indexes }: &Listed| {
             let written: Arc<str> = if path.is_root() { "/*".into() } else { written.clone() };
-            Value::object(Object::from_unique(vec![("path".into(), Value::String(written))]))
+            let mut entry = Object::of([("path", Value::String(written))]);
+            if let Some(indexes) = indexes {
+                entry.insert("indexes", indexes.clone());
+            }
+            Value::object(entry)
         };
         Value::array(paths.iter().map(entry).collect())
     };
@@ -365,6 +388,19 @@ mod tests {
 
     fn policy(text: &str) -> Result<(IndexingPolicy, Value)> {
         IndexingPolicy::parse(Some(&crate::json::parse(text.as_bytes()).unwrap()))
+    }
+
+    #[test]
+    fn what_the_client_wrote_is_answered_though_it_has_no_effect() {
+        let (policy, echo) = policy(
+            r#"{"automatic":false,"indexingMode":"Lazy","includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}]}"#,
+        )
+        .unwrap();
+        assert!(policy.enabled && policy.paths.root().name("a").value_is_indexed());
+        assert_eq!(
+            echo.to_json(),
+            r#"{"indexingMode":"lazy","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
+        );
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn supported_language(language: &str) -> Result<()> {
         return Ok(());
     }
     refuse(format!(
-        "The Full Text Policy contains an unsupported language '{language}'. Supported languages are: {}.",
+        "The Full Text Policy contains an unsupported language {language}. Supported languages are: {}.",
         LANGUAGES.join(", ")
     ))
 }
