@@ -74,6 +74,9 @@ pub(crate) struct ServeOptions {
     /// GATEWAY_PUBLIC_ENDPOINT]
     #[arg(long, env = "ARMILLA_PUBLIC_ENDPOINT")]
     pub(crate) public_endpoint: Option<String>,
+    /// Name of the one region that the account says it has
+    #[arg(long, env = "ARMILLA_REGION", default_value = "South Central US")]
+    pub(crate) region: String,
     /// Further names or addresses for the server's certificate
     #[arg(long = "tls-name", env = "ARMILLA_TLS_NAMES", value_delimiter = ',')]
     pub(crate) tls_names: Vec<String>,

@@ -94,6 +94,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
             account: AccountSettings {
                 public_endpoint: options.public_endpoint(),
                 consistency: options.dials.consistency(),
+                region: options.region.clone(),
                 ..AccountSettings::default()
             },
             certificate_pem: Some(certificates.authority_pem),

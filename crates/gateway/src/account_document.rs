@@ -29,7 +29,7 @@ impl Default for AccountSettings {
     fn default() -> Self {
         Self {
             id: "armilla".to_owned(),
-            region: "Local".to_owned(),
+            region: "South Central US".to_owned(),
             consistency: Consistency::Session,
             public_endpoint: None,
             trust_forwarded: false,
@@ -132,7 +132,7 @@ pub const CLIENT_CONFIGS: &str =
 pub const DIRECT_MODE_ADVICE: &str = "This server speaks the gateway protocol only. Set the client's connection mode to Gateway (ConnectionMode.Gateway in .NET, gatewayMode() in Java).";
 
 /// A JSON document in a string; .NET hands it to its planner on Windows.
-const QUERY_ENGINE_CONFIGURATION: &str = r#"{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2147483647,"maxLogicalOrPerSqlQuery":2147483647,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":2147483647,"queryMaxInMemorySortDocumentCount":-1000,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true}"#;
+const QUERY_ENGINE_CONFIGURATION: &str = r#"{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2147483647,"maxLogicalOrPerSqlQuery":2147483647,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":2147483647,"queryMaxInMemorySortDocumentCount":-1000,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true,"queryEnableFullText":true}"#;
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 //! server: 403/3 and 403/1008 make clients retry for two minutes in the belief that the write
 //! region has moved.
 
+use crate::reply::Subject;
 use armilla_model::{Error, json};
 use http::StatusCode;
 use std::time::Duration;
@@ -91,7 +92,7 @@ pub fn retry_after(error: &Error) -> Option<Duration> {
 ///
 /// Syntax errors keep the service's nested form, and a query that needs a plan brings it along in
 /// `additionalErrorInfo`, which is what the JavaScript SDK looks for.
-pub fn write_document(error: &Error, activity_id: &str) -> Vec<u8> {
+pub fn write_document(error: &Error, subject: Option<Subject>, activity_id: &str) -> Vec<u8> {
     let status = status_of(error);
     let mut message = String::with_capacity(error.message().len() + 96);
     match error {
@@ -105,6 +106,9 @@ pub fn write_document(error: &Error, activity_id: &str) -> Vec<u8> {
     message.push_str(error.message());
     message.push_str("\r\nActivityId: ");
     message.push_str(activity_id);
+    if let Some(Subject { resource, operation }) = subject {
+        message.push_str(&format!(", ResourceType: {resource}, OperationType: {operation}"));
+    }
     message.push_str(concat!(", armilla/", env!("CARGO_PKG_VERSION")));
 
     let mut out = Vec::with_capacity(message.len() + 64);
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn document_escapes_and_names_the_activity() {
-        let text = write_document(&Error::bad_request("say \"x\""), "abc");
+        let text = write_document(&Error::bad_request("say \"x\""), None, "abc");
         let document = json::parse(&text).unwrap();
         let message = document.get("message").unwrap().as_str().unwrap();
         assert_eq!(document.get("code").unwrap().as_str(), Some("BadRequest"));
@@ -156,9 +160,20 @@ mod tests {
     }
 
     #[test]
+    fn document_says_what_was_asked_for() {
+        let subject = Subject { resource: "Document", operation: "Read" };
+        let text = write_document(&Error::not_found(), Some(subject), "abc");
+        let document = json::parse(&text).unwrap();
+        let message = document.get("message").unwrap().as_str().unwrap();
+        assert!(message.starts_with("Resource Not Found."), "{message}");
+        let words = "\r\nActivityId: abc, ResourceType: Document, OperationType: Read, armilla/";
+        assert!(message.contains(words), "{message}");
+    }
+
+    #[test]
     fn plan_travels_as_a_string() {
         let error = Error::CrossPartitionQuery { message: "m".into(), plan: "{\"a\":1}".into() };
-        let document = json::parse(&write_document(&error, "id")).unwrap();
+        let document = json::parse(&write_document(&error, None, "id")).unwrap();
         assert_eq!(document.get("additionalErrorInfo").unwrap().as_str(), Some("{\"a\":1}"));
     }
 }

@@ -10,7 +10,7 @@ use crate::account_document::{self, AccountSettings, Arrival};
 use crate::activity::ActivityIds;
 use crate::auth::{Access, Authenticator, Denied, Presented, Principal};
 use crate::cors::CorsPolicy;
-use crate::headers::RequestContext;
+use crate::headers::{RequestContext, names};
 use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::routes::{Operation, Route, Segments};
@@ -200,8 +200,9 @@ impl<S: Service> Exchange<'_, S> {
         match route {
             Route::Alive | Route::Ready => Some(Reply::other(StatusCode::OK, "OK", TEXT_PLAIN)),
             Route::ClientConfigs => Some(Reply::ok(account_document::CLIENT_CONFIGS)),
+            // Clients replace the text of a 404 by their own; that of a 400 reaches their users.
             Route::Addresses => {
-                Some(Error::NotFound(account_document::DIRECT_MODE_ADVICE.to_owned()).into())
+                Some(Error::bad_request(account_document::DIRECT_MODE_ADVICE).into())
             }
             Route::Certificate => Some(self.answer_certificate()),
             Route::Metrics => Some(self.answer_metrics()),
@@ -237,7 +238,10 @@ impl<S: Service> Exchange<'_, S> {
             local_address: self.peer.local_address,
         };
         let settings = &self.gateway.settings.account;
+        // Java parses both without looking whether they are there.
         Reply::ok(account_document::write(settings, &self.context, arrival))
+            .header(names::MEDIA_STORAGE_MAX, HeaderValue::from_static("0"))
+            .header(names::MEDIA_STORAGE, HeaderValue::from_static("0"))
     }
 
     fn authenticate(&self, segments: &Segments<'_>) -> Result<Principal, Denied> {

@@ -9,6 +9,7 @@ mod partition_key;
 mod values;
 
 pub use partition_key::{PartitionKeyHeader, parse_components};
+pub(crate) use values::token_over_limit;
 pub use values::{Consistency, FeedMode, IndexingDirective, RangeId, encode_non_ascii};
 
 use crate::routes::Intent;
@@ -60,6 +61,8 @@ pub struct RequestContext<'a> {
     pub end_epk: Option<Vec<u8>>,
     /// `x-ms-max-item-count`; nothing when the choice is the server's.
     pub max_item_count: Option<u32>,
+    /// The choice was left to the server by `-1`.
+    pub any_item_count: bool,
     /// `x-ms-continuation`.
     pub continuation: Option<&'a str>,
     /// `x-ms-documentdb-responsecontinuationtokenlimitinkb`.
@@ -97,6 +100,9 @@ pub struct RequestContext<'a> {
     pub enable_cross_partition: bool,
     /// `x-ms-documentdb-query-enable-scan`, or Go's spelling of it.
     pub enable_scan: bool,
+    /// `x-ms-cosmos-query-optimisticdirectexecute`: the client has not asked for a plan, and hopes that it
+    /// needs none.
+    pub optimistic: bool,
     /// `x-ms-cosmos-query-version`.
     pub query_version: Option<&'a str>,
     /// `x-ms-cosmos-supported-query-features`, a comma-separated list.
@@ -205,12 +211,15 @@ impl<'a> RequestContext<'a> {
         match rest {
             "date" => self.ms_date = Some(value),
             "activity-id" => self.activity_id = Some(value),
-            "version" => self.api_version = Some(text(name, value)?),
+            "version" => self.api_version = present(values::version(name, value)?),
             "useragent" if self.client == Client::Other => self.client = Client::of(value),
             "session-token" => self.session_token = present(text(name, value)?),
             "consistency-level" => self.consistency = Consistency::parse(name, value)?,
             "continuation" => self.continuation = present(text(name, value)?),
-            "max-item-count" => self.max_item_count = page_size(name, value)?,
+            "max-item-count" => {
+                self.max_item_count = page_size(name, value)?;
+                self.any_item_count = value.as_bytes().trim_ascii() == b"-1";
+            }
             "start-epk" => self.start_epk = Some(hex_bytes(name, value)?),
             "end-epk" => self.end_epk = Some(hex_bytes(name, value)?),
             "indexing-directive" => {
@@ -268,8 +277,9 @@ impl<'a> RequestContext<'a> {
             "post-trigger-include" => self.post_triggers = present(text(name, value)?),
             "script-enable-logging" => self.script_logging = flag(name, value)?,
             "responsecontinuationtokenlimitinkb" => {
-                self.continuation_limit_kb = Some(integer(name, value)?);
+                self.continuation_limit_kb = Some(values::token_limit(value)?);
             }
+            "content-serialization-format" => values::formats(name, value, false)?,
             "expiry-seconds" => self.token_expiry_seconds = Some(integer(name, value)?),
             _ => {}
         }
@@ -283,6 +293,8 @@ impl<'a> RequestContext<'a> {
             "is-batch-request" => self.intent.batch = flag(name, value)?,
             "batch-atomic" => self.batch_atomic = flag(name, value)?,
             "batch-continue-on-error" => self.batch_continue_on_error = flag(name, value)?,
+            "supported-serialization-formats" => values::formats(name, value, true)?,
+            "query-optimisticdirectexecute" => self.optimistic = flag(name, value)?,
             "query-version" => self.query_version = Some(text(name, value)?),
             "supported-query-features" => self.query_features = Some(text(name, value)?),
             "populateindexmetrics" => self.populate_index_metrics = flag(name, value)?,

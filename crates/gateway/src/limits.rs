@@ -17,7 +17,7 @@ pub const HEADER_SIZE_MAX: usize = 64 * 1024;
 pub const HEADER_COUNT_MAX: usize = 100;
 /// Bytes of an over-long body that are read and thrown away before the refusal, because a client
 /// that is still sending when the connection closes may never see the answer.
-pub const BODY_DRAIN_MAX: usize = 16 * 1024 * 1024;
+pub const BODY_DRAIN_MAX: usize = 64 * 1024 * 1024;
 /// Requests in flight on one HTTP/2 connection.
 pub const STREAMS_MAX: u32 = 256;
 /// Time until the first request of a connection. Clients connect because they have one.

@@ -216,7 +216,8 @@ impl EngineService {
                 "Client encryption keys are not kept by this server.".to_owned(),
             )),
         };
-        outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE))
+        let reply = outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE));
+        reply.about(call.operation.subject())
     }
 }
 

@@ -36,7 +36,19 @@ pub struct Reply {
     shares: Vec<(u32, RequestCharge)>,
     /// Operations of a bulk request that were throttled.
     throttled: u64,
+    /// What a refused request was about.
+    subject: Option<Subject>,
     payload: Payload,
+}
+
+/// What a request is about, in the service's words: some clients tell a missing item from a missing
+/// container by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// `Document`, `StoredProcedure`.
+    pub resource: &'static str,
+    /// `Read`, `Replace`.
+    pub operation: &'static str,
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +64,15 @@ impl Reply {
     pub fn new(status: StatusCode) -> Self {
         let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         let (charge, shares) = (RequestCharge::ZERO, Vec::new());
-        Self { status, headers, charge, shares, throttled: 0, payload: Payload::Empty }
+        Self {
+            status,
+            headers,
+            charge,
+            shares,
+            throttled: 0,
+            subject: None,
+            payload: Payload::Empty,
+        }
     }
 
     /// An answer with a JSON body, passed on as it is.
@@ -102,6 +122,16 @@ impl Reply {
         }
         reply.payload = Payload::Failure(Box::new(failure));
         reply
+    }
+
+    /// Says what a refused request was about. Where the resource's parent is missing, it was never looked
+    /// for.
+    pub(crate) fn about(mut self, subject: Option<Subject>) -> Self {
+        self.subject = match self.failure() {
+            Some(Error::ParentNotFound(_)) | None => None,
+            Some(_) => subject,
+        };
+        self
     }
 
     /// The status so far.
@@ -249,14 +279,14 @@ impl Reply {
         activity_id: HeaderValue,
         duration: Duration,
     ) -> Response<Full<Bytes>> {
-        let Self { status, mut headers, charge, payload, .. } = self;
+        let Self { status, mut headers, charge, subject, payload, .. } = self;
         let (body, content_type) = match payload {
             Payload::Empty => (Bytes::new(), None),
             Payload::Json(body) => (body, Some(APPLICATION_JSON)),
             Payload::Other(body, content_type) => (body, Some(content_type)),
             Payload::Failure(failure) => {
                 let activity_id = String::from_utf8_lossy(activity_id.as_bytes());
-                let document = error::write_document(&failure, &activity_id);
+                let document = error::write_document(&failure, subject, &activity_id);
                 (document.into(), Some(APPLICATION_JSON))
             }
         };

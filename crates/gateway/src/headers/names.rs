@@ -53,6 +53,8 @@ names! {
     QUERY_ADVICE = "x-ms-cosmos-query-advice";
     /// How ORDER BY ties run.
     QUERY_EXECUTION_INFO = "x-ms-cosmos-query-execution-info";
+    /// Whether a client that hoped to do without a plan needs one.
+    REQUIRES_DISTRIBUTION = "x-ms-cosmos-query-requiresdistribution";
     /// How a query found its items, percent-encoded.
     EXPLAIN = "x-armilla-explain";
     /// Lines that a script logged.
@@ -63,6 +65,12 @@ names! {
     MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
     /// How long a request would have had to wait, were the throttle on.
     WOULD_THROTTLE = "x-armilla-would-throttle";
+    /// A container draws on its database's throughput.
+    SHARE_THROUGHPUT = "x-ms-share-throughput";
+    /// Attachments, of which there are none: megabytes allowed.
+    MEDIA_STORAGE_MAX = "x-ms-max-media-storage-usage-mb";
+    /// Attachments: megabytes used.
+    MEDIA_STORAGE = "x-ms-media-storage-usage-mb";
     /// Whether a throughput change is under way.
     OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
 }

@@ -1,7 +1,7 @@
 //! The values that headers may take.
 
 use super::bad_header;
-use armilla_model::Result;
+use armilla_model::{Error, Result};
 use http::HeaderValue;
 use std::borrow::Cow;
 
@@ -144,6 +144,68 @@ pub(super) fn page_size(name: &str, value: &HeaderValue) -> Result<Option<u32>> 
         "" | "-1" | "0" => Ok(None),
         _ => integer(name, value).map(Some),
     }
+}
+
+/// The most kilobytes that a continuation token may have, in the words that clients know.
+pub(super) fn token_limit(value: &HeaderValue) -> Result<u32> {
+    match value.to_str().map(|text| text.trim().parse::<i64>()) {
+        Ok(Ok(0)) => Err(token_over_limit()),
+        Ok(Ok(limit)) if limit > 0 => Ok(u32::try_from(limit).unwrap_or(u32::MAX)),
+        _ => Err(Error::bad_request(
+            "Please pass in a valid continuation token size limit which must be a positive integer.",
+        )),
+    }
+}
+
+/// The refusal of a page whose continuation token is longer than the client takes.
+pub(crate) fn token_over_limit() -> Error {
+    Error::bad_request(
+        "The continuation token limit specified is not large enough. Please increase the size limit.",
+    )
+}
+
+/// Names of serialization formats: one, or several with commas between.
+pub(super) fn formats(name: &str, value: &HeaderValue, several: bool) -> Result<()> {
+    const KNOWN: [&str; 3] = ["JsonText", "CosmosBinary", "HybridRow"];
+    let known = |word: &str| KNOWN.iter().any(|known| known.eq_ignore_ascii_case(word.trim()));
+    let text = text(name, value)?;
+    let fits = if several { text.split(',').all(known) } else { known(text) };
+    if fits || text.is_empty() {
+        return Ok(());
+    }
+    Err(bad_header(name, "one of JsonText, CosmosBinary, HybridRow is expected"))
+}
+
+/// A version of the protocol. Those of its first years are known one by one; a newer one is served as the
+/// newest that this server knows.
+pub(super) fn version<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str> {
+    const OLD: [&str; 12] = [
+        "2014-08-21",
+        "2015-04-08",
+        "2015-06-03",
+        "2015-08-06",
+        "2015-12-16",
+        "2016-05-30",
+        "2016-07-11",
+        "2016-11-14",
+        "2017-01-19",
+        "2017-02-22",
+        "2017-05-03",
+        "2017-11-15",
+    ];
+    let text = text(name, value)?;
+    let digits = |part: Option<&str>, count: usize| {
+        part.is_some_and(|part| {
+            part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let mut parts = text.split('-');
+    let is_date = digits(parts.next(), 4) && digits(parts.next(), 2) && digits(parts.next(), 2);
+    let is_date = is_date && parts.next().is_none();
+    if text.is_empty() || is_date && (text > "2018" || OLD.contains(&text)) {
+        return Ok(text);
+    }
+    Err(bad_header(name, "a version of the protocol is expected, such as 2018-12-31"))
 }
 
 /// Pairs of hexadecimal digits as bytes.

@@ -21,6 +21,9 @@ pub(super) fn container(
     path: ContainerPath<'_>,
 ) -> Result<Arc<Container>> {
     let container = service.account.container(path.database, path.container)?;
+    if let Some(token) = call.context.session_token {
+        SessionToken::check_list(token)?;
+    }
     match call.context.intended_container_rid {
         Some(rid) if rid != &*container.rid_text => Err(Error::ContainerRecreated),
         _ => Ok(container),
@@ -86,7 +89,7 @@ pub(super) struct Scope {
 pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
     let context = &call.context;
     let definition = container.settings().policy.partition_key.clone();
-    if let Some(key) = key(call).filter(|key| !key.0.is_empty()) {
+    if let Some(key) = key_of_scope(call, container) {
         if key.0.len() > definition.levels() {
             definition.check_full(&key)?;
         }
@@ -101,10 +104,7 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
     };
     let bounds = match (&context.start_epk, &context.end_epk) {
         (None, None) => None,
-        (start, end) => Some(EpkSpan {
-            min: Epk::from_bytes(start.as_deref().unwrap_or_default()),
-            max: end.as_deref().filter(|end| *end != [0xff]).map(Epk::from_bytes),
-        }),
+        (start, end) => Some(bounds(start.as_deref(), end.as_deref())?),
     };
     let limited = range.is_some() || bounds.is_some();
     let span = match (&range, bounds) {
@@ -116,6 +116,33 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
         (None, None) => EpkSpan::all(),
     };
     Ok(Scope { span, range, limited })
+}
+
+/// The key that limits a feed or query, if one does. In a container without a partition key, clients name
+/// the one key of all items by `[]`.
+pub(super) fn key_of_scope(call: &Call<'_>, container: &Container) -> Option<PartitionKey> {
+    let key = key(call)?;
+    if !key.0.is_empty() {
+        return Some(key);
+    }
+    let policy = &container.settings().policy;
+    let levels = policy.partition_key.levels();
+    policy.has_system_key().then(|| armilla_engine::account::undefined_key(levels))
+}
+
+/// The part of the key space between two bounds. A part without keys is refused as such: were it "gone",
+/// clients would read the ranges anew and ask again for ever.
+fn bounds(start: Option<&[u8]>, end: Option<&[u8]>) -> Result<EpkSpan> {
+    let span = EpkSpan {
+        min: Epk::from_bytes(start.unwrap_or_default()),
+        max: end.filter(|end| *end != [0xff]).map(Epk::from_bytes),
+    };
+    if span.max.as_ref().is_some_and(|max| *max <= span.min) {
+        return Err(Error::bad_request(
+            "The key range of x-ms-start-epk and x-ms-end-epk is empty: its end does not lie behind its start.",
+        ));
+    }
+    Ok(span)
 }
 
 /// Checks the client's session token against the partition that serves it.
@@ -161,6 +188,32 @@ pub(super) fn from_scope(reply: Reply, container: &Container, scope: &Scope) -> 
         [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
         _ => owned_by(reply, container).session_token(&container.session_tokens()),
     }
+}
+
+/// The same with the position of one range, where it stands for all: Java and .NET cannot read a list
+/// of positions in answers that no range id goes with.
+pub(super) fn from_one_of(reply: Reply, container: &Container, scope: &Scope) -> Reply {
+    match container.partitions_in(&scope.span).as_slice() {
+        [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
+        [(first, _), ..] => {
+            owned_by(reply, container).session_token(&token_of(first.range.id, first.lsn()))
+        }
+        [] => owned_by(reply, container),
+    }
+}
+
+/// Says which container answered, where no partition did. One range's position stands for all, see
+/// [`from_one_of`].
+pub(super) fn from_container(reply: Reply, container: &Container) -> Reply {
+    let reply = owned_by(reply, container);
+    match container.partitions().first() {
+        Some(first) => reply.session_token(&token_of(first.range.id, first.lsn())),
+        None => reply,
+    }
+}
+
+fn token_of(range: u32, lsn: Lsn) -> String {
+    SessionToken { range, lsn }.to_string()
 }
 
 /// Says which container answered.

@@ -56,16 +56,18 @@ async fn transaction(
     let key = addressed::full_key(call, &container)?;
     let txn = begin(&container, key).await?;
     let partition = container.partition_of(txn.epk());
-    let count = operations.len();
+    let minimal: Vec<bool> = operations.iter().map(|operation| operation.minimal).collect();
     match stage(service, call, txn, operations).await? {
         Ok((outcomes, queued)) => {
             let committed = finish(queued).await?;
             let mut rows = Rows::new(call, &container, size_of(&outcomes), read_factor);
-            outcomes.iter().for_each(|outcome| rows.success(outcome));
+            for (outcome, minimal) in outcomes.iter().zip(minimal) {
+                rows.success(outcome, minimal);
+            }
             Ok(addressed::from_commit(rows.reply(), &container, committed))
         }
         Err(failure) => {
-            let reply = failed_transaction(call, &container, &failure, count).reply();
+            let reply = failed_transaction(call, &container, &failure, minimal.len()).reply();
             Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
         }
     }
@@ -168,8 +170,10 @@ impl<'c> Rows<'c> {
         }
     }
 
-    pub(super) fn success(&mut self, outcome: &Outcome) {
-        let minimal = self.call.context.prefer_minimal;
+    /// A row of an operation that succeeded, without the item where either the operation or the whole
+    /// request asks for little.
+    pub(super) fn success(&mut self, outcome: &Outcome, minimal: bool) {
+        let minimal = minimal || self.call.context.prefer_minimal;
         let (status, etag, text) = match outcome {
             Outcome::Written(written) => {
                 let status = if written.created { 201 } else { 200 };

@@ -33,6 +33,7 @@ pub(super) async fn run(
     let range = call.context.range_id.as_ref().and_then(|range| range.id.parse().ok());
     let partition = container.partition(range.ok_or(Error::PartitionGone)?)?;
     let stops_at_error = !call.context.batch_continue_on_error;
+    let minimal: Vec<bool> = operations.iter().map(|operation| operation.minimal).collect();
     let mut started = Vec::new();
     started.resize_with(operations.len(), || Err(Error::FailedDependency));
     // Where not everything may be served, what comes first goes first.
@@ -61,7 +62,7 @@ pub(super) async fn run(
         (work, waits_for) = resumed.await?;
     }
     let reported = work.meter.reported;
-    let rows = work.rows(call).await;
+    let rows = work.rows(call, &minimal).await;
     let reply = metered::with_report(rows.reply(), reported);
     Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
 }
@@ -206,19 +207,19 @@ impl Work {
     }
 
     /// The answer, once everything is durable.
-    async fn rows<'c>(self, call: &'c Call<'c>) -> Rows<'c> {
+    async fn rows<'c>(self, call: &'c Call<'c>, minimal: &[bool]) -> Rows<'c> {
         let mut commits = Vec::with_capacity(self.commits.len());
         for queued in self.commits {
             commits.push(finish(queued).await);
         }
         let mut rows = Rows::new(call, &self.container, call.body.len(), self.read_factor);
-        for started in self.started {
+        for (started, minimal) in self.started.into_iter().zip(minimal) {
             let failed = |commit: usize| commits.get(commit).and_then(|done| done.as_ref().err());
             match &started {
                 Err(error) => rows.failure(error),
                 Ok((outcome, commit)) => match commit.and_then(failed) {
                     Some(error) => rows.failure(error),
-                    None => rows.success(outcome),
+                    None => rows.success(outcome, *minimal),
                 },
             }
         }

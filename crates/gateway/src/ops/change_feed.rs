@@ -65,7 +65,8 @@ pub(super) async fn read(
         Err(error) => Reply::error(error).charge(RequestCharge::ONE),
         Ok(page) => {
             let reply = if page.rows.is_empty() {
-                Reply::not_modified()
+                // .NET parses the count of every answer, this one too.
+                Reply::not_modified().item_count(0)
             } else {
                 let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
                 Reply::feed(body)
@@ -75,7 +76,7 @@ pub(super) async fn read(
     };
     Ok(match &scope.range {
         Some(range) => addressed::from_partition(reply, &container, range, range.lsn()),
-        None => addressed::from_scope(reply, &container, &scope),
+        None => addressed::from_one_of(reply, &container, &scope),
     })
 }
 
@@ -115,7 +116,7 @@ fn start(call: &Call<'_>) -> Result<(Start, Option<Positions>)> {
             })?;
             Ok((Start::Beginning, Some(positions)))
         }
-        (None, Some(second)) => Ok((Start::At(second), None)),
+        (None, Some(second)) => Ok((Start::AfterSecond(second), None)),
         (None, None) => Ok((Start::Beginning, None)),
     }
 }

@@ -1,6 +1,7 @@
 //! Containers, and the conflicts that a server with one write region never has.
 
 use super::{EngineService, addressed, databases};
+use crate::headers::names;
 use crate::reply::FeedKind;
 use crate::routes::{ContainerPath, Operation};
 use crate::wire::{self, container, database, offer, page};
@@ -11,7 +12,7 @@ use armilla_engine::catalog::Database;
 use armilla_engine::dials::Turned;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
@@ -102,7 +103,8 @@ async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Res
             account.create_container_with(&database, &new, turned)
         })
         .await?;
-    Ok(written(StatusCode::CREATED, &created))
+    let reply = written(StatusCode::CREATED, &created);
+    Ok(with_sharing(service, reply, &created))
 }
 
 fn read(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Result<Reply> {
@@ -112,7 +114,7 @@ fn read(service: &EngineService, call: &Call<'_>, path: ContainerPath<'_>) -> Re
         shape.insert("statistics", container::statistics(&found));
     }
     let reply = wire::read_reply(call, found.settings().etag, &shape);
-    Ok(about(reply, &found))
+    Ok(with_sharing(service, about(reply, &found), &found))
 }
 
 async fn replace(
@@ -158,7 +160,20 @@ fn written(status: StatusCode, written: &Container) -> Reply {
 
 /// Adds what every answer about one container carries.
 fn about(reply: Reply, found: &Container) -> Reply {
-    owned_by_database(container::with_quota(reply, found), found)
+    owned_by_database(container::with_progress(reply, found), found)
+}
+
+/// Says that a container draws on its database's throughput, where it does.
+fn with_sharing(service: &EngineService, reply: Reply, found: &Container) -> Reply {
+    let catalog = service.account.catalog();
+    let shares = catalog.offer_of(&found.self_link).is_none()
+        && catalog
+            .database(&found.settings().database)
+            .is_some_and(|database| catalog.offer_of(&database.self_link()).is_some());
+    if !shares {
+        return reply;
+    }
+    reply.header(names::SHARE_THROUGHPUT, HeaderValue::from_static("True"))
 }
 
 fn owned_by_database(reply: Reply, found: &Container) -> Reply {

@@ -114,7 +114,7 @@ pub(super) async fn execute(
     let next = page.continuation.map(|query| Position { last, query: Some(query) }.write());
     let reply =
         Reply::ok(report.to_json(progress)).charge(report.charge).continuation(next.as_deref());
-    Ok(addressed::owned_by(reply, container).session_token(&container.session_tokens()))
+    Ok(addressed::from_container(reply, container))
 }
 
 impl Task {

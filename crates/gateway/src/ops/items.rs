@@ -4,6 +4,7 @@ use super::EngineService;
 use super::addressed;
 use crate::headers::names;
 use crate::routes::ItemPath;
+use crate::wire::container;
 use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::partition::Partition;
@@ -39,5 +40,5 @@ pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ItemPath<'_>)
     };
     let reply =
         addressed::from_partition(reply.etag(&etag), &container, &partition, partition.lsn());
-    Ok(reply.item_lsn(item.lsn.0))
+    Ok(container::with_quota(reply.item_lsn(item.lsn.0), &container))
 }

@@ -35,5 +35,5 @@ pub(super) async fn list(
         Place::Here => work(),
         Place::Pool => service.reading(work).await,
     }?;
-    Ok(addressed::from_scope(reply, &container, &scope))
+    Ok(addressed::from_one_of(reply, &container, &scope))
 }

@@ -78,6 +78,10 @@ async fn query(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
 async fn replace(service: &EngineService, call: &Call<'_>, rid: &str) -> Result<Reply> {
     let number = find(service, rid)?.number;
     let body = wire::object(&call.body)?;
+    let named = body.get("_rid").and_then(Value::as_str);
+    if named.is_some_and(|named| named != offer::rid_text(number)) {
+        return Err(Error::bad_request("The '_rid' of the body is not that of the offer."));
+    }
     let change = offer::change(&call.context, &body)?;
     let shares = offer::shares(&body)?;
     let if_match = call.context.if_match.map(str::to_owned);

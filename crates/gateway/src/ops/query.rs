@@ -2,7 +2,7 @@
 
 use super::EngineService;
 use super::addressed::{self, Scope};
-use crate::headers::{Client, names};
+use crate::headers::{Client, names, token_over_limit};
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
@@ -15,6 +15,7 @@ use armilla_model::limits::QUERY_PAGE_DEFAULT;
 use armilla_model::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
 use std::sync::Arc;
 
 /// Answers with a page of rows, merged over all partitions that the query addresses.
@@ -24,6 +25,11 @@ pub(super) async fn query(
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
+    if call.context.feed_mode.is_some() {
+        return Err(Error::bad_request(
+            "The change feed takes no query: send a-im with GET, or the query without a-im.",
+        ));
+    }
     let scope = addressed::scope(call, &container)?;
     for (partition, _) in container.partitions_in(&scope.span) {
         if let Err(error) = addressed::check_session(call, &container, &partition) {
@@ -46,6 +52,9 @@ pub(super) async fn query(
         ));
     }
     match page(service, call, &container, &scope).await {
+        Ok((page, _)) if token_is_too_long(call, &page) => {
+            Ok(addressed::from_scope(Reply::error(token_over_limit()), &container, &scope))
+        }
         Ok((page, facts)) => {
             let reply = reply(call, &container, &scope, &page, &facts);
             Ok(reply.shared(page.shares))
@@ -68,6 +77,10 @@ fn plan_for_merging_client(
     if client == Client::Other || scope.limited || !call.context.enable_cross_partition {
         return Ok(None);
     }
+    // JavaScript's pipeline waits for more than -1 rows in its buffer, for ever.
+    if client == Client::JavaScript && call.context.any_item_count {
+        return Ok(None);
+    }
     let request = Request::parse(&call.body)?;
     let merge = query::client_merge(container, &request)?;
     // Python's pipeline hands out the rows of single ranges as they are.
@@ -78,6 +91,8 @@ fn plan_for_merging_client(
 /// What is told beside a page.
 struct Facts {
     descending: bool,
+    /// Somebody has to merge, or to go on from what other pages held.
+    distributed: bool,
     explained: Option<String>,
     usage: Option<IndexUsage>,
     advice: Vec<&'static str>,
@@ -97,7 +112,7 @@ async fn page(
     };
     // Dropped with this task when the client goes away.
     let here = Arc::new(());
-    let query = Query::new(container.clone(), request, &query_scope(call, scope))?
+    let query = Query::new(container.clone(), request, &query_scope(call, container, scope))?
         .for_client(Arc::downgrade(&here));
     let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
     let context = &call.context;
@@ -106,6 +121,7 @@ async fn page(
     let is_small = query.is_small();
     let facts = Facts {
         descending: query.is_descending(),
+        distributed: query.needs_merging(),
         explained: None,
         usage: (wants_usage && context.continuation.is_none()).then(|| query.index_usage()),
         advice,
@@ -124,6 +140,12 @@ async fn page(
     made.map(|(page, explained)| (page, Facts { explained, ..facts }))
 }
 
+fn token_is_too_long(call: &Call<'_>, page: &Page) -> bool {
+    let (limit, token) = (call.context.continuation_limit_kb, &page.continuation);
+    let long = |limit: u32| token.as_ref().is_some_and(|token| token.len() > limit as usize * 1024);
+    limit.is_some_and(long)
+}
+
 /// The engine's token inside a client's.
 fn own_token(token: &str) -> Result<String> {
     if !token.starts_with('{') {
@@ -139,8 +161,8 @@ fn gateway_token(token: &str) -> String {
     format!("{{\"token\":{},\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}", quoted(token))
 }
 
-fn query_scope(call: &Call<'_>, scope: &Scope) -> query::Scope {
-    let has_key = addressed::key(call).is_some_and(|key| !key.0.is_empty());
+fn query_scope(call: &Call<'_>, container: &Container, scope: &Scope) -> query::Scope {
+    let has_key = addressed::key_of_scope(call, container).is_some();
     let limit = match scope.limited {
         true if has_key => Limit::Key,
         true => Limit::Range,
@@ -171,6 +193,11 @@ fn reply(
     if context.populate_query_metrics {
         reply = reply.text_header(names::QUERY_METRICS, &metrics(&page.metrics));
     }
+    // A client that tried a page before it asked for a plan takes silence for true, and asks again.
+    if context.optimistic {
+        let value = if facts.distributed { "True" } else { "False" };
+        reply = reply.header(names::REQUIRES_DISTRIBUTION, HeaderValue::from_static(value));
+    }
     if let Some(explained) = &facts.explained {
         reply = reply.text_header(names::EXPLAIN, &percent_encode(explained));
     }
@@ -189,19 +216,24 @@ fn reply(
 }
 
 /// Times in milliseconds and counts, as all SDKs split them.
+///
+/// Items are read and looked at in one walk, so its time is also that of loading them. Java and .NET take a
+/// zero for a time that was not measured: no phase that took place is told to have taken none.
 fn metrics(metrics: &Metrics) -> String {
-    let millis = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
+    const SHORTEST: f64 = 0.01;
+    let millis = |time: std::time::Duration| (time.as_secs_f64() * 1000.0).max(SHORTEST);
     let compile = millis(metrics.compile_time);
-    let total = millis(metrics.total_time) + compile;
+    let execution = millis(metrics.total_time);
+    let total = execution + compile;
+    let load = if metrics.retrieved_count == 0 { 0.0 } else { execution };
     format!(
         "totalExecutionTimeInMs={total:.2};queryCompileTimeInMs={compile:.2};\
          queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
-         queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={:.2};indexLookupTimeInMs=0.00;\
-         documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;\
+         queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={execution:.2};indexLookupTimeInMs=0.00;\
+         documentLoadTimeInMs={load:.2};systemFunctionExecuteTimeInMs=0.00;\
          userFunctionExecuteTimeInMs=0.00;retrievedDocumentCount={};retrievedDocumentSize={};\
          outputDocumentCount={};outputDocumentSize={};writeOutputTimeInMs=0.00;\
          indexUtilizationRatio={:.2}",
-        total - compile,
         metrics.retrieved_count,
         metrics.retrieved_size,
         metrics.output_count,

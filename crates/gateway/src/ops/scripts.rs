@@ -3,6 +3,7 @@
 use super::{EngineService, addressed, databases, for_each, transaction};
 use crate::headers::names;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
+use crate::wire::container::with_quota;
 use crate::wire::{self, page, script};
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -39,7 +40,7 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
             let container = addressed::container(service, call, path.container)?;
             let found = container.script(script::kind(path.kind), path.script)?;
             let reply = wire::read_reply(call, found.etag, &script::shape(&container, &found));
-            Ok(about(reply, &container))
+            Ok(about(with_quota(reply, &container), &container))
         }
         Operation::ReplaceScript(path) => replace(service, call, path).await,
         Operation::DeleteScript(path) => delete(service, call, path).await,
@@ -168,10 +169,10 @@ async fn delete(service: &EngineService, call: &Call<'_>, path: ScriptPath<'_>) 
 
 fn reply(status: StatusCode, container: &Container, written: &Script) -> Reply {
     let shape = script::shape(container, written);
-    about(wire::write_reply(status, written.etag, &shape), container)
+    about(with_quota(wire::write_reply(status, written.etag, &shape), container), container)
 }
 
-/// Says which container answered. Scripts are in no partition, so all positions are told.
+/// Says which container answered. Scripts are in no partition.
 fn about(reply: Reply, container: &Container) -> Reply {
-    addressed::owned_by(reply, container).session_token(&container.session_tokens())
+    addressed::from_container(reply, container)
 }

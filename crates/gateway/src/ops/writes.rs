@@ -10,6 +10,7 @@ use super::{EngineService, addressed};
 use crate::headers::{IndexingDirective, RequestContext};
 use crate::limits::INLINE_STAGING_MAX;
 use crate::routes::{ContainerPath, ItemPath};
+use crate::wire::container::with_quota;
 use crate::{Call, Reply};
 use armilla_engine::items::patch::Patch;
 use armilla_engine::items::{WriteOptions, Written};
@@ -177,7 +178,7 @@ async fn write(
     match stage(service, txn, verb, write_options(call), call.body.len()).await? {
         Staged::Queued(written, queued) => {
             let committed = finish(queued).await?;
-            let reply = written_reply(call, &written).charge(written.charge);
+            let reply = written_reply(call, &container, &written).charge(written.charge);
             Ok(addressed::from_commit(reply, &container, committed))
         }
         Staged::Refused(error, txn) => {
@@ -257,7 +258,7 @@ async fn triggered(
     let charge = outcome.charge;
     Ok(match outcome.result {
         Ok((written, committed)) => {
-            let reply = written_reply(call, &written).charge(charge);
+            let reply = written_reply(call, &container, &written).charge(charge);
             addressed::from_commit(reply, &container, committed)
         }
         Err(error) => {
@@ -267,10 +268,10 @@ async fn triggered(
     })
 }
 
-fn written_reply(call: &Call<'_>, written: &Written) -> Reply {
+fn written_reply(call: &Call<'_>, container: &Container, written: &Written) -> Reply {
     let Some(etag) = written.etag else { return Reply::no_content() };
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::json(status, written.text.clone());
     let reply = if call.context.prefer_minimal { reply.minimal() } else { reply };
-    reply.etag(&etag.to_string())
+    with_quota(reply.etag(&etag.to_string()), container)
 }

@@ -1,6 +1,7 @@
 //! Path, method and intent give the operation.
 
 use super::{ContainerPath, ItemPath, Route, ScriptKind, ScriptPath, UserPath};
+use crate::reply::Subject;
 use armilla_model::{Error, Result};
 use http::Method;
 
@@ -263,6 +264,27 @@ impl<'a> Operation<'a> {
                 | O::ExecuteBatch(_)
                 | O::ExecuteProcedure(_)
         )
+    }
+
+    /// What the operation is about, in the service's words; nothing where no item is concerned.
+    pub fn subject(&self) -> Option<Subject> {
+        use Operation as O;
+        let (resource, operation) = match self {
+            O::ListItems(_) | O::ReadChangeFeed(_) => ("Document", "ReadFeed"),
+            O::QueryItems(_) => ("Document", "Query"),
+            O::PlanQuery(_) => ("Document", "QueryPlan"),
+            O::ExecuteBatch(_) => ("Document", "Batch"),
+            O::CreateItem(_) => ("Document", "Create"),
+            O::UpsertItem(_) => ("Document", "Upsert"),
+            O::ReadItem(_) => ("Document", "Read"),
+            O::ReplaceItem(_) => ("Document", "Replace"),
+            O::PatchItem(_) => ("Document", "Patch"),
+            O::DeleteItem(_) => ("Document", "Delete"),
+            O::DeletePartitionKey(_) => ("PartitionKey", "Delete"),
+            O::ExecuteProcedure(_) => ("StoredProcedure", "ExecuteJavaScript"),
+            _ => return None,
+        };
+        Some(Subject { resource, operation })
     }
 
     /// Whether the operation leaves everything as it is: what read-only credentials allow.

@@ -7,7 +7,9 @@ use armilla_engine::Container;
 use armilla_engine::partition::Partition;
 use armilla_model::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TRIGGERS_MAX};
 use armilla_model::value::{Object, Value};
-use std::sync::Arc;
+use bytes::Bytes;
+use http::HeaderValue;
+use std::sync::{Arc, LazyLock};
 
 /// Kilobytes of items that a container may hold, as the service says it: 10 GB.
 const SIZE_QUOTA_KB: u64 = 10_485_760;
@@ -52,22 +54,42 @@ pub(crate) fn statistics(container: &Container) -> Value {
 
 /// Adds what every answer about one container carries: quota, usage, and how far the index for a
 /// changed policy has come. Nothing is ever indexed lazily.
+pub(crate) fn with_progress(reply: Reply, container: &Container) -> Reply {
+    let progress = container.index_progress().to_string();
+    with_quota(reply, container).text_header(names::INDEX_PROGRESS, &progress)
+}
+
+/// Adds quota and usage, as answers about a container, its items and its scripts carry them.
 pub(crate) fn with_quota(reply: Reply, container: &Container) -> Reply {
-    let (size, scripts) = (kilobytes(container.size()), container.scripts());
-    let quota = format!(
-        "documentSize={ITEM_QUOTA_KB};documentsSize={SIZE_QUOTA_KB};documentsCount=-1;collectionSize={SIZE_QUOTA_KB};functions={FUNCTIONS_MAX};storedProcedures={PROCEDURES_MAX};triggers={TRIGGERS_MAX};"
-    );
-    let usage = format!(
-        "documentSize=0;documentsSize={size};documentsCount={};collectionSize={size};functions={};storedProcedures={};triggers={};",
-        container.document_count(),
-        scripts.functions.len(),
-        scripts.procedures.len(),
-        scripts.triggers.len(),
-    );
+    static QUOTA: LazyLock<HeaderValue> = LazyLock::new(|| {
+        let text = format!(
+            "documentSize={ITEM_QUOTA_KB};documentsSize={SIZE_QUOTA_KB};documentsCount=-1;collectionSize={SIZE_QUOTA_KB};functions={FUNCTIONS_MAX};storedProcedures={PROCEDURES_MAX};triggers={TRIGGERS_MAX};"
+        );
+        HeaderValue::from_str(&text).expect("letters, digits and signs")
+    });
     reply
-        .text_header(names::RESOURCE_QUOTA, &quota)
-        .text_header(names::RESOURCE_USAGE, &usage)
-        .text_header(names::INDEX_PROGRESS, &container.index_progress().to_string())
+        .header(names::RESOURCE_QUOTA, QUOTA.clone())
+        .header(names::RESOURCE_USAGE, usage(container))
+}
+
+/// What is used of the quota. Every read of an item carries it, so it is put together without the formatter.
+fn usage(container: &Container) -> HeaderValue {
+    let (size, scripts) = (kilobytes(container.size()), container.scripts());
+    let mut text = Vec::with_capacity(128);
+    for (name, number) in [
+        ("documentSize=", 0),
+        (";documentsSize=", size),
+        (";documentsCount=", container.document_count()),
+        (";collectionSize=", size),
+        (";functions=", scripts.functions.len() as u64),
+        (";storedProcedures=", scripts.procedures.len() as u64),
+        (";triggers=", scripts.triggers.len() as u64),
+    ] {
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+    text.push(b';');
+    HeaderValue::from_maybe_shared(Bytes::from(text)).expect("letters, digits and signs")
 }
 
 fn kilobytes(bytes: u64) -> u64 {

@@ -31,8 +31,9 @@ async fn arguments_go_in_and_json_comes_out() {
         ("null", "[]"),
         ("[]", "[]"),
         ("[1,\"a\",{\"x\":null}]", "[1,\"a\",{\"x\":null}]"),
-        ("5", "[5]"),
-        ("{\"x\":1}", "[{\"x\":1}]"),
+        // As `apply` takes them.
+        ("{\"x\":1}", "[]"),
+        ("{\"0\":\"one\",\"1\":\"two\",\"length\":2}", "[\"one\",\"two\"]"),
     ] {
         let answer = armilla.send("POST", &run, &[KEY], body).await.expect(200);
         assert_eq!(answer.body, wanted, "{body}");
@@ -40,7 +41,9 @@ async fn arguments_go_in_and_json_comes_out() {
         assert_eq!(answer.header(LOG), None);
         assert_eq!(answer.header("x-ms-request-charge"), Some("0.25"));
     }
-    armilla.send("POST", &run, &[KEY], "[1").await.refused(400, 0);
+    for body in ["[1", "\"abc\"", "5"] {
+        armilla.send("POST", &run, &[KEY], body).await.refused(400, 0);
+    }
     armilla.send("POST", &run, &[], "[]").await.refused(400, 1001);
     armilla.send("POST", &format!("{POSTS}/sprocs/none"), &[KEY], "").await.refused(404, 0);
     let silent = with_procedure("function () { }").await;

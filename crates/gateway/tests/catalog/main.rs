@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "this whole target is a test")]
 
 mod bulk;
+mod clients;
 mod containers;
 mod databases;
 mod execution;
@@ -13,6 +14,7 @@ mod partitions;
 mod pressure;
 mod queries;
 mod scripts;
+mod spoken;
 #[allow(dead_code, reason = "shared with the tests of request units")]
 mod support;
 mod users;

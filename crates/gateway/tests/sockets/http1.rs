@@ -81,7 +81,11 @@ async fn failures_have_the_error_form() {
     assert_eq!((answer.status, answer.header("x-ms-substatus")), (404, Some("0")));
     assert_eq!(answer.header("x-ms-activity-id"), Some("my-own"));
     assert_eq!(answer.header("x-ms-session-token"), Some("0:-1#5"));
-    assert!(answer.text().starts_with("{\"code\":\"NotFound\",\"message\":\"Entity with"));
+    assert!(
+        answer
+            .text()
+            .starts_with("{\"code\":\"NotFound\",\"message\":\"Resource Not Found. Entity with")
+    );
     assert!(answer.text().contains("\\r\\nActivityId: my-own, armilla/"));
 
     let answer = soon(client.get("/no/such/path")).await;
@@ -115,7 +119,7 @@ async fn strangers_see_only_the_open_paths() {
         ("/ready", 200),
         ("/clientconfigs", 200),
         ("/_explorer/emulator.pem", 200),
-        ("//addresses/?$resolveFor=dbs", 404),
+        ("//addresses/?$resolveFor=dbs", 400),
         ("/", 401),
         (ITEM, 401),
     ] {

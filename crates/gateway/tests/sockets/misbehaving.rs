@@ -41,6 +41,27 @@ async fn large_bodies_are_refused_and_the_client_hears_it() {
     expect_too_large(&mut client).await;
 }
 
+/// A client that sends everything before it reads would see a broken pipe, and try again for minutes.
+#[tokio::test]
+async fn the_refusal_waits_until_twenty_megabytes_are_sent() {
+    let server = Running::start(Limits::default());
+    let body = vec![b' '; 20 * 1024 * 1024];
+    for head_of in [format!("content-length: {}\r\n\r\n", body.len()), chunked(body.len())] {
+        let mut client = server.connect().await;
+        client.send(head("POST", ITEMS, &head_of)).await;
+        soon(client.send(&body)).await;
+        if head_of.starts_with("transfer") {
+            client.send("\r\n0\r\n\r\n").await;
+        }
+        expect_too_large(&mut client).await;
+        assert_eq!(soon(client.get(ITEM)).await.status, 200, "the connection goes on");
+    }
+}
+
+fn chunked(length: usize) -> String {
+    format!("transfer-encoding: chunked\r\n\r\n{length:x}\r\n")
+}
+
 #[tokio::test]
 async fn huge_announcements_are_refused_unread() {
     let server = Running::start(Limits::default());
