@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn what_is_refused() {
         for text in
-            ["[]", "{}", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"id":"a/b"}"#, r#"{"id":"a","ttl":0}"#]
+            ["[]", "{}", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"id":"a\\b"}"#, r#"{"id":"a","ttl":0}"#]
         {
             assert!(Body::parse(text.as_bytes()).is_err(), "{text} was accepted");
         }
