@@ -373,7 +373,7 @@ fn index_metrics_name_used_and_missing_paths() {
     let found = usage(
         "SELECT * FROM c WHERE c.a = 1 AND c.b > 2 AND c.big.x = 3 AND ARRAY_CONTAINS(c['t g'], 1)",
     );
-    assert_eq!(found.utilized, ["/a/?", "/b/?", "/\"t g\"/[]/?"]);
+    assert_eq!(found.utilized, ["/\"t g\"/[]/?", "/b/?", "/a/?"]);
     assert_eq!(found.potential, ["/big/x/?"]);
     let found = usage("SELECT * FROM c WHERE c.a = 1 AND c.b > 2");
     assert_eq!(found.utilized_composites, [["/a ASC", "/b ASC"]]);
@@ -381,6 +381,43 @@ fn index_metrics_name_used_and_missing_paths() {
     assert_eq!(found.potential_composites, [["/d ASC", "/e ASC"]]);
     let found = usage("SELECT * FROM c ORDER BY c.a DESC, c.b DESC");
     assert_eq!(found.utilized_composites, [["/a DESC", "/b DESC"]]);
+}
+
+/// What the service answers in the public baselines of the .NET SDK.
+#[test]
+fn index_metrics_follow_the_services_baselines() {
+    let body = br#"{"id":"c","partitionKey":{"paths":["/Pk"],"kind":"Hash","version":2}}"#;
+    let policy = ContainerPolicy::parse(&parse_json(body).unwrap()).unwrap();
+    let schema = Schema::new(&policy).unwrap();
+    let (both, name, id) = (&["/name/?", "/id/?"][..], &["/name/?"][..], &["/id/?"][..]);
+    let filters = ["id = '1'", "id = '1' AND c.name = 'A'", "id = '1' AND c.name > 'A'"];
+    let filters = filters.map(|filter| format!("FROM c WHERE c.{filter}"));
+    let ranges = "FROM c WHERE c.id > '1' AND c.name > 'A'".to_owned();
+    let [one, equal, mixed] = &filters;
+    for (select, filter, end, utilized, composite) in [
+        ("*", one, "", id, false),
+        ("*", equal, "", both, false),
+        ("COUNT(1)", mixed, "", both, true),
+        ("VALUE COUNT(1)", &ranges, "", both, false),
+        ("*", one, "ORDER BY c.id ASC", id, false),
+        ("*", equal, "ORDER BY c.id ASC", name, false),
+        ("*", mixed, "ORDER BY c.id ASC", both, true),
+        ("*", &ranges, "ORDER BY c.id ASC", name, false),
+        ("COUNT(1)", equal, "GROUP BY c.id", both, false),
+        ("COUNT(1)", mixed, "GROUP BY c.id", both, true),
+        ("COUNT(1)", one, "GROUP BY c.id, c.name", id, false),
+        ("COUNT(1)", equal, "GROUP BY c.id, c.name", both, true),
+        ("VALUE COUNT(1)", mixed, "GROUP BY c.id, c.name", both, true),
+        ("COUNT(1)", &ranges, "GROUP BY c.id, c.name", both, false),
+        ("VALUE STARTSWITH(c.id, 's', true)", &"FROM c".to_owned(), "", id, false),
+    ] {
+        let text = format!("SELECT {select} {filter} {end}");
+        let query = compile(&parse(&text).unwrap(), &[], &schema).unwrap();
+        let usage = index_usage(&query, &schema);
+        assert_eq!(usage.utilized, utilized, "{text}");
+        let potential: &[[&str; 2]] = if composite { &[["/id ASC", "/name ASC"]] } else { &[] };
+        assert_eq!(usage.potential_composites, potential, "{text}");
+    }
 }
 
 fn scalar() -> impl Strategy<Value = &'static str> {

@@ -275,11 +275,12 @@ fn index_metrics_v1(usage: &IndexUsage) -> String {
 fn index_metrics_v2(usage: &IndexUsage) -> String {
     let single = |spec: &String| format!("{{\"IndexSpec\":{}}}", quoted(spec));
     let composite = |specs: &Vec<String>| {
-        format!("{{\"IndexSpecs\":[{}]}}", joined(specs, |spec| quoted(spec)))
+        let specs = joined(specs, |spec| quoted(spec));
+        format!("{{\"IndexSpecs\":[{specs}],\"IndexImpactScore\":\"High\"}}")
     };
     percent_encode(&format!(
-        "{{\"Utilized\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}},\
-         \"Potential\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}}}}",
+        "{{\"UtilizedIndexes\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}},\
+         \"PotentialIndexes\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}}}}",
         joined(&usage.utilized, single),
         joined(&usage.utilized_composites, composite),
         joined(&usage.potential, single),

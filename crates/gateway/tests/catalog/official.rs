@@ -164,6 +164,12 @@ async fn small_words_that_clients_look_for() {
     ];
     let told = ask(&armilla, "SELECT * FROM c", &usage).await.expect(200);
     assert!(told.header("x-ms-cosmos-index-utilization").unwrap().contains("%2Fpk%2F%3F"));
+    let text = "SELECT * FROM c WHERE c.id = '1' AND c.name > 'Abc'";
+    let told = ask(&armilla, text, &[usage[1]]).await.expect(200);
+    let told = told.header("x-ms-cosmos-index-utilization").unwrap().to_owned();
+    for word in ["UtilizedIndexes", "PotentialIndexes", "%22IndexImpactScore%22%3A%22High%22"] {
+        assert!(told.contains(word), "{word} in {told}");
+    }
     let advice = [usage[0], ("x-ms-cosmos-populatequeryadvice", "true")];
     let told = ask(&armilla, "SELECT * FROM c WHERE CONTAINS(c.s, 'x')", &advice).await.expect(200);
     let entry = "%5B%7B%22Id%22%3A%22QA1002%22%2C%22Params%22%3A%5B%5D%7D%5D";

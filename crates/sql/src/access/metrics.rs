@@ -1,8 +1,8 @@
 //! Which indexes a query uses or could use, as the index metrics of an answer list them.
 
-use super::{Node, PathStep, Test, analyse, order_paths};
+use super::{Node, OrderPath, PathStep, Test, analyse, order_paths};
 use crate::ast::Name;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Expr, Projection, Step};
 use crate::lexer::is_plain_name;
 use crate::schema::Schema;
 
@@ -19,33 +19,67 @@ pub struct IndexUsage {
     pub potential_composites: Vec<Vec<String>>,
 }
 
-/// What the policy of the container has for a query, and what it lacks.
+/// What the policy of the container has for a query, and what it lacks. The rules are read from the service's answers in
+/// the index metrics baselines of the .NET SDK: the last condition comes first; a filter on the path of the order is
+/// not listed beside other filters.
 pub fn index_usage(query: &Compiled, schema: &Schema) -> IndexUsage {
     let mut usage = IndexUsage::default();
     let node = analyse(query);
     let order = order_paths(query).unwrap_or_default();
-    let ordered = order.iter().map(|key| key.path.iter().cloned().map(PathStep::Name).collect());
-    let filtered = node.atoms().into_iter().map(|atom| atom.path.clone());
-    for path in filtered.chain(if order.len() == 1 { ordered.collect() } else { Vec::new() }) {
+    if order.len() > 1 {
+        let keys = order.iter().map(|key| key_text(&key.path, key.descending));
+        usage.utilized_composites.push(keys.collect());
+    } else {
+        composite_for_filters(query, &node, order.first(), schema, &mut usage);
+    }
+    for path in single_paths(query, &node, &order, &usage) {
         let list = if schema.indexes(&path) { &mut usage.utilized } else { &mut usage.potential };
         let text = path_text(&path) + "/?";
         if !list.contains(&text) {
             list.push(text);
         }
     }
-    if order.len() > 1 {
-        let keys = order.iter().map(|key| key_text(&key.path, key.descending));
-        usage.utilized_composites.push(keys.collect());
-    } else {
-        composite_for_filters(&node, &order, schema, &mut usage);
-    }
     usage
 }
 
-/// Equalities and one range (or order) over several paths are what a composite index is for.
-fn composite_for_filters(
+/// The single paths that a query asks for: of its filters, its order and a predicate it selects.
+fn single_paths(
+    query: &Compiled,
     node: &Node,
-    order: &[super::OrderPath],
+    order: &[OrderPath],
+    usage: &IndexUsage,
+) -> Vec<Vec<PathStep>> {
+    let mut filtered: Vec<_> = node.atoms().into_iter().map(|atom| atom.path.clone()).collect();
+    filtered.extend(selected_predicate(query));
+    filtered.reverse();
+    let [only] = order else { return filtered };
+    let ordered: Vec<_> = only.path.iter().cloned().map(PathStep::Name).collect();
+    let has_composite = !usage.potential_composites.is_empty();
+    let is_filtered = filtered.contains(&ordered);
+    if !is_filtered {
+        filtered.push(ordered);
+    } else if !has_composite && filtered.iter().any(|path| *path != ordered) {
+        filtered.retain(|path| *path != ordered);
+    }
+    filtered
+}
+
+/// The paths of `SELECT VALUE STARTSWITH(…)` and other predicates that are selected.
+fn selected_predicate(query: &Compiled) -> Vec<Vec<PathStep>> {
+    let Projection::Value(call @ Expr::Call(..)) = &query.projection else { return Vec::new() };
+    if query.aggregation.is_some() {
+        return Vec::new();
+    }
+    let asked = Compiled { filter: Some(call.clone()), ..query.clone() };
+    analyse(&asked).atoms().into_iter().map(|atom| atom.path.clone()).collect()
+}
+
+/// Equalities and one range (or order) over several paths are what a composite index is for, and
+/// equalities on all of several GROUP BY keys.
+fn composite_for_filters(
+    query: &Compiled,
+    node: &Node,
+    order: Option<&OrderPath>,
     schema: &Schema,
     usage: &mut IndexUsage,
 ) {
@@ -63,18 +97,39 @@ fn composite_for_filters(
             _ => {}
         }
     }
-    let mut paths = equal;
-    paths.extend(order.first().map(|key| key.path.clone()).or_else(|| ranged.into_iter().next()));
-    paths.dedup();
-    if paths.len() < 2 {
+    equal.dedup();
+    ranged.dedup();
+    let last = match (ranged.as_slice(), order) {
+        ([only], _) if !equal.contains(only) => Some(only.clone()),
+        ([], Some(key)) if !equal.contains(&key.path) => Some(key.path.clone()),
+        _ => None,
+    };
+    let keys = group_paths(query);
+    let is_grouped = keys.len() > 1 && keys.iter().all(|key| equal.contains(key));
+    if equal.is_empty() || (last.is_none() && !is_grouped) {
         return;
     }
+    let paths: Vec<_> = equal.into_iter().chain(last).collect();
     let texts = paths.iter().map(|path| key_text(path, false)).collect();
     if schema.has_composite_over(&paths) {
         usage.utilized_composites.push(texts);
     } else {
         usage.potential_composites.push(texts);
     }
+}
+
+/// The paths of GROUP BY; empty when a key is not a path of the item.
+fn group_paths(query: &Compiled) -> Vec<Vec<Name>> {
+    let path = |key: &Expr| {
+        let Expr::Path(path) = key else { return None };
+        let name = |step: &Step| match step {
+            Step::Member(name) => Some(name.clone()),
+            Step::Element(_) => None,
+        };
+        path.steps.iter().map(name).collect::<Option<Vec<Name>>>()
+    };
+    let keys = query.aggregation.iter().flat_map(|aggregation| &aggregation.keys);
+    keys.map(path).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 fn names(path: &[PathStep]) -> Option<Vec<Name>> {
