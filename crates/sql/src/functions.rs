@@ -18,6 +18,8 @@ pub mod full_text;
 mod function;
 pub mod integer;
 pub mod math;
+mod position;
+mod regular;
 pub mod set;
 pub mod spatial;
 pub mod string;
@@ -29,7 +31,7 @@ pub mod vector;
 mod tests;
 
 use crate::effort::Effort;
-use armilla_model::Value;
+use armilla_model::{Number, Value};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -44,7 +46,7 @@ pub const ARRAY_RESULT_MAX: usize = 1 << 20;
 /// The edition of the functions. It goes up whenever a function answers other than before for some
 /// arguments: what was computed with another edition and kept, such as index terms of computed
 /// properties, is then made anew.
-pub const EDITION: u32 = 1;
+pub const EDITION: u32 = 2;
 /// Longest name of a function; a longer name is unknown.
 const NAME_LENGTH_MAX: usize = 32;
 
@@ -79,11 +81,13 @@ pub fn all() -> impl Iterator<Item = &'static Function> {
     FAMILIES.iter().copied().flatten()
 }
 
-static FAMILIES: [&[Function]; 12] = [
+static FAMILIES: [&[Function]; 14] = [
     math::FUNCTIONS,
     integer::FUNCTIONS,
     types::FUNCTIONS,
     string::FUNCTIONS,
+    position::FUNCTIONS,
+    regular::FUNCTIONS,
     convert::FUNCTIONS,
     array::FUNCTIONS,
     set::FUNCTIONS,
@@ -112,6 +116,18 @@ fn text(arguments: &[Value], at: usize) -> Option<&str> {
 
 fn elements(arguments: &[Value], at: usize) -> Option<&[Value]> {
     arguments.get(at)?.as_array()
+}
+
+// A whole number of 64 bits, for counts and positions in strings. Wider than `Value::as_i64`, which
+// takes no doubles beyond 2^53.
+fn integer(value: &Value) -> Option<i64> {
+    match value.as_number()? {
+        Number::Int(int) => Some(int),
+        Number::Float(float) => {
+            let fits = float.fract() == 0.0 && (-(2f64.powi(63))..2f64.powi(63)).contains(&float);
+            fits.then_some(float as i64)
+        }
+    }
 }
 
 // An optional argument: absent gives the default, present but of another type gives nothing.

@@ -2,6 +2,8 @@
 //!
 //! `ARMILLA_WRITE_DOCS=1 cargo test -p armilla-sql --test functions_page` writes it anew.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use armilla_sql::functions::{self, SPECIAL, Volatility};
 use std::fmt::Write;
 use std::path::Path;

@@ -158,7 +158,12 @@ fn element_equal(elements: &Found, value: &Value) -> Node {
 
 /// An element that has all members of the value: its scalars are candidates.
 fn partial_equal(elements: &Found, value: &Value) -> Node {
-    let Value::Object(object) = value else { return element_equal(elements, value).inexact() };
+    let object = match value {
+        Value::Object(object) => object,
+        // Its elements match partly too.
+        Value::Array(_) => return Node::Unknown,
+        _ => return element_equal(elements, value).inexact(),
+    };
     let parts = object.iter().map(|(name, value)| {
         let mut inner = elements.clone();
         inner.path.push(PathStep::Name(name.clone()));

@@ -3,71 +3,77 @@
 use super::{ARRAY_RESULT_MAX, Function, Kind, all_of, any_of, defined, elements, optional};
 use crate::effort::{Effort, steps_through};
 use armilla_model::value::Type;
-use armilla_model::{Object, Value};
+use armilla_model::{Number, Object, Value};
 use std::collections::HashMap;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::variadic("ARRAY_CONCAT", 2, |_, arguments| defined(concat(arguments)))
-        .or(&["ARRAYCONCAT"])
-        .gives(Kind::Array, "The elements of all arrays in order."),
-    Function::between("ARRAY_CONTAINS", 2, 3, |context, arguments| {
-        defined(contains(arguments, &mut context.effort))
-    })
-    .or(&["ARRAYCONTAINS"])
-    .gives(
-        Kind::Bool,
-        "True when an element equals the value, or has its members if third is `true`.",
-    ),
-    Function::variadic("ARRAY_CONTAINS_ANY", 2, |context, arguments| {
-        defined(any_of(contains_each(arguments, &mut context.effort)))
-    })
-    .seeing_undefined()
-    .or(&["ARRAYCONTAINSANY"])
-    .gives(Kind::Bool, "True when the array holds one of the values."),
-    Function::variadic("ARRAY_CONTAINS_ALL", 2, |context, arguments| {
-        defined(all_of(contains_each(arguments, &mut context.effort)))
-    })
-    .seeing_undefined()
-    .or(&["ARRAYCONTAINSALL"])
-    .gives(Kind::Bool, "True when the array holds all the values."),
-    Function::exact("ARRAY_LENGTH", 1, |_, arguments| {
-        defined(elements(arguments, 0).and_then(|elements| i64::try_from(elements.len()).ok()))
-    })
-    .or(&["ARRAYLENGTH"])
-    .gives(Kind::Number, "Number of elements."),
-    Function::between("ARRAY_SLICE", 2, 3, |_, arguments| defined(slice(arguments)))
-        .or(&["ARRAYSLICE"])
-        .gives(Kind::Array, "Elements from a start (negative: from the end), at most so many."),
-    Function::exact("ARRAY_SUM", 1, |_, arguments| {
-        defined(numbers(arguments).map(|numbers| numbers.iter().fold(0.0, |sum, x| sum + x)))
-    })
-    .or(&["ARRAYSUM"])
-    .gives(Kind::Number, "Sum of the numbers of an array; undefined for an empty one."),
-    Function::exact("ARRAY_AVG", 1, |_, arguments| defined(numbers(arguments).and_then(average)))
+pub(super) const FUNCTIONS: &[Function] =
+    &[
+        Function::variadic("ARRAY_CONCAT", 2, |_, arguments| defined(concat(arguments)))
+            .or(&["ARRAYCONCAT"])
+            .gives(Kind::Array, "The elements of all arrays in order."),
+        Function::between("ARRAY_CONTAINS", 2, 3, |context, arguments| {
+            defined(contains(arguments, &mut context.effort))
+        })
+        .or(&["ARRAYCONTAINS"])
+        .gives(
+            Kind::Bool,
+            "True when an element equals the value, or has its members if third is `true`.",
+        ),
+        Function::between("_TRY_ARRAY_CONTAINS", 2, 3, |context, arguments| {
+            contains(arguments, &mut context.effort).unwrap_or(false).into()
+        })
+        .seeing_undefined()
+        .gives(Kind::Bool, "As `ARRAY_CONTAINS`, but false where that is undefined (assumed)."),
+        Function::variadic("ARRAY_CONTAINS_ANY", 2, |context, arguments| {
+            defined(any_of(contains_each(arguments, &mut context.effort)))
+        })
+        .seeing_undefined()
+        .or(&["ARRAYCONTAINSANY"])
+        .gives(Kind::Bool, "True when the array holds one of the values."),
+        Function::variadic("ARRAY_CONTAINS_ALL", 2, |context, arguments| {
+            defined(all_of(contains_each(arguments, &mut context.effort)))
+        })
+        .seeing_undefined()
+        .or(&["ARRAYCONTAINSALL"])
+        .gives(Kind::Bool, "True when the array holds all the values."),
+        Function::exact("ARRAY_LENGTH", 1, |_, arguments| {
+            defined(elements(arguments, 0).and_then(|elements| i64::try_from(elements.len()).ok()))
+        })
+        .or(&["ARRAYLENGTH"])
+        .gives(Kind::Number, "Number of elements."),
+        Function::between("ARRAY_SLICE", 2, 3, |_, arguments| defined(slice(arguments)))
+            .or(&["ARRAYSLICE"])
+            .gives(Kind::Array, "Elements from a start (negative: from the end), at most so many."),
+        Function::exact("ARRAY_SUM", 1, |_, arguments| {
+            defined(numbers(arguments).and_then(|numbers| sum(&numbers)).map(Value::Number))
+        })
+        .or(&["ARRAYSUM"])
+        .gives(Kind::Number, "Sum of the numbers of an array; undefined for an empty one."),
+        Function::exact("ARRAY_AVG", 1, |_, arguments| {
+            defined(numbers(arguments).and_then(average).map(Value::Number))
+        })
         .or(&["ARRAYAVG"])
         .gives(Kind::Number, "Average of the numbers of an array; undefined for an empty one."),
-    Function::exact("ARRAY_MEDIAN", 1, |_, arguments| defined(numbers(arguments).and_then(median)))
+        Function::exact("ARRAY_MEDIAN", 1, |_, arguments| {
+            defined(numbers(arguments).and_then(median).map(Value::Number))
+        })
         .or(&["ARRAYMEDIAN"])
         .gives(Kind::Number, "Median of the numbers of an array; undefined for an empty one."),
-    Function::exact("ARRAY_MIN", 1, |context, arguments| {
-        defined(
-            primitives(arguments, &mut context.effort).and_then(|values| {
+        Function::exact("ARRAY_MIN", 1, |context, arguments| {
+            defined(primitives(arguments, &mut context.effort).and_then(|values| {
                 values.into_iter().min_by(|left, right| left.order(right)).cloned()
-            }),
-        )
-    })
-    .or(&["ARRAYMIN"])
-    .gives(Kind::Any, "Smallest element; undefined when one is an array or object."),
-    Function::exact("ARRAY_MAX", 1, |context, arguments| {
-        defined(
-            primitives(arguments, &mut context.effort).and_then(|values| {
+            }))
+        })
+        .or(&["ARRAYMIN"])
+        .gives(Kind::Any, "Smallest element; undefined when one is an array or object."),
+        Function::exact("ARRAY_MAX", 1, |context, arguments| {
+            defined(primitives(arguments, &mut context.effort).and_then(|values| {
                 values.into_iter().max_by(|left, right| left.order(right)).cloned()
-            }),
-        )
-    })
-    .or(&["ARRAYMAX"])
-    .gives(Kind::Any, "Largest element; undefined when one is an array or object."),
-];
+            }))
+        })
+        .or(&["ARRAYMAX"])
+        .gives(Kind::Any, "Largest element; undefined when one is an array or object."),
+    ];
 
 /// Objects with more members than this are searched through a map.
 const MEMBERS_SCANNED_MAX: usize = 16;
@@ -80,7 +86,8 @@ fn concat(arguments: &[Value]) -> Option<Value> {
 }
 
 fn contains(arguments: &[Value], effort: &mut Effort<'_>) -> Option<bool> {
-    let (array, wanted) = (elements(arguments, 0)?, arguments.get(1)?);
+    let array = elements(arguments, 0)?;
+    let wanted = arguments.get(1).filter(|wanted| wanted.is_defined())?;
     spend_search(array, wanted, effort)?;
     let partial = optional(arguments, 2, false, Value::as_bool)?;
     Some(match partial {
@@ -111,11 +118,18 @@ fn holds(array: &[Value], wanted: &Value) -> bool {
     array.iter().any(|element| element.kind() == wanted.kind() && element == wanted)
 }
 
-// An object matches what has all its members, and so do the objects inside it. Anything else,
-// arrays too, must be equal.
+// An object matches what has all its members, and so do the objects inside it. Arrays match element
+// by element and are of one length. Anything else must be equal.
 fn matches_partly(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (Value::Object(value), Value::Object(wanted)) => has_members(value, wanted),
+        (Value::Array(value), Value::Array(wanted)) => {
+            value.len() == wanted.len()
+                && value
+                    .iter()
+                    .zip(wanted.iter())
+                    .all(|(value, wanted)| matches_partly(value, wanted))
+        }
         _ => value == wanted,
     }
 }
@@ -146,21 +160,26 @@ fn slice(arguments: &[Value]) -> Option<Value> {
     Some(Value::array(array.iter().skip(start).take(count).cloned().collect()))
 }
 
-// The elements as numbers; nothing when one is of another type. Undefined does not count.
-fn numbers(arguments: &[Value]) -> Option<Vec<f64>> {
-    let defined = elements(arguments, 0)?.iter().filter(|element| element.is_defined());
-    defined.map(Value::as_f64).collect()
+// The elements as numbers; nothing when one is of another type, or there is none.
+fn numbers(arguments: &[Value]) -> Option<Vec<Number>> {
+    let numbers =
+        elements(arguments, 0)?.iter().map(Value::as_number).collect::<Option<Vec<_>>>()?;
+    (!numbers.is_empty()).then_some(numbers)
 }
 
-fn average(numbers: Vec<f64>) -> Option<f64> {
-    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+fn sum(numbers: &[Number]) -> Option<Number> {
+    numbers.iter().copied().reduce(Number::plus)
 }
 
-fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_unstable_by(f64::total_cmp);
+fn average(numbers: Vec<Number>) -> Option<Number> {
+    Some(sum(&numbers)?.divided_by(Number::Int(i64::try_from(numbers.len()).ok()?)))
+}
+
+fn median(mut numbers: Vec<Number>) -> Option<Number> {
+    numbers.sort_unstable_by(|left, right| left.total_cmp(*right));
     let upper = *numbers.get(numbers.len() / 2)?;
     Some(match numbers.len() % 2 {
-        0 => (numbers[numbers.len() / 2 - 1] + upper) / 2.0,
+        0 => numbers[numbers.len() / 2 - 1].plus(upper).divided_by(Number::Int(2)),
         _ => upper,
     })
 }
@@ -190,6 +209,8 @@ mod tests {
             ("ARRAY_CONTAINS", r#"[[{"a":1,"b":2}],{"a":1},true]"#, "true"),
             ("ARRAY_CONTAINS", r#"[[{"a":{"x":1,"y":2}}],{"a":{"x":1}},true]"#, "true"),
             ("ARRAY_CONTAINS", r#"[[{"a":[1,2]}],{"a":[1]},true]"#, "false"),
+            ("ARRAY_CONTAINS", r#"[[[{"a":1,"b":2}]],[{"a":1}],true]"#, "true"),
+            ("ARRAY_CONTAINS", r#"[[{"a":[{"x":1,"y":2}]}],{"a":[{"x":1}]},true]"#, "true"),
             ("ARRAY_CONTAINS", r#"[[1,2],2,true]"#, "true"),
             ("ARRAY_CONTAINS", r#"["abc","a"]"#, "undefined"),
             ("ARRAY_CONTAINS", r#"[[1],1,"x"]"#, "undefined"),
@@ -245,7 +266,8 @@ mod tests {
     fn aggregates() {
         check(&[
             ("ARRAY_SUM", "[[1.5,2.5]]", "4"),
-            ("ARRAY_SUM", "[[]]", "0"),
+            ("ARRAY_SUM", "[[]]", "undefined"),
+            ("ARRAY_SUM", "[[9007199254740993,1]]", "9007199254740994"),
             ("ARRAY_SUM", r#"[[1,"a"]]"#, "undefined"),
             ("ARRAY_AVG", "[[1,2,3,4]]", "2.5"),
             ("ARRAY_AVG", "[[]]", "undefined"),

@@ -1,9 +1,13 @@
 //! Letter case without regard to locale: one character becomes one character.
 //!
-//! That keeps results bounded and positions stable. `ß` therefore has no upper case, as in the
-//! invariant culture of .NET.
+//! One table of 1,013 pairs serves UPPER, LOWER and every comparison that ignores case. It is the
+//! service's: the simple mappings of Unicode 5.1 that go both ways. `ß`, `ς`, `ı`, `ſ` and `µ` have no
+//! other case in it, nor have letters that Unicode got later.
+
+mod pairs;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// The text in lower case.
 pub(super) fn lower(text: &str) -> String {
@@ -15,23 +19,50 @@ pub(super) fn upper(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_uppercase() } else { text.chars().map(upper_char).collect() }
 }
 
-/// A form in which texts that differ only in case are equal.
+/// A form in which texts that differ only in case are equal: lower case.
 pub(super) fn fold(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
         return Cow::Borrowed(text);
     }
-    // Through upper case, so that the two small sigmas and the two small s are one.
-    Cow::Owned(text.chars().map(|char| lower_char(upper_char(char))).collect())
+    Cow::Owned(lower(text))
 }
 
 fn lower_char(char: char) -> char {
-    let mut lower = char.to_lowercase();
-    if lower.len() == 1 { lower.next().unwrap_or(char) } else { char }
+    if char.is_ascii() { char.to_ascii_lowercase() } else { TO_LOWER.find(char) }
 }
 
 fn upper_char(char: char) -> char {
-    let mut upper = char.to_uppercase();
-    if upper.len() == 1 { upper.next().unwrap_or(char) } else { char }
+    if char.is_ascii() { char.to_ascii_uppercase() } else { TO_UPPER.find(char) }
+}
+
+/// Pairs sorted by their first letter.
+struct Mapping(Vec<(char, char)>);
+
+static TO_UPPER: LazyLock<Mapping> =
+    LazyLock::new(|| Mapping::new(|small, capital| (small, capital)));
+static TO_LOWER: LazyLock<Mapping> =
+    LazyLock::new(|| Mapping::new(|small, capital| (capital, small)));
+
+impl Mapping {
+    fn new(direction: fn(char, char) -> (char, char)) -> Self {
+        let run = |&(first, last, step, distance): &(u32, u32, u32, i32)| {
+            let pair = move |small: u32| {
+                let capital = small.checked_add_signed(distance).and_then(char::from_u32)?;
+                Some(direction(char::from_u32(small)?, capital))
+            };
+            (first..=last).step_by(step as usize).filter_map(pair)
+        };
+        let mut pairs: Vec<_> = pairs::RUNS.iter().flat_map(run).collect();
+        pairs.sort_unstable();
+        Self(pairs)
+    }
+
+    fn find(&self, char: char) -> char {
+        match self.0.binary_search_by_key(&char, |pair| pair.0) {
+            Ok(at) => self.0[at].1,
+            Err(_) => char,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -42,7 +73,18 @@ mod tests {
     fn one_character_stays_one() {
         assert_eq!(upper("straße é"), "STRAßE É");
         assert_eq!(lower("ÅB İ"), "åb İ");
-        assert_eq!(fold("ΣΑΣ"), fold("σας"));
+        assert_eq!(fold("ΣΑ"), fold("σα"));
+        assert_ne!(fold("Σ"), fold("ς"));
+        assert_eq!(upper("ᾳıſµ"), "ᾼıſµ");
         assert_eq!(fold("Abc"), "abc");
+    }
+
+    #[test]
+    fn every_pair_goes_both_ways() {
+        assert_eq!((TO_LOWER.0.len(), TO_UPPER.0.len()), (1013, 1013));
+        for &(small, capital) in &TO_UPPER.0 {
+            assert_eq!((upper_char(small), lower_char(capital)), (capital, small));
+            assert_eq!((lower_char(small), upper_char(capital)), (small, capital));
+        }
     }
 }

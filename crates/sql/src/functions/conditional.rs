@@ -12,10 +12,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         .seeing_undefined()
         .gives(Kind::Any, "The value at a position, counted from 1."),
     Function::between("OBJECTTOARRAY", 1, 3, |_, arguments| defined(object_to_array(arguments)))
+        .seeing_undefined()
         .gives(
             Kind::Array,
             "Members as objects of name and value, called `k` and `v` or as given.",
         ),
+    Function::exact("_OBJECTTOARRAY", 1, |_, arguments| defined(object_to_array(arguments)))
+        .gives(Kind::Array, "As `OBJECTTOARRAY` of one argument (assumed)."),
 ];
 
 fn if_then_else(_: &mut Context<'_>, arguments: &[Value]) -> Value {
@@ -29,6 +32,9 @@ fn choose(arguments: &[Value]) -> Option<Value> {
 }
 
 fn object_to_array(arguments: &[Value]) -> Option<Value> {
+    // Undefined behind the last name is as if it were not there.
+    let given = arguments.iter().rposition(Value::is_defined)? + 1;
+    let arguments = &arguments[..given];
     let object = arguments[0].as_object()?;
     let key: Arc<str> = optional(arguments, 1, "k", Value::as_str)?.into();
     let value: Arc<str> = optional(arguments, 2, "v", Value::as_str)?.into();

@@ -1,17 +1,22 @@
-//! Between strings and other types: strict JSON one way, compact JSON the other.
+//! Between strings and other types: nearly JSON one way, compact JSON the other.
 
-use super::{Context, Function, Kind, STRING_RESULT_MAX, defined};
+mod read;
+mod write;
+
+use super::{Context, Function, Kind, STRING_RESULT_MAX, defined, string};
+use armilla_model::Value;
 use armilla_model::value::Type;
-use armilla_model::{Number, Value, json};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::exact("STRINGTOARRAY", 1, |_, arguments| parsed(arguments, Type::Array))
         .or(&["STRING_TO_ARRAY"])
         .gives(Kind::Array, "The array that the JSON text says."),
-    Function::exact("STRINGTOBOOLEAN", 1, |_, arguments| parsed(arguments, Type::Bool))
-        .or(&["STRING_TO_BOOLEAN"])
-        .gives(Kind::Bool, "`true` or `false` from its text."),
-    Function::exact("STRINGTONULL", 1, |_, arguments| parsed(arguments, Type::Null))
+    Function::exact("STRINGTOBOOLEAN", 1, |_, arguments| {
+        word(arguments, &[("true", true.into()), ("false", false.into())])
+    })
+    .or(&["STRING_TO_BOOLEAN"])
+    .gives(Kind::Bool, "`true` or `false` from its text."),
+    Function::exact("STRINGTONULL", 1, |_, arguments| word(arguments, &[("null", Value::Null)]))
         .or(&["STRING_TO_NULL"])
         .gives(Kind::Null, "`null` from its text."),
     Function::exact("STRINGTONUMBER", 1, |_, arguments| parsed(arguments, Type::Number))
@@ -27,33 +32,27 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn parsed(arguments: &[Value], kind: Type) -> Value {
-    let value = arguments[0].as_str().and_then(|text| json::parse(text.as_bytes()).ok());
+    let value = arguments[0].as_str().and_then(read::value_of);
     defined(value.filter(|value| value.kind() == kind))
+}
+
+// Unlike the others these two take any white space around them, and nothing else.
+fn word(arguments: &[Value], words: &[(&str, Value)]) -> Value {
+    let text = arguments[0].as_str().map(|text| text.trim_matches(string::is_white_space));
+    defined(words.iter().find(|(word, _)| Some(*word) == text).map(|(_, value)| value.clone()))
 }
 
 fn to_string(_: &mut Context<'_>, arguments: &[Value]) -> Value {
     match &arguments[0] {
-        Value::Number(number) => number_text(*number).into(),
+        Value::Number(number) => write::number_text(*number).into(),
         text @ (Value::String(_) | Value::Undefined) => text.clone(),
         // Values share their parts, so a small query can build one whose text is endless.
         value if !fits(value, &mut { STRING_RESULT_MAX }) => Value::Undefined,
-        value => value.to_json().into(),
-    }
-}
-
-// The service prints doubles too large for plain digits with an exponent of three digits.
-fn number_text(number: Number) -> String {
-    let text = match number {
-        Number::Float(float) if float.is_nan() => return "NaN".to_owned(),
-        Number::Float(f64::INFINITY) => return "Infinity".to_owned(),
-        Number::Float(f64::NEG_INFINITY) => return "-Infinity".to_owned(),
-        _ => number.to_string(),
-    };
-    match text.split_once('e') {
-        Some((digits, exponent)) if !exponent.starts_with('-') => {
-            format!("{digits}e+{exponent:0>3}")
+        value => {
+            let mut text = Vec::new();
+            write::write(value, &mut text);
+            defined(String::from_utf8(text).ok())
         }
-        _ => text,
     }
 }
 
@@ -81,7 +80,7 @@ mod tests {
     use armilla_model::Value;
 
     #[test]
-    fn strings_are_read_as_strict_json() {
+    fn strings_are_read_as_json() {
         check(&[
             ("STRINGTOARRAY", r#"["[]"]"#, "[]"),
             ("STRINGTOARRAY", r#"["[ \"coats\", 1 ]"]"#, r#"["coats",1]"#),
@@ -91,7 +90,11 @@ mod tests {
             ("STRINGTOARRAY", r#"["[1,]"]"#, "undefined"),
             ("STRINGTOOBJECT", r#"["{\"a\":[1,{\"b\":null}]}"]"#, r#"{"a":[1,{"b":null}]}"#),
             ("STRINGTOOBJECT", r#"["{'price': 27.55}"]"#, "undefined"),
-            ("STRINGTOOBJECT", r#"["{\"a\":1,\"a\":2}"]"#, "undefined"),
+            ("STRINGTOOBJECT", r#"["{\"a\":1,\"a\":2}"]"#, r#"{"a":2}"#),
+            ("STRINGTONUMBER", r#"["007"]"#, "7"),
+            ("STRINGTONUMBER", r#"["9007199254740993.0"]"#, "9007199254740993"),
+            ("STRINGTOARRAY", r#"["[ ] ,"]"#, "[]"),
+            ("STRINGTOARRAY", r#"["[\"\n\\ud83d\\ude00\\ud83d\"]"]"#, "[\"\\n😀\u{fffd}\"]"),
             ("STRINGTOBOOLEAN", r#"["true  "]"#, "true"),
             ("STRINGTOBOOLEAN", r#"["  false"]"#, "false"),
             ("STRINGTOBOOLEAN", r#"["TRUE"]"#, "undefined"),
@@ -102,7 +105,9 @@ mod tests {
             ("STRINGTONUMBER", r#"["-1.79769e+308"]"#, "-1.79769e308"),
             ("STRINGTONUMBER", r#"["1e2"]"#, "100"),
         ]);
-        for text in ["0x10", "1,000", "", "Hello", "NaN", "Infinity", "-Infinity", "01", "1e400"] {
+        for text in
+            ["0x10", "1,000", "", "Hello", "NaN", "Infinity", "-Infinity", "1e400", "1,,", "1."]
+        {
             let number = evaluate("STRINGTONUMBER", &[text.into()]);
             assert!(number.is_undefined(), "{text} was read as {number}");
         }
@@ -119,9 +124,13 @@ mod tests {
             ("TOSTRING", r#"["Hello World"]"#, r#""Hello World""#),
             ("TOSTRING", r#"[[1,"a",null,{"b":true}]]"#, r#""[1,\"a\",null,{\"b\":true}]""#),
             ("TOSTRING", "[2.0495371758495027e18]", r#""2.0495371758495027e+018""#),
-            ("TOSTRING", "[-1e300]", r#""-1e+300""#),
+            ("TOSTRING", "[-1e300]", r#""-1.0000000000000001e+300""#),
             ("TOSTRING", "[2049537175849502700]", r#""2049537175849502700""#),
-            ("TOSTRING", "[1e-7]", r#""1e-7""#),
+            ("TOSTRING", "[1e-7]", r#""1e-007""#),
+            ("TOSTRING", "[0.0001]", r#""0.0001""#),
+            ("TOSTRING", "[0.3333333333333333]", r#""0.33333333333333331""#),
+            ("TOSTRING", "[10000000000000000.5]", r#""10000000000000000""#),
+            ("TOSTRING", "[[1e20]]", r#""[1e+020]""#),
         ]);
         for (number, text) in
             [(f64::NAN, "NaN"), (f64::INFINITY, "Infinity"), (f64::NEG_INFINITY, "-Infinity")]

@@ -1,7 +1,7 @@
-//! Dates and times: ticks of 100 ns since 1970 in the proleptic Gregorian calendar, always UTC.
+//! Dates and times: ticks of 100 ns since 1970 in the proleptic Gregorian calendar, computed in UTC.
 //!
-//! The years 1 to 9999 exist; a result outside them is undefined. Strings are read in the grammar of
-//! [`parse`] and written as `YYYY-MM-DDThh:mm:ss.fffffffZ`.
+//! The years 1601 to 9999 exist; a result outside them is undefined. Strings are read in the grammar of
+//! [`parse`], with or without an offset, and written as `YYYY-MM-DDThh:mm:ss.fffffffZ`.
 
 mod arithmetic;
 mod calendar;
@@ -9,13 +9,13 @@ mod format;
 
 pub use calendar::{DateTime, format_ticks, parse};
 
-use super::{Context, Function, Kind, defined, optional, text};
+use super::{Context, Function, Kind, STRING_RESULT_MAX, defined, optional, text};
 use arithmetic::Part;
-use armilla_model::Value;
+use armilla_model::{Number, Value};
 use calendar::{TICKS_MAX, TICKS_MIN, TICKS_PER_MILLISECOND};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("DATETIMEADD", 3, |_, arguments| defined(add(arguments)))
+    Function::between("DATETIMEADD", 2, 3, |_, arguments| defined(add(arguments)))
         .gives(Kind::String, "A date plus so many parts, or plus a time span such as `'1d'`."),
     Function::between("DATETIMEBIN", 2, 4, |_, arguments| defined(bin(arguments))).gives(
         Kind::String,
@@ -27,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         defined(
             ticks(&arguments[0])
                 .zip(text(arguments, 1))
-                .map(|(ticks, format)| format::format(&DateTime::from_ticks(ticks), format)),
+                .and_then(|(ticks, pattern)| formatted(ticks, pattern)),
         )
     })
     .gives(Kind::String, "A date written by a pattern such as `'yyyy-MM-dd HH:mm'`."),
@@ -46,13 +46,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         defined(ticks(&arguments[0]).map(milliseconds))
     })
     .gives(Kind::Number, "Milliseconds since 1970, cut toward zero."),
-    Function::exact("TICKSTODATETIME", 1, |_, arguments| {
-        defined(arguments[0].as_i64().and_then(written))
+    Function::between("TICKSTODATETIME", 1, 2, |_, arguments| {
+        defined(arguments[0].as_i64().and_then(|ticks| written_by(ticks, arguments.get(1))))
     })
     .gives(Kind::String, "A date from 100 ns since 1970, by a pattern when one is given."),
-    Function::exact("TIMESTAMPTODATETIME", 1, |_, arguments| {
+    Function::between("TIMESTAMPTODATETIME", 1, 2, |_, arguments| {
         let ticks = arguments[0].as_i64().and_then(|n| n.checked_mul(TICKS_PER_MILLISECOND));
-        defined(ticks.and_then(written))
+        defined(ticks.and_then(|ticks| written_by(ticks, arguments.get(1))))
     })
     .gives(Kind::String, "A date from milliseconds since 1970, by a pattern when one is given."),
     Function::exact("YEAR", 1, |_, arguments| defined(part_of(Part::Year, &arguments[0])))
@@ -87,21 +87,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .gives(Kind::Number, "The time of the query in milliseconds since 1970."),
     Function::between("NOW", 0, 2, |context, arguments| match arguments {
         [] => defined(written(context.now_static_ticks)),
-        _ => defined(from_now(context, arguments, i64::checked_add)),
+        _ => defined(from_now(context, arguments, 1)),
     })
     .each_query()
     .gives(
         Kind::String,
         "The time of the query, perhaps plus so many parts or a time span such as `'1d'`.",
     ),
-    Function::exact("AGO", 2, |context, arguments| {
-        defined(from_now(context, arguments, i64::checked_sub))
-    })
-    .each_query()
-    .gives(
-        Kind::String,
-        "The time of the query minus so many parts or a time span such as `'1d'`.",
-    ),
+    Function::between("AGO", 1, 2, |context, arguments| defined(from_now(context, arguments, -1)))
+        .each_query()
+        .gives(
+            Kind::String,
+            "The time of the query minus so many parts or a time span such as `'1d'`.",
+        ),
 ];
 
 fn ticks(value: &Value) -> Option<i64> {
@@ -112,8 +110,25 @@ fn written(ticks: i64) -> Option<String> {
     (TICKS_MIN..=TICKS_MAX).contains(&ticks).then(|| format_ticks(ticks))
 }
 
+fn written_by(ticks: i64, pattern: Option<&Value>) -> Option<String> {
+    match pattern {
+        None => written(ticks),
+        Some(pattern) => {
+            let ticks = (TICKS_MIN..=TICKS_MAX).contains(&ticks).then_some(ticks)?;
+            formatted(ticks, pattern.as_str()?)
+        }
+    }
+}
+
+fn formatted(ticks: i64, pattern: &str) -> Option<String> {
+    // A result may be twice as long as its pattern.
+    let fits = pattern.len() <= STRING_RESULT_MAX / 2;
+    fits.then(|| format::format(&DateTime::from_ticks(ticks), pattern))?
+}
+
+// Cut toward zero, as the service does.
 fn milliseconds(ticks: i64) -> i64 {
-    ticks.div_euclid(TICKS_PER_MILLISECOND)
+    ticks / TICKS_PER_MILLISECOND
 }
 
 fn part(arguments: &[Value], at: usize) -> Option<Part> {
@@ -125,23 +140,47 @@ fn part_of(part: Part, value: &Value) -> Option<i64> {
 }
 
 fn add(arguments: &[Value]) -> Option<String> {
-    let part = part(arguments, 0)?;
-    written(part.add(ticks(&arguments[2])?, arguments[1].as_i64()?)?)
+    let (date, span) = arguments.split_last()?;
+    let (part, count) = span_of(span)?;
+    written(part.add(ticks(date)?, count)?)
+}
+
+// A part and a number, or one string with both.
+fn span_of(arguments: &[Value]) -> Option<(Part, i64)> {
+    match arguments {
+        [span] => time_span(span.as_str()?)?,
+        [_, count] => Some((part(arguments, 0)?, count.as_i64()?)),
+        _ => None,
+    }
+}
+
+/// False for a text that cannot be a time span at all: one that does not begin with digits, perhaps
+/// behind a minus, or that has nothing behind them. The service refuses a query with such a constant.
+pub fn is_time_span(text: &str) -> bool {
+    time_span(text).is_some()
+}
+
+// The outer nothing stands for what is no time span, the inner one for a span of parts that do not exist
+// or of a number that is too large.
+fn time_span(text: &str) -> Option<Option<(Part, i64)>> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let length = digits.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, part) = text.split_at(text.len() - digits.len() + length);
+    if length == 0 || part.is_empty() {
+        return None;
+    }
+    Some(Part::parse(part).zip(number.parse().ok()))
 }
 
 // One reading of the clock serves a whole query, so that a filter against NOW() means one instant.
-fn from_now(
-    context: &Context<'_>,
-    arguments: &[Value],
-    direction: fn(i64, i64) -> Option<i64>,
-) -> Option<String> {
-    let amount = direction(0, arguments.get(1)?.as_i64()?)?;
-    written(part(arguments, 0)?.add(context.now_static_ticks, amount)?)
+fn from_now(context: &Context<'_>, arguments: &[Value], direction: i64) -> Option<String> {
+    let (part, count) = span_of(arguments)?;
+    written(part.add(context.now_static_ticks, count.checked_mul(direction)?)?)
 }
 
 fn bin(arguments: &[Value]) -> Option<String> {
     let (ticks_binned, part) = (ticks(&arguments[0])?, part(arguments, 1)?);
-    let size = optional(arguments, 2, 1, Value::as_i64)?;
+    let size = optional(arguments, 2, Number::Int(1), Value::as_number)?;
     let origin = optional(arguments, 3, 0, ticks)?;
     written(part.bin(ticks_binned, size, origin)?)
 }

@@ -8,13 +8,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         .gives(Kind::Number, "Sum of 64-bit integers; wraps around."),
     Function::exact("INTSUB", 2, |_, arguments| total(arguments, i64::wrapping_sub))
         .gives(Kind::Number, "Difference of 64-bit integers; wraps around."),
-    Function::exact("INTMUL", 2, |_, arguments| total(arguments, i64::wrapping_mul))
+    Function::exact("INTMUL", 2, |_, arguments| product(arguments))
         .gives(Kind::Number, "Product of 64-bit integers; wraps around."),
-    Function::exact("INTDIV", 2, |_, arguments| by_divisor(arguments, i64::wrapping_div)).gives(
+    Function::exact("INTDIV", 2, |_, arguments| by_divisor(arguments, i64::checked_div)).gives(
         Kind::Number,
         "Quotient of 64-bit integers, toward zero; undefined for a divisor of 0.",
     ),
-    Function::exact("INTMOD", 2, |_, arguments| by_divisor(arguments, i64::wrapping_rem)).gives(
+    Function::exact("INTMOD", 2, |_, arguments| by_divisor(arguments, i64::checked_rem)).gives(
         Kind::Number,
         "Remainder of 64-bit integers, sign of the dividend; undefined for a divisor of 0.",
     ),
@@ -46,9 +46,14 @@ fn total(arguments: &[Value], function: fn(i64, i64) -> i64) -> Value {
     defined(both(arguments).map(|(left, right)| function(left, right)))
 }
 
-fn by_divisor(arguments: &[Value], function: fn(i64, i64) -> i64) -> Value {
-    let both = both(arguments).filter(|&(_, divisor)| divisor != 0);
-    defined(both.map(|(left, right)| function(left, right)))
+// The smallest integer by -1, which has no counterpart, is undefined here and in divisions.
+fn product(arguments: &[Value]) -> Value {
+    let both = both(arguments).filter(|pair| !matches!(pair, (i64::MIN, -1) | (-1, i64::MIN)));
+    defined(both.map(|(left, right)| left.wrapping_mul(right)))
+}
+
+fn by_divisor(arguments: &[Value], function: fn(i64, i64) -> Option<i64>) -> Value {
+    defined(both(arguments).and_then(|(left, right)| function(left, right)))
 }
 
 fn both(arguments: &[Value]) -> Option<(i64, i64)> {
@@ -87,8 +92,9 @@ mod tests {
     fn results_wrap_around() {
         check(&[
             ("INTADD", "[9223372036854775807,1]", "-9223372036854775808"),
-            ("INTDIV", "[-9223372036854775808,-1]", "-9223372036854775808"),
-            ("INTMOD", "[-9223372036854775808,-1]", "0"),
+            ("INTDIV", "[-9223372036854775808,-1]", "undefined"),
+            ("INTMOD", "[-9223372036854775808,-1]", "undefined"),
+            ("INTMUL", "[-9223372036854775808,-1]", "undefined"),
             ("INTBITLEFTSHIFT", "[1,64]", "1"),
             ("INTBITLEFTSHIFT", "[1,-1]", "-9223372036854775808"),
         ]);

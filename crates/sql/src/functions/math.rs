@@ -7,9 +7,14 @@ use super::{Context, Function, Kind, defined, optional};
 use armilla_model::{Number, Value};
 use std::f64::consts::PI;
 
+/// More decimals than a double has: `ROUND` counts no more.
+const ROUND_DIGITS_MAX: i64 = 17;
+
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::exact("ABS", 1, |_, arguments| defined(arguments[0].as_number().map(absolute)))
-        .gives(Kind::Number, "Absolute value. Integers stay exact."),
+    Function::exact("ABS", 1, |_, arguments| {
+        defined(arguments[0].as_number().map(absolute).map(Value::Number))
+    })
+    .gives(Kind::Number, "Absolute value. Integers stay exact."),
     Function::exact("ACOS", 1, |_, arguments| real(arguments, f64::acos))
         .gives(Kind::Number, "Angle in radians whose cosine is `x`."),
     Function::exact("ASIN", 1, |_, arguments| real(arguments, f64::asin))
@@ -37,10 +42,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .gives(Kind::Number, "Natural logarithm, or the logarithm to the base given second."),
     Function::exact("LOG10", 1, |_, arguments| real(arguments, f64::log10))
         .gives(Kind::Number, "Logarithm to base 10."),
-    Function::between("NUMBERBIN", 1, 2, |_, arguments| defined(number_bin(arguments))).gives(
-        Kind::Number,
-        "`x` rounded down to a multiple of the size (1 when absent), in doubles.",
-    ),
+    Function::between("NUMBERBIN", 1, 2, |_, arguments| {
+        defined(number_bin(arguments).map(Value::Number))
+    })
+    .gives(Kind::Number, "`x` rounded down to a multiple of the size (1 when absent), in doubles."),
     Function::exact("PI", 0, |_, _| PI.into()).gives(Kind::Number, "The constant pi."),
     Function::exact("POWER", 2, |_, arguments| reals(arguments, f64::powf))
         .gives(Kind::Number, "`x` to the power of `y`, as a double."),
@@ -49,18 +54,21 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::exact("RAND", 0, random)
         .each_call()
         .gives(Kind::Number, "A random number from 0 up to, not including, 1; new at every call."),
-    Function::exact("ROUND", 1, |_, arguments| whole(arguments, f64::round)).gives(
-        Kind::Number,
-        "Nearest number of so many decimals (0; negative: tens), half away from zero.",
-    ),
-    Function::exact("SIGN", 1, |_, arguments| defined(arguments[0].as_f64().map(sign)))
+    Function::between("ROUND", 1, 2, |_, arguments| defined(round(arguments).map(Value::Number)))
+        .gives(
+            Kind::Number,
+            "Nearest number of so many decimals (0; negative: tens), half away from zero.",
+        ),
+    Function::exact("SIGN", 1, |_, arguments| defined(arguments[0].as_f64().and_then(sign)))
         .gives(Kind::Number, "-1, 0 or 1; undefined for NaN."),
     Function::exact("SIN", 1, |_, arguments| real(arguments, f64::sin))
         .gives(Kind::Number, "Sine of an angle in radians."),
     Function::exact("SQRT", 1, |_, arguments| real(arguments, f64::sqrt))
         .gives(Kind::Number, "Square root."),
-    Function::exact("SQUARE", 1, |_, arguments| real(arguments, |x| x * x))
-        .gives(Kind::Number, "`x` times `x`. Integers stay exact while they fit 64 bits."),
+    Function::exact("SQUARE", 1, |_, arguments| {
+        defined(arguments[0].as_number().map(|x| Value::Number(x.times(x))))
+    })
+    .gives(Kind::Number, "`x` times `x`. Integers stay exact while they fit 64 bits."),
     Function::exact("TAN", 1, |_, arguments| real(arguments, f64::tan))
         .gives(Kind::Number, "Tangent of an angle in radians."),
     Function::exact("TRUNC", 1, |_, arguments| whole(arguments, f64::trunc))
@@ -85,23 +93,41 @@ fn whole(arguments: &[Value], function: fn(f64) -> f64) -> Value {
     }
 }
 
-fn absolute(number: Number) -> Value {
+// The smallest integer has no counterpart and stays what it is, as in the service.
+fn absolute(number: Number) -> Number {
     match number {
-        Number::Int(int) => match int.checked_abs() {
-            Some(int) => int.into(),
-            None => (int as f64).abs().into(),
-        },
-        Number::Float(float) => float.abs().into(),
+        Number::Int(int) => Number::Int(int.wrapping_abs()),
+        Number::Float(float) => Number::Float(float.abs()),
     }
 }
 
-fn sign(x: f64) -> Value {
+// NaN has no sign.
+fn sign(x: f64) -> Option<i64> {
     match x {
-        _ if x > 0.0 => 1.into(),
-        _ if x < 0.0 => (-1).into(),
-        // Zero; and NaN, which has no sign and stays what it is.
-        _ => x.into(),
+        _ if x.is_nan() => None,
+        _ if x > 0.0 => Some(1),
+        _ if x < 0.0 => Some(-1),
+        _ => Some(0),
     }
+}
+
+// Rounds to so many decimals in doubles, without any correction for decimals that doubles miss.
+fn round(arguments: &[Value]) -> Option<Number> {
+    let number = arguments[0].as_number()?;
+    let digits = optional(arguments, 1, 0, Value::as_i64)?.min(ROUND_DIGITS_MAX);
+    if number.as_i64().is_some() && digits >= 0 {
+        return Some(number);
+    }
+    let (x, power) = (number.as_f64(), 10f64.powf(digits.unsigned_abs() as f64));
+    let rounded =
+        if digits >= 0 { (x * power).round() / power } else { (x / power).round() * power };
+    Some(as_integer(rounded))
+}
+
+// A result without fraction is an integer where it fits.
+fn as_integer(x: f64) -> Number {
+    let fits = x.fract() == 0.0 && (-(2f64.powi(63))..2f64.powi(63)).contains(&x);
+    if fits { Number::Int(x as i64) } else { Number::Float(x) }
 }
 
 fn logarithm(x: f64, base: f64) -> f64 {
@@ -117,38 +143,21 @@ fn random(context: &mut Context<'_>, _: &[Value]) -> Value {
     (context.random)().into()
 }
 
-fn number_bin(arguments: &[Value]) -> Option<f64> {
-    let x = arguments[0].as_f64()?;
-    let size = optional(arguments, 1, 1.0, Value::as_f64)?;
-    if size == 0.0 || !size.is_finite() || !x.is_finite() {
-        return None;
+fn number_bin(arguments: &[Value]) -> Option<Number> {
+    let x = arguments[0].as_number()?;
+    let size = optional(arguments, 1, Number::Int(1), Value::as_number)?;
+    if let (Some(x), Some(size)) = (x.as_i64(), size.as_i64()) {
+        return (size != 0).then(|| Number::Int(floor_of_division(x, size).wrapping_mul(size)));
     }
-    Some(bin_in_decimal(x, size).unwrap_or_else(|| (x / size).floor() * size))
+    let (x, size) = (x.as_f64(), size.as_f64());
+    let has_bins = size != 0.0 && size.is_finite() && x.is_finite();
+    has_bins.then(|| as_integer((x / size).floor() * size))
 }
 
-// 37.752 in bins of 0.1 is 37.7, not 37.7000000000000028: both numbers are taken as the decimals
-// they print as. Nothing when 128 bits cannot hold them at one scale.
-fn bin_in_decimal(x: f64, size: f64) -> Option<f64> {
-    let (x, x_exponent) = decimal(x)?;
-    let (size, size_exponent) = decimal(size)?;
-    let exponent = x_exponent.min(size_exponent);
-    let x = scaled(x, x_exponent - exponent)?;
-    let size = scaled(size, size_exponent - exponent)?;
-    let bin = if size < 0 { (-x).div_euclid(-size) } else { x.div_euclid(size) };
-    format!("{}e{exponent}", bin.checked_mul(size)?).parse().ok()
-}
-
-// The shortest decimal that reads back as x, as digits and exponent of ten.
-fn decimal(x: f64) -> Option<(i128, i32)> {
-    let text = format!("{x:e}");
-    let (digits, exponent) = text.split_once('e')?;
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let places = i32::try_from(fraction.len()).ok()?;
-    Some((format!("{whole}{fraction}").parse().ok()?, exponent.parse::<i32>().ok()? - places))
-}
-
-fn scaled(digits: i128, places: i32) -> Option<i128> {
-    digits.checked_mul(10i128.checked_pow(u32::try_from(places).ok()?)?)
+fn floor_of_division(x: i64, size: i64) -> i64 {
+    let is_exact = x.wrapping_rem(size) == 0;
+    let is_negative = (x < 0) != (size < 0);
+    x.wrapping_div(size) - i64::from(!is_exact && is_negative)
 }
 
 #[cfg(test)]
@@ -194,6 +203,11 @@ mod tests {
             ("ROUND", "[-6.5]", "-7"),
             ("ROUND", "[-0.5]", "-1"),
             ("ROUND", "[0.49]", "0"),
+            ("ROUND", "[2.567,2]", "2.57"),
+            ("ROUND", "[1.005,2]", "1"),
+            ("ROUND", "[1250,-2]", "1300"),
+            ("ROUND", "[523,-4]", "0"),
+            ("ROUND", "[1.5,0.5]", "undefined"),
             ("SIGN", "[-0.001]", "-1"),
             ("SIGN", "[0]", "0"),
             ("SIN", "[45.175643]", "0.929607286611012"),
@@ -207,15 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_decimal() {
+    fn bins_are_computed_in_doubles() {
         check(&[
             ("NUMBERBIN", "[37.752,-100]", "100"),
             ("NUMBERBIN", "[37.752,10]", "30"),
             ("NUMBERBIN", "[37.752]", "37"),
             ("NUMBERBIN", "[37.752,0]", "undefined"),
             ("NUMBERBIN", "[37.752,0.1]", "37.7"),
-            ("NUMBERBIN", "[37.752,0.01]", "37.75"),
-            ("NUMBERBIN", "[0.3,0.1]", "0.3"),
+            ("NUMBERBIN", "[0.7,0.1]", "0.6000000000000001"),
+            ("NUMBERBIN", "[0.3,0.1]", "0.2"),
             ("NUMBERBIN", "[-7,5]", "-10"),
             ("NUMBERBIN", "[1e300,3]", "1e300"),
             ("NUMBERBIN", r#"["x",5]"#, "undefined"),
@@ -224,7 +238,7 @@ mod tests {
 
     #[test]
     fn outside_the_domain_is_not_a_number() {
-        for (name, argument) in [("ACOS", 2.0), ("SQRT", -1.0), ("LOG", -1.0), ("SIGN", f64::NAN)] {
+        for (name, argument) in [("ACOS", 2.0), ("SQRT", -1.0), ("LOG", -1.0)] {
             let result = evaluate(name, &[Value::from(argument)]);
             assert!(result.as_f64().is_some_and(f64::is_nan), "{name}({argument}) is {result}");
         }
@@ -237,7 +251,8 @@ mod tests {
     fn large_integers_keep_their_digits() {
         check(&[
             ("ABS", "[-9007199254740993]", "9007199254740993"),
-            ("ABS", "[-9223372036854775808]", "9.223372036854776e18"),
+            ("ABS", "[-9223372036854775808]", "-9223372036854775808"),
+            ("SQUARE", "[94906267]", "9007199515875289"),
             ("ROUND", "[9007199254740993]", "9007199254740993"),
         ]);
     }

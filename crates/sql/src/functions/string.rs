@@ -1,17 +1,17 @@
-//! String functions. Positions and lengths count UTF-16 code units; comparison is by code unit, or
-//! by folded characters where case is to be ignored.
+//! String functions: comparing, joining, trimming and replacing. Comparison is by code unit, or in lower
+//! case where case is to be ignored.
 
 use super::{
     ARRAY_RESULT_MAX, Function, Kind, STRING_RESULT_MAX, all_of, any_of, case, defined, elements,
-    optional, text, utf16,
+    integer, optional, text,
 };
 use crate::effort::Effort;
-use crate::regex::Regex;
 use armilla_model::Value;
 
 /// Bytes that are searched in the time of a step.
 const BYTES_SEARCHED_PER_STEP: u64 = 16;
-/// Longest result of `REPLICATE`, in code units. It is the service's.
+/// Longest result of `REPLICATE`, in code points. It is the published one; the service's evaluator, asked
+/// by itself, goes to ten times as many.
 pub const REPLICATE_LENGTH_MAX: usize = 10_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -59,22 +59,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .seeing_undefined()
     .or(&["CONTAINSALLCI"])
     .gives(Kind::Bool, "True when the first string holds all the others in any letter case."),
-    Function::between("INDEX_OF", 2, 3, |_, arguments| defined(index_of(arguments)))
-        .or(&["INDEXOF"])
-        .gives(
-            Kind::Number,
-            "Position in UTF-16 units of the first occurrence from the start on; -1 for none.",
-        ),
-    Function::between("LASTINDEXOF", 2, 3, |_, arguments| defined(last_index_of(arguments))).gives(
-        Kind::Number,
-        "Position in UTF-16 units of the last occurrence that ends by a position; or -1.",
-    ),
-    Function::exact("LEFT", 2, |_, arguments| defined(left(arguments)))
-        .gives(Kind::String, "The first `n` UTF-16 units."),
-    Function::exact("RIGHT", 2, |_, arguments| defined(right(arguments)))
-        .gives(Kind::String, "The last `n` UTF-16 units."),
-    Function::exact("LENGTH", 1, |_, arguments| defined(text(arguments, 0).map(length)))
-        .gives(Kind::Number, "Number of code points."),
     Function::exact("LOWER", 1, |_, arguments| defined(text(arguments, 0).map(case::lower)))
         .gives(Kind::String, "The string in lower case, one character for one."),
     Function::exact("UPPER", 1, |_, arguments| defined(text(arguments, 0).map(case::upper)))
@@ -92,22 +76,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Kind::String,
         "The string without white space, or the characters given, at its end.",
     ),
-    Function::between("REGEXMATCH", 2, 3, |context, arguments| {
-        defined(regex_match(arguments, &mut context.effort))
-    })
-    .gives(Kind::Bool, "True when the pattern matches somewhere; modifiers `m`, `s`, `i`, `x`."),
     Function::exact("REPLACE", 3, |_, arguments| defined(replace(arguments))).gives(
         Kind::String,
         "The first with every occurrence of the second (not empty) replaced by the third.",
     ),
     Function::exact("REPLICATE", 2, |_, arguments| defined(replicate(arguments)))
-        .gives(Kind::String, "The string `n` times; at most 100,000 code points."),
+        .gives(Kind::String, "The string `n` times; at most 10,000 code points."),
     Function::exact("REVERSE", 1, |_, arguments| defined(text(arguments, 0).map(reverse)))
         .gives(Kind::String, "The code points in reverse order."),
-    Function::exact("SUBSTRING", 3, |_, arguments| defined(substring(arguments))).gives(
-        Kind::String,
-        "So many UTF-16 units from a start counted from 0; empty when that is outside.",
-    ),
     Function::exact("STRINGJOIN", 2, |_, arguments| defined(join(arguments)))
         .or(&["STRING_JOIN"])
         .gives(Kind::String, "The strings of an array with a separator between them."),
@@ -205,51 +181,13 @@ fn split(arguments: &[Value]) -> Option<Value> {
     (pieces.len() <= ARRAY_RESULT_MAX).then(|| Value::array(pieces))
 }
 
-fn length(text: &str) -> i64 {
-    signed(utf16::length(text))
-}
-
-fn index_of(arguments: &[Value]) -> Option<i64> {
-    let (whole, part) = (text(arguments, 0)?, text(arguments, 1)?);
-    let start = usize::try_from(optional(arguments, 2, 0, Value::as_i64)?).ok()?;
-    let found = utf16::byte_at(whole, start)
-        .and_then(|start| whole[start..].find(part).map(|found| start + found));
-    Some(found.map_or(-1, |found| length(&whole[..found])))
-}
-
-// The occurrence must end at the position given or before it.
-fn last_index_of(arguments: &[Value]) -> Option<i64> {
-    let (whole, part) = (text(arguments, 0)?, text(arguments, 1)?);
-    let last = usize::try_from(optional(arguments, 2, i64::MAX, Value::as_i64)?).ok()?;
-    let reachable = utf16::prefix(whole, last.saturating_add(1));
-    Some(reachable.rfind(part).map_or(-1, |found| length(&whole[..found])))
-}
-
-fn left(arguments: &[Value]) -> Option<Value> {
-    let count = arguments[1].as_i64()?.max(0);
-    Some(utf16::slice(text(arguments, 0)?, 0, unsigned(count)).as_ref().into())
-}
-
-fn right(arguments: &[Value]) -> Option<Value> {
-    let (text, count) = (text(arguments, 0)?, arguments[1].as_i64()?.max(0));
-    let start = utf16::length(text).saturating_sub(unsigned(count));
-    Some(utf16::slice(text, start, usize::MAX).as_ref().into())
-}
-
-fn substring(arguments: &[Value]) -> Option<Value> {
-    let text = text(arguments, 0)?;
-    let (start, count) = (arguments[1].as_i64()?, arguments[2].as_i64()?);
-    // A start before the text is no error; the SDK's interpreter answers with the empty string.
-    if start < 0 || count <= 0 {
-        return Some("".into());
-    }
-    Some(utf16::slice(text, unsigned(start), unsigned(count)).as_ref().into())
-}
-
 fn trim(arguments: &[Value], first: Side, last: Side) -> Value {
     let Some(text) = text(arguments, 0) else { return Value::Undefined };
     let trimmed = match arguments.get(1) {
-        None => trimmed(text, first, last, char::is_whitespace),
+        None => trimmed(text, first, last, is_white_space),
+        Some(Value::String(characters)) if characters.is_empty() => {
+            trimmed(text, first, last, is_white_space)
+        }
         Some(Value::String(characters)) => {
             // Sorted, so that a long set does not cost its length per character.
             let mut set: Vec<char> = characters.chars().collect();
@@ -261,15 +199,14 @@ fn trim(arguments: &[Value], first: Side, last: Side) -> Value {
     trimmed.into()
 }
 
+/// White space that is trimmed: Unicode's, and U+180E, which was once among it.
+pub(super) fn is_white_space(char: char) -> bool {
+    char.is_whitespace() || char == '\u{180e}'
+}
+
 fn trimmed(text: &str, first: Side, last: Side, drop: impl Fn(char) -> bool) -> &str {
     let text = if first == Side::Start { text.trim_start_matches(&drop) } else { text };
     if last == Side::End { text.trim_end_matches(&drop) } else { text }
-}
-
-fn regex_match(arguments: &[Value], effort: &mut Effort<'_>) -> Option<bool> {
-    let modifiers = optional(arguments, 2, "", Value::as_str)?;
-    let (text, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
-    Regex::new(pattern, modifiers, effort).ok()??.is_match(text, effort).ok()
 }
 
 fn replace(arguments: &[Value]) -> Option<String> {
@@ -284,23 +221,14 @@ fn replace(arguments: &[Value]) -> Option<String> {
 
 fn replicate(arguments: &[Value]) -> Option<String> {
     let text = text(arguments, 0)?;
-    let count = usize::try_from(arguments[1].as_i64()?).ok()?;
-    let length = utf16::length(text).checked_mul(count)?;
+    let count = usize::try_from(integer(&arguments[1])?).ok()?;
+    let length = text.chars().count().checked_mul(count)?;
     (length <= REPLICATE_LENGTH_MAX).then(|| text.repeat(count))
 }
 
 // Characters are reversed, not code units: a pair stays a pair.
 fn reverse(text: &str) -> String {
     text.chars().rev().collect()
-}
-
-fn signed(length: usize) -> i64 {
-    i64::try_from(length).unwrap_or(i64::MAX)
-}
-
-// For numbers known not to be negative; what does not fit is beyond the end of every text.
-fn unsigned(number: i64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

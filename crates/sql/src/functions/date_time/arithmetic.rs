@@ -4,9 +4,8 @@ use super::calendar::{
     DateTime, TICKS_MAX, TICKS_MIN, TICKS_PER_DAY, TICKS_PER_MILLISECOND, TICKS_PER_SECOND,
     days_in_month,
 };
+use armilla_model::Number;
 
-/// 1601-01-01T00:00:00Z; the origin of bins is not before it.
-const BIN_ORIGIN_MIN: i64 = -116_444_736_000_000_000;
 /// Nanoseconds in a tick.
 const NANOSECONDS_PER_TICK: i64 = 100;
 
@@ -22,6 +21,8 @@ pub(super) enum Part {
     Millisecond,
     Microsecond,
     Nanosecond,
+    /// Day of the week; only to be read.
+    Weekday,
 }
 
 // How long a part is.
@@ -29,12 +30,16 @@ enum Length {
     Months(i64),
     Ticks(i64),
     Nanosecond,
+    None,
 }
 
 impl Part {
-    /// Reads the name of a part, in lower case.
+    /// Reads the name of a part, in any letter case.
     pub(super) fn parse(name: &str) -> Option<Self> {
-        Some(match name {
+        if name.len() > "millisecond".len() {
+            return None;
+        }
+        Some(match name.to_ascii_lowercase().as_str() {
             "year" | "yyyy" | "yy" => Self::Year,
             "month" | "mm" | "m" => Self::Month,
             "day" | "dd" | "d" => Self::Day,
@@ -44,6 +49,7 @@ impl Part {
             "millisecond" | "ms" => Self::Millisecond,
             "microsecond" | "mcs" => Self::Microsecond,
             "nanosecond" | "ns" => Self::Nanosecond,
+            "weekday" | "dw" => Self::Weekday,
             _ => return None,
         })
     }
@@ -60,48 +66,79 @@ impl Part {
             Self::Millisecond => date_time.fraction / TICKS_PER_MILLISECOND,
             Self::Microsecond => date_time.fraction / 10,
             Self::Nanosecond => date_time.fraction * NANOSECONDS_PER_TICK,
+            // 1970-01-01 was a Thursday; Sunday is 0.
+            Self::Weekday => (date_time.day_number() + 4).rem_euclid(7),
         }
     }
 
     /// Adds so many parts; a day beyond the end of its new month becomes the last of the month.
-    /// Nanoseconds that do not fill a tick are dropped.
+    /// Nanoseconds are rounded to ticks, half away from zero.
     pub(super) fn add(self, ticks: i64, count: i64) -> Option<i64> {
         match self.length() {
             Length::Months(months) => add_months(ticks, count.checked_mul(months)?),
             Length::Ticks(length) => in_years(ticks.checked_add(count.checked_mul(length)?)?),
-            Length::Nanosecond => in_years(ticks.checked_add(count / NANOSECONDS_PER_TICK)?),
+            Length::Nanosecond => {
+                let half = count % NANOSECONDS_PER_TICK / (NANOSECONDS_PER_TICK / 2);
+                in_years(ticks.checked_add(count / NANOSECONDS_PER_TICK + half)?)
+            }
+            Length::None => None,
         }
     }
 
-    /// Counts the starts of such parts between two times; negative when they run backwards.
+    /// Counts the starts of such parts between two times; negative when they run backwards. Parts of
+    /// a second are counted as the service does: whole seconds by their starts, and the difference of
+    /// the two fractions cut to whole parts.
     pub(super) fn boundaries_between(self, start: i64, end: i64) -> Option<i64> {
         match self.length() {
             Length::Months(months) => {
                 let number = |ticks| month_number(ticks).div_euclid(months);
                 Some(number(end) - number(start))
             }
+            Length::Ticks(length) if length < TICKS_PER_SECOND => {
+                let (second, fraction) = (
+                    |ticks: i64| ticks.div_euclid(TICKS_PER_SECOND),
+                    |ticks: i64| ticks.rem_euclid(TICKS_PER_SECOND),
+                );
+                let parts = (second(end) - second(start)) * (TICKS_PER_SECOND / length);
+                Some(parts + (fraction(end) - fraction(start)) / length)
+            }
             Length::Ticks(length) => Some(end.div_euclid(length) - start.div_euclid(length)),
+            Length::None => None,
             Length::Nanosecond => end.checked_sub(start)?.checked_mul(NANOSECONDS_PER_TICK),
         }
     }
 
-    /// The start of the bin of `size` parts, counted from `origin`, that holds the time.
-    pub(super) fn bin(self, ticks: i64, size: i64, origin: i64) -> Option<i64> {
-        if size <= 0 || origin < BIN_ORIGIN_MIN {
-            return None;
-        }
-        let width = match self.length() {
-            Length::Months(months) => {
-                return bin_of_months(ticks, size.checked_mul(months)?, origin);
-            }
-            Length::Ticks(length) => i128::from(size) * i128::from(length * NANOSECONDS_PER_TICK),
-            Length::Nanosecond => i128::from(size),
+    /// The start of the bin of `size` parts, counted from `origin`, that holds the time. Months and
+    /// years, which differ in length, have no bins. A size with a fraction is computed in doubles.
+    pub(super) fn bin(self, ticks: i64, size: Number, origin: i64) -> Option<i64> {
+        let (length, per_length) = match self.length() {
+            Length::Ticks(length) => (length, 1),
+            Length::Nanosecond => (1, NANOSECONDS_PER_TICK),
+            Length::Months(_) | Length::None => return None,
         };
-        // In nanoseconds, so that a bin may be narrower than a tick.
-        let span = i128::from(ticks - origin) * i128::from(NANOSECONDS_PER_TICK);
-        let start = span.div_euclid(width) * width;
-        let start = start.div_euclid(i128::from(NANOSECONDS_PER_TICK)) + i128::from(origin);
-        i64::try_from(start).ok().and_then(in_years)
+        let span = ticks - origin;
+        let start = match size.as_i64() {
+            Some(size) => {
+                let width = i128::from(size) * i128::from(length) / i128::from(per_length);
+                if width <= 0 {
+                    return None;
+                }
+                i64::try_from(i128::from(span).div_euclid(width) * width).ok()?
+            }
+            None => {
+                let width = match per_length {
+                    1 => size.as_f64() * length as f64,
+                    _ => (size.as_f64() / per_length as f64).trunc(),
+                };
+                // NaN, infinite and negative sizes have no bins; nor have those below a tick.
+                if !(width >= 1.0 && width.is_finite()) {
+                    return None;
+                }
+                // A span of the calendar is far inside 64 bits.
+                ((span as f64 / width).floor() * width) as i64
+            }
+        };
+        origin.checked_add(start).and_then(in_years)
     }
 
     fn length(self) -> Length {
@@ -115,6 +152,7 @@ impl Part {
             Self::Millisecond => Length::Ticks(TICKS_PER_MILLISECOND),
             Self::Microsecond => Length::Ticks(10),
             Self::Nanosecond => Length::Nanosecond,
+            Self::Weekday => Length::None,
         }
     }
 }
@@ -134,15 +172,4 @@ fn add_months(ticks: i64, months: i64) -> Option<i64> {
     let (year, month) = (number.div_euclid(12), number.rem_euclid(12) + 1);
     let day = date_time.day.min(days_in_month(year, month));
     DateTime { year, month, day, ..date_time }.to_ticks()
-}
-
-// Months differ in length, so bins are found by their number and moved back when the origin's day
-// of the month has not come yet.
-fn bin_of_months(ticks: i64, size: i64, origin: i64) -> Option<i64> {
-    let number = (month_number(ticks) - month_number(origin)).div_euclid(size);
-    let start = |number: i64| add_months(origin, number.checked_mul(size)?);
-    match start(number) {
-        Some(at) if at <= ticks => Some(at),
-        _ => start(number.checked_sub(1)?),
-    }
 }

@@ -6,15 +6,20 @@ pub(super) const TICKS_PER_SECOND: i64 = 10_000_000;
 pub(super) const TICKS_PER_MILLISECOND: i64 = 10_000;
 /// Ticks in a day.
 pub(super) const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
-/// 0001-01-01T00:00:00.0000000Z.
-pub(super) const TICKS_MIN: i64 = -719_162 * TICKS_PER_DAY;
+/// The first year of the calendar, the service's.
+const YEAR_MIN: i64 = 1601;
+/// 1601-01-01T00:00:00.0000000Z.
+pub(super) const TICKS_MIN: i64 = -134_774 * TICKS_PER_DAY;
 /// 9999-12-31T23:59:59.9999999Z.
 pub(super) const TICKS_MAX: i64 = 2_932_897 * TICKS_PER_DAY - 1;
+
+/// The longest offset from UTC, in minutes.
+const OFFSET_MINUTES_MAX: i64 = 14 * 60;
 
 /// A date and time by its parts. Parts may be out of range until [`DateTime::to_ticks`] checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DateTime {
-    /// Year, 1 to 9999.
+    /// Year, 1601 to 9999.
     pub year: i64,
     /// Month, from 1.
     pub month: i64,
@@ -33,21 +38,56 @@ pub struct DateTime {
 /// Reads a date, or a date and a time, as ticks since 1970.
 ///
 /// `YYYY-MM-DD`, then perhaps `T` or one space and `hh:mm:ss` with an optional `.` and one to seven
-/// digits, then perhaps `Z`. No other offset exists, and the date must be one of the calendar.
+/// digits, then perhaps a zone: `Z`, or one space or none and an offset `+hh`, `+hhmm` or `+hh:mm` of at
+/// most 14 hours. Without a zone it is UTC. The date must be one of the calendar, as it is written and
+/// in UTC.
 pub fn parse(text: &str) -> Option<i64> {
-    let bytes = text.as_bytes();
-    let bytes = bytes.strip_suffix(b"Z").unwrap_or(bytes);
-    let (date, time) = bytes.split_at_checked("YYYY-MM-DD".len())?;
+    let (date, rest) = text.as_bytes().split_at_checked("YYYY-MM-DD".len())?;
     let [year, month, day] = fields(date, [4, 2, 2], b'-')?;
     let date_time = DateTime { year, month, day, hour: 0, minute: 0, second: 0, fraction: 0 };
-    match time {
-        [] => date_time.to_ticks(),
-        [b'T' | b' ', time @ ..] => {
-            let (time, digits) = time.split_at_checked("hh:mm:ss".len())?;
-            let [hour, minute, second] = fields(time, [2, 2, 2], b':')?;
-            let fraction = fraction(digits)?;
-            DateTime { hour, minute, second, fraction, ..date_time }.to_ticks()
+    let (date_time, zone) = match rest {
+        [b'T', time @ ..] => time_of_day(date_time, time)?,
+        [b' ', time @ ..] if time.first().is_some_and(u8::is_ascii_digit) => {
+            time_of_day(date_time, time)?
         }
+        zone => (date_time, zone),
+    };
+    let ticks = date_time.to_ticks()? - offset(zone)?;
+    (TICKS_MIN..=TICKS_MAX).contains(&ticks).then_some(ticks)
+}
+
+/// The time at the front, and what follows it.
+fn time_of_day(date: DateTime, bytes: &[u8]) -> Option<(DateTime, &[u8])> {
+    let (time, rest) = bytes.split_at_checked("hh:mm:ss".len())?;
+    let [hour, minute, second] = fields(time, [2, 2, 2], b':')?;
+    let length = match rest {
+        [b'.', rest @ ..] => 1 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+        _ => 0,
+    };
+    let (digits, rest) = rest.split_at(length);
+    Some((DateTime { hour, minute, second, fraction: fraction(digits)?, ..date }, rest))
+}
+
+/// Ticks that a zone is ahead of UTC.
+fn offset(zone: &[u8]) -> Option<i64> {
+    if let [] | [b'Z'] = zone {
+        return Some(0);
+    }
+    let zone = zone.strip_prefix(b" ").unwrap_or(zone);
+    let (sign, zone) = zone.split_first()?;
+    let (hours, minutes) = zone.split_at_checked("hh".len())?;
+    let minutes =
+        minutes.strip_prefix(b":").filter(|minutes| !minutes.is_empty()).unwrap_or(minutes);
+    let minutes = match minutes {
+        [] => 0,
+        [_, _] => digits(minutes).filter(|minutes| *minutes < 60)?,
+        _ => return None,
+    };
+    let minutes = digits(hours)? * 60 + minutes;
+    let ticks = (minutes <= OFFSET_MINUTES_MAX).then_some(minutes * 60 * TICKS_PER_SECOND)?;
+    match sign {
+        b'+' => Some(ticks),
+        b'-' => Some(-ticks),
         _ => None,
     }
 }
@@ -75,9 +115,14 @@ impl DateTime {
         }
     }
 
+    /// Days since 1970.
+    pub(super) fn day_number(&self) -> i64 {
+        day_of_date(self.year, self.month, self.day)
+    }
+
     /// Ticks since 1970; nothing when a part is out of range or the day is not in the calendar.
     pub fn to_ticks(&self) -> Option<i64> {
-        let in_range = (1..=9999).contains(&self.year)
+        let in_range = (YEAR_MIN..=9999).contains(&self.year)
             && (1..=12).contains(&self.month)
             && (1..=days_in_month(self.year, self.month)).contains(&self.day)
             && (0..24).contains(&self.hour)
