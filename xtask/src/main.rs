@@ -17,6 +17,7 @@ mod roundtrip;
 mod sdk;
 mod server;
 mod splits;
+mod stranger;
 mod summary;
 mod test;
 mod workspace;
@@ -34,17 +35,18 @@ Usage: cargo xtask <CHORE> [OPTIONS]
 Chores:
   test         Run everything: formatting, lints, Rust tests, then the Python, JavaScript and Rust SDKs against a
                fresh server over http and https, the example blog in a browser, queries asked in many
-               ways before and after a restart, then a short crash test
+               ways before and after a restart, then a crowd of strangers and a short crash test
   crash        Kill the server at random moments while 16 clients write; check nothing is lost
   counters     Kill the server while scripts count what they write; check counts equal items
   splits       Split and merge partitions under 16 writers and 8 queriers; check every answer
+  stranger     Beset a server that has few open files with silent, rude and hostile clients; others must not notice
   roundtrip    Import files and export them again, both killed and resumed; check every line comes back
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   conformance  Run the SDKs' own official test suites from a prepared folder
   help         Print this text
 
 `cargo xtask <CHORE> --help` explains the options of a chore.
-CARGO_TARGET_DIR is honoured. The last line of `test`, `crash`, `counters`, `splits`, `roundtrip` and `fuzz` reads `N passed, N failed`.";
+CARGO_TARGET_DIR is honoured. The last line of `test`, `crash`, `counters`, `splits`, `stranger`, `roundtrip` and `fuzz` reads `N passed, N failed`.";
 
 fn main() -> ExitCode {
     match run() {
@@ -67,6 +69,7 @@ fn run() -> Outcome<bool> {
         Some("crash") => crash::crash(&rest),
         Some("counters") => counters::counters(&rest),
         Some("splits") => splits::splits(&rest),
+        Some("stranger") => stranger::stranger(&rest),
         Some("roundtrip") => roundtrip::roundtrip(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
         Some("conformance") => official::conformance(&rest),

@@ -22,6 +22,8 @@ pub(crate) const WELL_KNOWN_KEY: &str =
 
 /// No single answer of a healthy local server takes longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// The version of the protocol that requests name.
+const VERSION: &str = "2020-07-15";
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An answer in full.
@@ -54,16 +56,8 @@ pub(crate) struct Client {
 impl Client {
     /// A client for the server at `base` (no slash at the end), with the well-known key.
     pub(crate) fn new(base: &str) -> Self {
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .timeout_global(Some(ANSWER_WITHIN))
-            .max_idle_connections_per_host(64)
-            .max_idle_connections(64)
-            .build()
-            .new_agent();
         let key = STANDARD.decode(WELL_KNOWN_KEY).expect("the published key is base64");
-        Self { agent, base: base.to_owned(), key }
+        Self { agent: agent(ANSWER_WITHIN), base: base.to_owned(), key }
     }
 
     /// Whether the server says that it is ready to serve.
@@ -80,14 +74,13 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Outcome<Answer> {
-        let date = http_date();
         let mut request = Request::builder()
             .method(verb)
             .uri(format!("{}{path}", self.base))
-            .header("authorization", self.authorization(verb, path, &date))
-            .header("x-ms-date", date)
-            .header("x-ms-version", "2020-07-15")
             .header("content-type", "application/json");
+        for (name, value) in self.signed(verb, path) {
+            request = request.header(name, value);
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -102,6 +95,21 @@ impl Client {
         Ok(Answer { status: answer.status().as_u16(), headers: answer.headers().clone(), body })
     }
 
+    /// The same client, which waits longer for an answer.
+    pub(crate) fn patient(&self, within: Duration) -> Self {
+        Self { agent: agent(within), ..self.clone() }
+    }
+
+    /// The headers that sign a request, for those who send it by themselves.
+    pub(crate) fn signed(&self, verb: &str, path: &str) -> [(&'static str, String); 3] {
+        let date = http_date();
+        [
+            ("authorization", self.authorization(verb, path, &date)),
+            ("x-ms-date", date),
+            ("x-ms-version", VERSION.to_owned()),
+        ]
+    }
+
     fn authorization(&self, verb: &str, path: &str, date: &str) -> String {
         let (kind, link) = signed_resource(path);
         let text = format!("{}\n{kind}\n{link}\n{}\n\n", verb.to_lowercase(), date.to_lowercase());
@@ -110,6 +118,17 @@ impl Client {
         let signature = STANDARD.encode(mac.finalize().into_bytes());
         percent_encoded(&format!("type=master&ver=1.0&sig={signature}"))
     }
+}
+
+fn agent(within: Duration) -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .proxy(None)
+        .timeout_global(Some(within))
+        .max_idle_connections_per_host(64)
+        .max_idle_connections(64)
+        .build()
+        .new_agent()
 }
 
 /// The resource type and link that are signed: for a feed its kind and its parent, else the resource.

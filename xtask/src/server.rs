@@ -1,7 +1,7 @@
 //! The server as a child process: started on a free port, waited for, killed.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -41,11 +41,29 @@ impl Server {
         Ok(server)
     }
 
+    /// The same for a server that may open so many files, and no more whatever it asks.
+    pub(crate) fn start_with_files(
+        binary: &Path,
+        data: &Path,
+        log: &Path,
+        files: u64,
+    ) -> Outcome<Self> {
+        let mut shell = Command::new("sh");
+        // Sets the soft and the hard limit; the process then becomes the server.
+        shell.arg("-c").arg(format!("ulimit -n {files}; exec \"$0\" \"$@\"")).arg(binary);
+        let mut server = Self::spawn_as(shell, data, log, &[])?;
+        server.wait_until_ready(log)?;
+        Ok(server)
+    }
+
     /// Starts `binary` without waiting for it.
     pub(crate) fn spawn(binary: &Path, data: &Path, log: &Path, options: &[&str]) -> Outcome<Self> {
+        Self::spawn_as(Command::new(binary), data, log, options)
+    }
+
+    fn spawn_as(mut command: Command, data: &Path, log: &Path, options: &[&str]) -> Outcome<Self> {
         let port = free_port()?;
         let output = std::fs::File::options().create(true).append(true).open(log)?;
-        let mut command = Command::new(binary);
         forget_settings(&mut command);
         let child = command
             .args(["serve", "--host", "127.0.0.1", "--port", &port.to_string(), "--data"])
@@ -55,7 +73,9 @@ impl Server {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .map_err(|error| format!("{} does not start: {error}", binary.display()))?;
+            .map_err(|error| {
+                format!("{} does not start: {error}", command.get_program().to_string_lossy())
+            })?;
         Ok(Self { child, port })
     }
 
@@ -66,7 +86,17 @@ impl Server {
 
     /// A signing client for this server.
     pub(crate) fn client(&self) -> Client {
-        Client::new(&format!("http://127.0.0.1:{}", self.port))
+        Client::new(&self.base())
+    }
+
+    /// Where it listens, as the beginning of an address without its path.
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// Whether the process has ended by itself, and how.

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 //!
 //! Order: formatting and lints, then what needs no server, then the server is built once and every SDK's tests run
-//! against it over http and again over https (the same port takes both), last a short crash test.
+//! against it over http and again over https (the same port takes both), then strangers beset one, last a
+//! short crash test.
 //! Nothing stops at the first failure, and nothing is left out unless it was named: a missing
 //! toolchain is a failure that says how to get it; those of Go and Java, `rustfmt` and `clippy` are
 //! named when they are missing.
@@ -17,7 +18,7 @@ use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
-use crate::{counters, fuzz, metamorphic, roundtrip, splits};
+use crate::{counters, fuzz, metamorphic, roundtrip, splits, stranger};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
@@ -26,6 +27,7 @@ const CARGO: &str = "cargo";
 const CRASH: &str = "crash";
 const FUZZ: &str = "fuzz";
 const METAMORPHIC: &str = "metamorphic";
+const STRANGER: &str = "stranger";
 /// How long each fuzz target runs as part of all tests.
 const FUZZ_SECONDS: u64 = 20;
 /// The workspace's own tests, with the time it takes to compile them on a small machine.
@@ -35,8 +37,8 @@ const CRASH_ROUNDS_DEFAULT: u64 = 50;
 const ABOUT: &str = "\
 Runs every test: formatting and lints, the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
 over http and https, the example blog in a browser, queries asked in many ways before and after a restart,
-and a short crash test.
-Groups: lint, cargo, python, js, rust, go, java, blog, metamorphic, crash, fuzz.";
+a crowd of strangers, and a short crash test.
+Groups: lint, cargo, python, js, rust, go, java, blog, metamorphic, stranger, crash, fuzz.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -87,7 +89,8 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         }
         return Ok(());
     }
-    if ready.is_empty() && !groups.has(CRASH) && !groups.has(METAMORPHIC) {
+    let needs_server = [CRASH, METAMORPHIC, STRANGER].iter().any(|group| groups.has(group));
+    if ready.is_empty() && !needs_server {
         return Ok(());
     }
     let profile = if arguments.has("release") { Profile::Release } else { Profile::Dev };
@@ -104,6 +107,11 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
         metamorphic::run(&binary).into_iter().for_each(|row| summary.add(row));
     } else {
         summary.add(left_out("metamorphic"));
+    }
+    if groups.has(STRANGER) {
+        summary.add(stranger::run(&binary));
+    } else {
+        summary.add(left_out("strangers"));
     }
     if groups.has(CRASH) {
         let rounds = arguments.number("crash-rounds", CRASH_ROUNDS_DEFAULT)?;
@@ -238,7 +246,7 @@ impl Groups {
     fn chosen(arguments: &Arguments) -> Outcome<Self> {
         let mut all = vec![LINT, CARGO];
         all.extend(Sdk::ALL.map(Sdk::name));
-        all.extend([METAMORPHIC, CRASH, FUZZ]);
+        all.extend([METAMORPHIC, STRANGER, CRASH, FUZZ]);
         let (only, without) = (arguments.list("only"), arguments.list("without"));
         for name in only.iter().chain(&without) {
             if !all.contains(name) {
