@@ -121,6 +121,10 @@ impl Account {
             options,
         });
         for container in account.containers() {
+            // Before anybody writes, and before another index is built.
+            if account.options.background {
+                container.forget_paths();
+            }
             crate::reindex::request(&container);
         }
         account.assign_budgets();

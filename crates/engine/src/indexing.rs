@@ -3,128 +3,19 @@
 //! One walk over the item serves both. Every indexed scalar is a term at its path, array elements
 //! stand at `/path/[]`, and each object or array leaves a one-byte marker at its own path, so that
 //! `IS_DEFINED` and type tests need no item. Paths are numbered per container by
-//! [`PathDictionary`]; numbers are given out once and kept in `meta`.
+//! [`PathDictionary`].
 
-use crate::{cells, computed, keys};
+use crate::limits::{NEW_PATHS_MAX, PATHS_MAX};
+use crate::paths::{ELEMENT, composite_step, computed_step, name_step, spatial_step};
+pub use crate::paths::{PathDictionary, ROOT};
+use crate::{cells, computed};
 use armilla_index::Terms;
 use armilla_model::limits::INDEXED_STRING_MAX;
 use armilla_model::number::Number;
 use armilla_model::ordered;
 use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
 use armilla_model::value::Value;
-use armilla_storage::{Batch, Keyspace};
-use parking_lot::RwLock;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// Number of the root path, below which all others hang.
-pub const ROOT: u32 = 0;
-
-/// How a step is written in the dictionary: a name behind `.`, any element as `[]`.
-const ELEMENT: &str = "[]";
-
-/// The numbers of a container's paths: a tree of (parent, step).
-#[derive(Debug, Default)]
-pub struct PathDictionary {
-    known: RwLock<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    numbers: HashMap<u32, HashMap<Arc<str>, u32>>,
-    count: u32,
-    // Given out but not yet known to be durable, oldest first.
-    unsaved: VecDeque<(u32, Arc<str>, u32)>,
-    // How many have left that queue.
-    saved: u64,
-}
-
-impl PathDictionary {
-    /// Takes up a path read from `meta`: key tail (parent, step) and number.
-    pub fn restore(&self, parent: u32, step: &str, number: u32) {
-        let mut known = self.known.write();
-        known.numbers.entry(parent).or_default().insert(step.into(), number);
-        known.count = known.count.max(number);
-    }
-
-    /// The number of a property below a path, if any item has ever had it.
-    pub fn find_name(&self, parent: u32, name: &str) -> Option<u32> {
-        self.find(parent, name_step(name, &mut String::new()))
-    }
-
-    /// The number of the elements below a path, if any item has ever had them.
-    pub fn find_element(&self, parent: u32) -> Option<u32> {
-        self.find(parent, ELEMENT)
-    }
-
-    /// The number of a composite index, by its place in the policy.
-    pub fn find_composite(&self, number: usize) -> Option<u32> {
-        self.find(ROOT, &composite_step(number))
-    }
-
-    /// The number of a computed property that has terms.
-    pub fn find_computed(&self, name: &str) -> Option<u32> {
-        self.find(ROOT, &computed_step(name))
-    }
-
-    /// The number of a spatial index, by its place in the policy.
-    pub fn find_spatial(&self, number: usize) -> Option<u32> {
-        self.find(ROOT, &spatial_step(number))
-    }
-
-    fn find(&self, parent: u32, step: &str) -> Option<u32> {
-        self.known.read().numbers.get(&parent)?.get(step).copied()
-    }
-
-    fn number(&self, parent: u32, step: &str) -> u32 {
-        if let Some(number) = self.find(parent, step) {
-            return number;
-        }
-        let mut known = self.known.write();
-        if let Some(number) = known.numbers.get(&parent).and_then(|steps| steps.get(step)) {
-            return *number;
-        }
-        known.count += 1;
-        let (number, step): (u32, Arc<str>) = (known.count, step.into());
-        known.numbers.entry(parent).or_default().insert(step.clone(), number);
-        known.unsaved.push_back((parent, step, number));
-        number
-    }
-
-    /// Adds every number to a batch that is not known to be durable, and returns a mark for
-    /// [`saved`](Self::saved). So whatever a batch makes durable, the numbers of its paths are durable
-    /// with it or were before, and no index file can name one that is given out again.
-    pub fn save(&self, container: u32, batch: &mut Batch) -> u64 {
-        let known = self.known.read();
-        for (parent, step, number) in &known.unsaved {
-            let mut path = parent.to_be_bytes().to_vec();
-            path.extend_from_slice(step.as_bytes());
-            let key = keys::index_path(container, &path);
-            batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
-        }
-        known.saved + known.unsaved.len() as u64
-    }
-
-    /// Says that the batch is durable that gave this mark.
-    pub fn saved(&self, mark: u64) {
-        if self.known.read().saved >= mark {
-            return;
-        }
-        let mut known = self.known.write();
-        while known.saved < mark && known.unsaved.pop_front().is_some() {
-            known.saved += 1;
-        }
-    }
-}
-
-/// The dictionary's name for a property, written where the last one was.
-fn name_step<'s>(name: &str, step: &'s mut String) -> &'s str {
-    step.clear();
-    step.push('.');
-    step.push_str(name);
-    step
-}
 
 /// An item's terms and what they weigh.
 #[derive(Debug, Default, Clone)]
@@ -135,6 +26,8 @@ pub struct ItemTerms {
     weights: Vec<(u64, u32)>,
     /// Terms that are always there: `id`, `_ts` and the partition key.
     fixed: u32,
+    /// There was a path that is new, and no room for another.
+    pub(crate) lacks_paths: bool,
 }
 
 /// The terms of an item. Items that are not indexed have none, but still pay the fixed ones.
@@ -145,9 +38,33 @@ pub fn terms_of(
     policy: &ContainerPolicy,
     paths: &PathDictionary,
 ) -> ItemTerms {
+    walk(item, ts, indexed, policy, paths, PATHS_MAX)
+}
+
+/// The same for an item that is not stored yet and may be refused: see
+/// [`ItemTerms::lacks_paths`]. What is stored must be indexed however many paths there are.
+pub(crate) fn terms_of_new(
+    item: &Value,
+    ts: u32,
+    indexed: bool,
+    policy: &ContainerPolicy,
+    paths: &PathDictionary,
+) -> ItemTerms {
+    walk(item, ts, indexed, policy, paths, NEW_PATHS_MAX)
+}
+
+fn walk(
+    item: &Value,
+    ts: u32,
+    indexed: bool,
+    policy: &ContainerPolicy,
+    paths: &PathDictionary,
+    paths_max: usize,
+) -> ItemTerms {
     let mut walk = Walk {
         policy,
         paths,
+        paths_max,
         found: ItemTerms::default(),
         scratch: Vec::new(),
         step: String::new(),
@@ -155,7 +72,8 @@ pub fn terms_of(
     walk.found.fixed = fixed_terms(policy);
     if indexed && policy.indexing.enabled {
         walk.members(item, ROOT, policy.indexing.paths.root(), true);
-        walk.term(paths.number(ROOT, "._ts"), &Value::from(i64::from(ts)));
+        let path = walk.number(ROOT, "._ts");
+        walk.term(path, &Value::from(i64::from(ts)));
         walk.computed(item);
         walk.composites(item);
         walk.found.fixed += policy.unique_keys.len() as u32;
@@ -202,6 +120,7 @@ impl ItemTerms {
 struct Walk<'a> {
     policy: &'a ContainerPolicy,
     paths: &'a PathDictionary,
+    paths_max: usize,
     found: ItemTerms,
     scratch: Vec<u8>,
     step: String,
@@ -210,6 +129,12 @@ struct Walk<'a> {
 type Cursor<'t> = armilla_model::policy::PathCursor<'t>;
 
 impl Walk<'_> {
+    fn number(&mut self, parent: u32, step: &str) -> u32 {
+        let number = self.paths.number(parent, step, self.paths_max);
+        self.found.lacks_paths |= number.is_none();
+        number.unwrap_or(ROOT)
+    }
+
     fn members(&mut self, item: &Value, parent: u32, cursor: Cursor<'_>, top: bool) {
         let Some(object) = item.as_object() else { return };
         for (name, value) in object.iter() {
@@ -219,7 +144,9 @@ impl Walk<'_> {
             if system || !cursor.may_index_below() {
                 continue;
             }
-            let path = self.paths.number(parent, name_step(name, &mut self.step));
+            let mut step = std::mem::take(&mut self.step);
+            let path = self.number(parent, name_step(name, &mut step));
+            self.step = step;
             // `id` is charged as a fixed term; the partition key as a fixed term *and* as a leaf.
             let charged = !(top && &**name == "id");
             self.value(value, path, cursor, charged);
@@ -236,7 +163,7 @@ impl Walk<'_> {
                 self.marker(value, path, cursor, elements.is_empty() && charged);
                 let below = cursor.element();
                 if below.may_index_below() {
-                    let path = self.paths.number(path, ELEMENT);
+                    let path = self.number(path, ELEMENT);
                     elements.iter().for_each(|element| self.value(element, path, below, charged));
                 }
             }
@@ -292,7 +219,7 @@ impl Walk<'_> {
         for (name, value) in computed::values(item, policy) {
             let cursor = policy.indexing.paths.root().name(name);
             if cursor.may_index_below() && value != Value::Undefined {
-                let path = self.paths.number(ROOT, &computed_step(name));
+                let path = self.number(ROOT, &computed_step(name));
                 self.value(&value, path, cursor, true);
             }
         }
@@ -311,7 +238,7 @@ impl Walk<'_> {
                 cut |= ordered::is_cut(&part);
                 write_joined(&part, member.descending, &mut joined);
             }
-            let path = self.paths.number(ROOT, &composite_step(number));
+            let path = self.number(ROOT, &composite_step(number));
             if cut {
                 self.found.terms.push_cut(path, &joined);
             } else {
@@ -323,7 +250,7 @@ impl Walk<'_> {
             if let Some(shape) = spatial.path.find(item) {
                 // The grid is one of the globe.
                 if !self.policy.geometry {
-                    let path = self.paths.number(ROOT, &spatial_step(number));
+                    let path = self.number(ROOT, &spatial_step(number));
                     for cell in cells::cells_of(shape) {
                         self.found.terms.push_cut(path, &cell);
                     }
@@ -337,21 +264,6 @@ impl Walk<'_> {
 /// Tells charged terms apart. A clash, which clients gain nothing by, costs them a term less.
 fn weight_hash(path: u32, value: &[u8]) -> u64 {
     xxh3_64_with_seed(value, u64::from(path))
-}
-
-/// The dictionary's name for a computed property: properties of items begin with a dot.
-fn computed_step(name: &str) -> String {
-    format!("computed {name}")
-}
-
-/// The dictionary's name for a spatial index, by its place in the policy.
-fn spatial_step(number: usize) -> String {
-    format!("spatial {number}")
-}
-
-/// The dictionary's name for a composite index, by its place in the policy.
-pub fn composite_step(number: usize) -> String {
-    format!("composite {number}")
 }
 
 /// Appends one member of a composite: zero bytes escaped and an end mark, so that joined parts sort

@@ -33,6 +33,7 @@ pub mod locks;
 pub mod observe;
 pub mod offers;
 pub mod partition;
+pub mod paths;
 pub mod query;
 pub mod ranges;
 pub mod record;

@@ -33,3 +33,13 @@ pub const QUERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 const _: () = assert!(COMMIT_QUEUE_STALLED_MAX < COMMIT_QUEUE_PRESSED_MAX);
 const _: () = assert!(COMMIT_QUEUE_PRESSED_MAX < COMMIT_QUEUE_MAX);
+
+/// Different indexed paths that the items of one container may have, as far as new ones are
+/// concerned: a write that brings another is refused. Each takes about a hundred bytes of memory.
+pub const NEW_PATHS_MAX: usize = 8_000_000;
+/// The same for what is stored already, which must be indexed however many there are.
+pub const PATHS_MAX: usize = usize::MAX;
+/// Paths that no item has are forgotten once there are this many.
+pub const FORGOTTEN_MIN: usize = 1_024;
+/// Paths that are forgotten by one commit.
+pub const FORGOTTEN_BATCH: usize = 10_000;

@@ -296,6 +296,8 @@ impl Txn {
         mut body: Body,
         options: &WriteOptions,
     ) -> Result<Written> {
+        let indexed = !options.exclude_from_index;
+        let terms = self.terms_of_new(&body.value, indexed)?;
         let tuples =
             unique::tuples(&body.value, &self.policy().unique_keys, self.container.secret());
         self.claim(at, &tuples)?;
@@ -306,15 +308,13 @@ impl Txn {
             ttl: body.ttl,
             etag: container.core.ids.next_etag(),
             id_at: body.id_at,
-            indexed: !options.exclude_from_index,
+            indexed,
         };
         let rid = rid::encode(&rid::child(container.rid, ChildKind::Document, head.docno));
         body.close(&rid, &container.docs_link, head.etag, head.ts);
         let mut header = Vec::with_capacity(HEADER_LENGTH);
         record::begin(&head, &mut header);
         body.bytes[..HEADER_LENGTH].copy_from_slice(&header);
-        let terms =
-            indexing::terms_of(&body.value, head.ts, head.indexed, self.policy(), &container.paths);
         let size = body.bytes.len() - HEADER_LENGTH;
         let (size_before, charge) = self.price(successor_of, size, &terms);
         let text = Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]);
@@ -329,6 +329,20 @@ impl Txn {
             docno: head.docno,
             size_before: size_before.unwrap_or_default(),
         })
+    }
+
+    fn terms_of_new(&self, item: &Value, indexed: bool) -> Result<ItemTerms> {
+        let paths = &self.container.paths;
+        let terms = indexing::terms_of_new(item, self.now, indexed, self.policy(), paths);
+        if !terms.lacks_paths {
+            return Ok(terms);
+        }
+        Err(Error::bad_request(format!(
+            "The items of this container have {} different property paths, and the index takes no \
+             more. Exclude paths from its indexing policy, or write what changes from item to item \
+             as values and not as names.",
+            paths.len()
+        )))
     }
 
     /// Stages the removal of an item that [`find`](Self::find) has seen.

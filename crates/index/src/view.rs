@@ -116,6 +116,20 @@ impl View {
         self.parts.iter().map(count).sum()
     }
 
+    /// Shows the paths that living documents have, some of them more than once.
+    pub fn live_paths(&self, show: &mut dyn FnMut(u32)) {
+        for part in self.parts.iter().filter(|part| part.live_count() > 0) {
+            let is_live = |path: &u32| {
+                part.dead.is_empty()
+                    || part
+                        .postings(*path, &ValueRange::all())
+                        .iter()
+                        .any(|local| !part.is_dead(local.get()))
+            };
+            part.paths().filter(is_live).for_each(&mut *show);
+        }
+    }
+
     /// How many bytes the texts of all live documents have. Goes through all of them.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {

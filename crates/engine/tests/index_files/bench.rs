@@ -58,6 +58,11 @@ impl Bench {
         Self { account, container, disk, clock, store, options }
     }
 
+    /// From the next start on a server does what servers do beside requests.
+    pub(crate) fn run_background(&mut self) {
+        self.options.background = true;
+    }
+
     /// Kills the server at this moment and starts another on what is left.
     pub(crate) fn crash(&mut self) {
         // The disk first: an index never knows more than the store.

@@ -4,4 +4,5 @@
 
 mod bench;
 mod history;
+mod paths;
 mod starts;
