@@ -77,6 +77,12 @@ const QUERY_MEMORY_MAX: usize = crate::limits::QUERIES_MEMORY_MAX / 8;
 const SMALL_ITEMS_MAX: u64 = 64;
 /// The same for rows that are copies of items, which are made in no time.
 const SMALL_COPIES_MAX: u64 = 256;
+/// Bytes of items that are read on the thread that asks, before the page is begun anew elsewhere.
+const BRIEF_BYTES_MAX: u64 = 256 << 10;
+/// How long expressions are evaluated there.
+const BRIEF_TIME_MAX: Duration = Duration::from_millis(5);
+/// Bytes of a request's text and parameters that are compiled on the thread that asks.
+const BRIEF_TEXT_MAX: usize = 8 << 10;
 /// Bytes of one level of a hierarchical effective key.
 const KEY_LEVEL_LENGTH: usize = 16;
 
@@ -206,9 +212,22 @@ impl Query {
         Self { client: Some(client), ..self }
     }
 
-    /// True when a page will surely be answered in a moment, so that it may be made on the thread
-    /// that took the request.
-    pub fn is_small(&self) -> bool {
+    /// Answers one page on the thread that took the request, if that is done in a moment: nothing
+    /// when there are too many items to look at, and when there turn out to be too many bytes, or
+    /// too much to evaluate. Then the page is to be made where work may take its time.
+    pub fn brief_page(&self, options: Options<'_>) -> Result<Option<Page>> {
+        if !self.is_small() {
+            return Ok(None);
+        }
+        let mut work = self.work(None).briefly();
+        match self.page_of(options, None, &mut work) {
+            Err(_) if work.is_outgrown() => Ok(None),
+            page => page.map(Some),
+        }
+    }
+
+    /// True when few items have to be looked at.
+    fn is_small(&self) -> bool {
         let plan = &self.prepared.compiled;
         if plan.calls_user_functions || plan.multiplies {
             return false;
@@ -256,14 +275,25 @@ impl Query {
         overlay: Option<&Overlay>,
         asker: Option<Clock>,
     ) -> Result<Page> {
+        self.page_of(options, overlay, &mut self.work(asker))
+    }
+
+    fn work(&self, asker: Option<Clock>) -> Work {
+        Work::new(Instant::now(), self.compiled_in, self.container.rates())
+            .sharing(&self.container.core.shares.queries)
+            .of_script(asker)
+            .for_client(self.client.clone())
+    }
+
+    fn page_of(
+        &self,
+        options: Options<'_>,
+        overlay: Option<&Overlay>,
+        work: &mut Work,
+    ) -> Result<Page> {
         let plan = &*self.prepared.compiled;
         let read = |text| token::read(text, self.binding);
         let position = options.continuation.map(read).transpose()?.flatten();
-        let rates = self.container.rates();
-        let mut work = Work::new(Instant::now(), self.compiled_in, rates)
-            .sharing(&self.container.core.shares.queries)
-            .of_script(asker)
-            .for_client(self.client.clone());
         let targets = self.targets();
         let run = Run {
             request: &self.request,
@@ -278,13 +308,13 @@ impl Query {
             parallel::try_values(&run.source, 0..targets.len());
         }
         let page = match shape {
-            Shape::Stream => stream::run(run, &mut work),
-            Shape::Ordered => ordered::run(run, &mut work),
-            Shape::Grouped => grouped::run(run, &mut work),
-            Shape::Whole => whole::run(run, &mut work),
+            Shape::Stream => stream::run(run, work),
+            Shape::Ordered => ordered::run(run, work),
+            Shape::Grouped => grouped::run(run, work),
+            Shape::Whole => whole::run(run, work),
         };
         let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
-        page.finish(&work, token::is_rewritten(&self.request.text));
+        page.finish(work, token::is_rewritten(&self.request.text));
         if self.is_habitual {
             self.prepared.habit.took(page.metrics.total_time);
         }
@@ -451,6 +481,11 @@ pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> 
         }
     }
     Ok(())
+}
+
+/// True when a request is so short that it is compiled in a moment, on whichever thread.
+pub fn compiles_briefly(body: &[u8]) -> bool {
+    body.len() <= BRIEF_TEXT_MAX
 }
 
 /// A query over a small list, such as the databases of an account.

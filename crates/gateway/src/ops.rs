@@ -150,7 +150,7 @@ impl EngineService {
             Operation::QueryItems(container) => {
                 Box::pin(query::query(self, &call, container)).await
             }
-            Operation::PlanQuery(container) => query::plan(self, &call, container),
+            Operation::PlanQuery(container) => Box::pin(query::plan(self, &call, container)).await,
             Operation::ListAttachments(_) => {
                 Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, "")))
             }

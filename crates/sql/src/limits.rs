@@ -30,8 +30,8 @@ pub const COMPUTED_VALUE_MAX: usize = 16 * 1024 * 1024;
 /// References in one constructor or call from which on the size of its value is checked.
 pub const REFERENCES_UNGUARDED_MAX: usize = 64;
 /// Steps that one call of a function, or one LIKE, may take: a step is a state of a pattern at a
-/// character, or an element compared. They are about half a second.
-pub const CALL_STEPS_MAX: u64 = 50_000_000;
+/// character, or an element compared. They are about a fifth of a second.
+pub const CALL_STEPS_MAX: u64 = 20_000_000;
 /// Steps that folding a constant expression may take: it is done before anybody has looked at the query.
 pub const FOLD_STEPS_MAX: u64 = 100_000;
 /// Steps between two questions whether a query should stop: about a millisecond.

@@ -511,3 +511,17 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn a_predicate_that_takes_too_long_is_left_open() {
+    let text = "SELECT * FROM c WHERE REGEXMATCH(c.s, '[ab]{0,100}[ab]{0,100}c')";
+    let node = analyse(&compile(&parse(text).unwrap(), &[], &Schema::none()).unwrap());
+    let Node::Atom(Atom { test: Test::Predicate(predicate), .. }) = node else {
+        panic!("{node:?}")
+    };
+    let value = Value::from("ab".repeat(1000));
+    let mut steps_left = 1_000_000_000;
+    assert_eq!(predicate.holds(&value, &mut steps_left), Some(false));
+    assert!(steps_left < 1_000_000_000);
+    assert_eq!(predicate.holds(&value, &mut 10), None);
+}

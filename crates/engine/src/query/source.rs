@@ -356,7 +356,7 @@ impl<'a> Source<'a> {
                 }
             }
         };
-        work.loaded(record.size());
+        work.loaded(record.size())?;
         Ok(record)
     }
 

@@ -133,7 +133,7 @@ impl State {
             count = count.wrapping_add(1);
             tried_behind += u32::from(page.is_full());
             if let Some(rejected) = rejected {
-                self.pass_over(&found, rejected, runtime, work);
+                self.pass_over(&found, rejected, runtime, work)?;
                 continue;
             }
             let before = self.windows.clone();
@@ -169,14 +169,15 @@ impl State {
         Rejected { read, rows }: Rejected,
         runtime: &mut Runtime<'_>,
         work: &mut Work,
-    ) {
+    ) -> Result<()> {
         self.begun = None;
         let begun = work.moment(runtime);
         work.items_visited += 1;
-        read.into_iter().for_each(|size| work.loaded(size));
+        read.map_or(Ok(()), |size| work.loaded(size))?;
         runtime.rows_visited += rows;
         work.item_done(found.target, None, begun, runtime);
         self.last = Some(found.place());
+        Ok(())
     }
 
     /// True when no further row is wanted.

@@ -4,7 +4,9 @@ use super::bill::Bill;
 use super::functions::{Calls, Users};
 use super::parallel::Together;
 use super::source::Source;
-use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure};
+use super::{
+    BRIEF_BYTES_MAX, BRIEF_TIME_MAX, PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure,
+};
 use crate::admission::Share;
 use crate::limits::QUERY_MEMORY_FREE;
 use crate::scripts::Client;
@@ -14,6 +16,7 @@ use armilla_sql::SqlError;
 use armilla_sql::effort::Effort;
 use armilla_sql::eval::Runtime;
 use armilla_sql::functions::Context;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,6 +59,15 @@ pub(super) struct Work {
     pub(super) rates: Arc<Rates>,
     /// Calls of user functions.
     calls: Rc<Calls>,
+    /// The work is done on a thread that has no time for more than a little of it.
+    brief: Option<Brief>,
+}
+
+/// Work that is given up when it turns out to be much, to be begun anew elsewhere.
+#[derive(Clone)]
+struct Brief {
+    until: Instant,
+    outgrown: Rc<Cell<bool>>,
 }
 
 /// A moment of a page: how many rows and calls there had been.
@@ -96,7 +108,20 @@ impl Work {
             bill: Bill::default(),
             rates,
             calls: Rc::default(),
+            brief: None,
         }
+    }
+
+    /// The same work on a thread that others wait for: see [`Work::is_outgrown`].
+    pub(super) fn briefly(mut self) -> Self {
+        let until = self.started + BRIEF_TIME_MAX;
+        self.brief = Some(Brief { until, outgrown: Rc::default() });
+        self
+    }
+
+    /// True when brief work was given up because there is too much of it; its error says nothing.
+    pub(super) fn is_outgrown(&self) -> bool {
+        self.brief.as_ref().is_some_and(|brief| brief.outgrown.get())
     }
 
     /// The same work for a script, which has less time.
@@ -200,10 +225,17 @@ impl Work {
         self.charge += self.bill.settle(source, None, None, &self.rates);
     }
 
-    /// Counts an item that was read.
-    pub(super) fn loaded(&mut self, size: usize) {
+    /// Counts an item that was read. An error ends brief work.
+    pub(super) fn loaded(&mut self, size: usize) -> Result<()> {
         self.items_loaded += 1;
         self.bytes_loaded += size as u64;
+        match &self.brief {
+            Some(brief) if self.bytes_loaded > BRIEF_BYTES_MAX => {
+                brief.outgrown.set(true);
+                Err(Error::Internal("the work is too much for this thread".to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// True when a page that can end anywhere should end here.
@@ -316,7 +348,12 @@ pub(super) fn with_runtime<T>(
     let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
     let together = work.together.clone();
     let client = work.client.clone();
+    let brief = work.brief.clone();
     let interrupted = move || {
+        if let Some(brief) = brief.as_ref().filter(|brief| Instant::now() >= brief.until) {
+            brief.outgrown.set(true);
+            return true;
+        }
         together.as_ref().is_some_and(|together| together.is_over())
             || has_left(client.as_ref())
             || Instant::now() >= deadline

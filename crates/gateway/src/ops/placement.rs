@@ -3,7 +3,7 @@
 //! A network thread serves many connections, so what it does must be over in well under a millisecond.
 //! This is the one place that judges that, by bytes and counts that are known before the work is done.
 //! Point reads and small writes stay where they are: a hop to another thread would cost them more than
-//! their work. (Queries are judged by the engine, which knows their plan: `Query::is_small`.)
+//! their work. (Queries are judged by the engine, which knows their plan: `Query::brief_page`.)
 
 use crate::limits::{
     INLINE_ITEMS_MAX, INLINE_OPERATIONS_MAX, INLINE_READING_MAX, INLINE_STAGING_MAX,

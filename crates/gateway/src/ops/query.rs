@@ -36,7 +36,7 @@ pub(super) async fn query(
             return Ok(addressed::refusal(error, &container, &partition));
         }
     }
-    let refusal = match plan_for_merging_client(call, &container, &scope) {
+    let refusal = match plan_for_merging_client(service, call, &container, &scope).await {
         Ok(None) => None,
         Ok(Some(plan)) => {
             let message = "Cross partition query can not be directly served by the gateway; merge it by its plan.";
@@ -68,9 +68,10 @@ pub(super) async fn query(
 
 /// The plan to hand to a client that merges by itself: its pipeline, its continuation tokens and its
 /// metrics are what its users and its tests know.
-fn plan_for_merging_client(
+async fn plan_for_merging_client(
+    service: &EngineService,
     call: &Call<'_>,
-    container: &Container,
+    container: &Arc<Container>,
     scope: &Scope,
 ) -> Result<Option<String>> {
     let client = call.context.client;
@@ -81,11 +82,24 @@ fn plan_for_merging_client(
     if client == Client::JavaScript && call.context.any_item_count {
         return Ok(None);
     }
-    let request = Request::parse(&call.body)?;
-    let merge = query::client_merge(container, &request)?;
-    // Python's pipeline hands out the rows of single ranges as they are.
-    let merge = merge.filter(|merge| client != Client::Python || !merge.groups);
-    Ok(merge.map(|merge| merge.plan.to_json()))
+    let (container, body) = (container.clone(), call.body.clone());
+    compiling(service, &call.body, move || {
+        let request = Request::parse(&body)?;
+        let merge = query::client_merge(&container, &request)?;
+        // Python's pipeline hands out the rows of single ranges as they are.
+        let merge = merge.filter(|merge| client != Client::Python || !merge.groups);
+        Ok(merge.map(|merge| merge.plan.to_json()))
+    })
+    .await
+}
+
+/// Compiles the query of a body: here when that is done in a moment, else on the pool.
+async fn compiling<T: Send + 'static>(
+    service: &EngineService,
+    body: &[u8],
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if query::compiles_briefly(body) { work() } else { service.reading(work).await }
 }
 
 /// What is told beside a page.
@@ -105,37 +119,38 @@ async fn page(
     container: &Arc<Container>,
     scope: &Scope,
 ) -> Result<(Page, Facts)> {
-    let request = Request::parse(&call.body)?;
-    let advice = match call.context.populate_query_advice {
-        true => query::advice(container, &request)?,
-        false => Vec::new(),
-    };
+    let context = &call.context;
     // Dropped with this task when the client goes away.
     let here = Arc::new(());
-    let query = Query::new(container.clone(), request, &query_scope(call, container, scope))?
-        .for_client(Arc::downgrade(&here));
-    let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
-    let context = &call.context;
-    let wants_usage = context.populate_index_metrics || context.populate_index_metrics_v2;
+    let (query, facts) = compiled(service, call, container, scope, &here).await?;
+    let count_max = context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
     let explain = context.explain;
-    let is_small = query.is_small();
-    let facts = Facts {
-        descending: query.is_descending(),
-        distributed: query.needs_merging(),
-        explained: None,
-        usage: (wants_usage && context.continuation.is_none()).then(|| query.index_usage()),
-        advice,
-    };
     // Python counts the pages of a query, and knows of one per range at least.
     let range_by_range = context.client == Client::Python && !scope.limited;
     let continuation = context.continuation.map(own_token).transpose()?;
-    let work = move || {
-        let continuation = continuation.as_deref();
-        let page = query.page(Options { count_max, continuation, range_by_range })?;
-        let explained = explain.then(|| query.explain(&page));
-        Ok((page, explained))
+    let brief = match query::compiles_briefly(&call.body) {
+        true => {
+            let continuation = continuation.as_deref();
+            query.brief_page(Options { count_max, continuation, range_by_range })?
+        }
+        // What is long to compile is long to plan.
+        false => None,
     };
-    let made = if is_small { work() } else { service.reading(work).await };
+    let finish = move |query: &Query, page: Page| {
+        let explained = explain.then(|| query.explain(&page));
+        (page, explained)
+    };
+    let made = match brief {
+        Some(page) => Ok(finish(&query, page)),
+        None => {
+            let work = move || {
+                let continuation = continuation.as_deref();
+                let page = query.page(Options { count_max, continuation, range_by_range })?;
+                Ok(finish(&query, page))
+            };
+            service.reading(work).await
+        }
+    };
     drop(here);
     made.map(|(page, explained)| (page, Facts { explained, ..facts }))
 }
@@ -144,6 +159,40 @@ fn token_is_too_long(call: &Call<'_>, page: &Page) -> bool {
     let (limit, token) = (call.context.continuation_limit_kb, &page.continuation);
     let long = |limit: u32| token.as_ref().is_some_and(|token| token.len() > limit as usize * 1024);
     limit.is_some_and(long)
+}
+
+/// The query of a call, and what is known of it before it runs.
+async fn compiled(
+    service: &EngineService,
+    call: &Call<'_>,
+    container: &Arc<Container>,
+    scope: &Scope,
+    here: &Arc<()>,
+) -> Result<(Query, Facts)> {
+    let context = &call.context;
+    let wants_advice = context.populate_query_advice;
+    let wants_usage = (context.populate_index_metrics || context.populate_index_metrics_v2)
+        && context.continuation.is_none();
+    let (container, body) = (container.clone(), call.body.clone());
+    let (scope, client) = (query_scope(call, &container, scope), Arc::downgrade(here));
+    compiling(service, &call.body, move || {
+        let request = Request::parse(&body)?;
+        let advice = match wants_advice {
+            true => query::advice(&container, &request)?,
+            false => Vec::new(),
+        };
+        let query = Query::new(container, request, &scope)?.for_client(client);
+        let usage = wants_usage.then(|| query.index_usage());
+        let facts = Facts {
+            descending: query.is_descending(),
+            distributed: query.needs_merging(),
+            explained: None,
+            usage,
+            advice,
+        };
+        Ok((query, facts))
+    })
+    .await
 }
 
 /// The engine's token inside a client's.
@@ -315,13 +364,18 @@ fn percent_encode(text: &str) -> String {
 }
 
 /// Answers with a plan.
-pub(super) fn plan(
+pub(super) async fn plan(
     service: &EngineService,
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
-    let request = Request::parse(&call.body)?;
-    let plan = query::plan(&container, &request, call.context.query_features)?;
-    Ok(addressed::owned_by(Reply::ok(plan.to_json()).charge(RequestCharge::ZERO), &container))
+    let (asked, body) = (container.clone(), call.body.clone());
+    let features = call.context.query_features.map(str::to_owned);
+    let plan = compiling(service, &call.body, move || {
+        let request = Request::parse(&body)?;
+        Ok(query::plan(&asked, &request, features.as_deref())?.to_json())
+    });
+    let plan = plan.await?;
+    Ok(addressed::owned_by(Reply::ok(plan).charge(RequestCharge::ZERO), &container))
 }

@@ -21,7 +21,7 @@ impl Source<'_> {
         let version = Version { container: self.container.number, docno, lsn };
         let read = || self.search(found.target, &found.document);
         let record = self.container.core.hot.find_or_read(version, read)?;
-        work.loaded(record.size());
+        work.loaded(record.size())?;
         Ok(record)
     }
 }
