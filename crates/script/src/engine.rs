@@ -105,6 +105,18 @@ impl ScriptEngine {
         self.offenders.forgive(script.body_hash());
     }
 
+    /// Blocks a script that did not come back in time, and gives the error for its caller.
+    pub fn give_up(&self, script: &Compiled) -> ScriptError {
+        self.offenders.record(script.body_hash(), self.limits.stops_before_block);
+        self.too_long()
+    }
+
+    fn too_long(&self) -> ScriptError {
+        let time = self.limits.time.as_millis();
+        let text = format!("The script ran longer than {time} ms and was stopped.");
+        ScriptError::new(ScriptErrorKind::Timeout, text)
+    }
+
     /// Refuses scripts that had to be stopped too often.
     pub(crate) fn check_blocked(&self, script: &Compiled) -> Result<(), ScriptError> {
         if self.offenders.stops(script.body_hash()) < self.limits.stops_before_block {
@@ -170,13 +182,7 @@ impl ScriptEngine {
                 let late = overrun >= OVERRUN_BEFORE_BLOCK;
                 let stops = if late { self.limits.stops_before_block } else { 1 };
                 self.offenders.record(script.body_hash(), stops);
-                ScriptError::new(
-                    ScriptErrorKind::Timeout,
-                    format!(
-                        "The script ran longer than {} ms and was stopped.",
-                        self.limits.time.as_millis()
-                    ),
-                )
+                self.too_long()
             }
             Failure::Stopped(Stop::Memory) => {
                 self.offenders.record(script.body_hash(), 1);

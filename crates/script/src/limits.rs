@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Wall clock of one call; the script is stopped when it has passed.
     pub time: Duration,
+    /// How long past its time a call may be inside a built-in function before its thread is given up.
+    pub late_max: Duration,
     /// After this long the collection methods refuse further operations.
     pub accept_time: Duration,
     /// Memory of one call, in bytes.
@@ -33,6 +35,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             time: Duration::from_secs(5),
+            late_max: Duration::from_secs(2),
             accept_time: Duration::from_secs(4),
             memory_bytes_max: 64 << 20,
             stack_bytes_max: 512 << 10,

@@ -10,9 +10,9 @@
 (function armour(native) {
   'use strict';
 
-  const { apply } = Reflect;
+  const { apply, construct } = Reflect;
   const { isArray } = Array;
-  const { defineProperty } = Object;
+  const { defineProperty, getOwnPropertyDescriptor: descriptor } = Object;
   const { min, max, trunc } = Math;
   const text = String, number = Number, range = RangeError, type = TypeError;
   const { MAX_SAFE_INTEGER } = Number;
@@ -28,6 +28,10 @@
   // Characters of JSON text that are parsed at once: a few bytes of text can become an object of a
   // hundred, and nothing looks at the memory meanwhile.
   const JSON_MAX = 8000000;
+  // Elements that are sorted by their texts in one step.
+  const SORTED_MAX = 32;
+  // Characters of a text that takes long to compare.
+  const LONG_MIN = 1000;
   // The longest run of combining marks that is put into order.
   const MARKS_MAX = 1000;
 
@@ -168,7 +172,27 @@
     copyWithin: changing('copyWithin'),
     reverse: changing('reverse'),
     shift: changing('shift'),
-    sort: changing('sort'),
+    sort: byTexts(changing('sort')),
+    toSorted: byTexts(reading('toSorted')),
+    indexOf: searchingList('indexOf', (list, value, start, length) => {
+      for (let at = start; at < length; at++) if (at in list && list[at] === value) return at;
+      return -1;
+    }),
+    includes: searchingList('includes', (list, value, start, length) => {
+      for (let at = start; at < length; at++) if (list[at] === value) return true;
+      return false;
+    }),
+    lastIndexOf: (original) => ({
+      lastIndexOf(value, from) {
+        if (!isLong(value)) return apply(original, this, arguments);
+        const list = Object(this), length = toLength(list.length);
+        const last = arguments.length > 1 ? trunc(number(from)) || 0 : length - 1;
+        for (let at = last < 0 ? length + last : min(last, length - 1); at >= 0; at--) {
+          if (at in list && list[at] === value) return at;
+        }
+        return -1;
+      },
+    }),
     splice: changing('splice'),
     unshift: changing('unshift'),
     concat: (original) => ({
@@ -196,6 +220,60 @@
     }),
   });
 
+  // Values that take long to compare, so that comparing them many times must not be one step.
+  function isLong(value) {
+    return (typeof value === 'string' && value.length > LONG_MIN) || typeof value === 'bigint';
+  }
+
+  function searchingList(name, search) {
+    return (original) => ({
+      [name](value, from) {
+        if (!isLong(value)) return apply(original, this, arguments);
+        const list = Object(this), length = toLength(list.length), start = trunc(number(from)) || 0;
+        return search(list, value, start < 0 ? max(length + start, 0) : start, length);
+      },
+    });
+  }
+
+  // Sorting without a function of the script's own compares texts, which may be long, in one long step;
+  // with one it can be interrupted.
+  function byText(left, right) {
+    const one = `${left}`, other = `${right}`;
+    return one < other ? -1 : one > other ? 1 : 0;
+  }
+
+  function byTexts(maker) {
+    return (original) => maker(function (compare) {
+      const isShort = compare !== undefined || !(this.length > SORTED_MAX);
+      return apply(original, this, [isShort ? compare : byText]);
+    });
+  }
+
+  // The engine frees an element twice when a search of its own is interrupted between two of them, which
+  // brings the process down.
+  function finding(name, backwards, found, missing) {
+    return () => ({
+      [name](test) {
+        const list = Object(this === undefined || this === null ? receiver(this, name) : this);
+        const length = toLength(list.length), self = arguments[1];
+        if (typeof test !== 'function') throw new type('not a function');
+        for (let step = 0; step < length; step++) {
+          const at = backwards ? length - 1 - step : step, value = list[at];
+          if (apply(test, self, [value, at, list])) return found(value, at);
+        }
+        return missing;
+      },
+    });
+  }
+
+  const asValue = (value) => value, asPlace = (value, at) => at;
+  replace(arrays, {
+    find: finding('find', false, asValue, undefined),
+    findIndex: finding('findIndex', false, asPlace, -1),
+    findLast: finding('findLast', true, asValue, undefined),
+    findLastIndex: finding('findLastIndex', true, asPlace, -1),
+  });
+
   function checkedPart(part) {
     if (typeof part !== 'object' || part === null) return part;
     const spread = part[isConcatSpreadable];
@@ -218,10 +296,94 @@
     });
   }
 
-  replace(Object.getPrototypeOf(Uint8Array.prototype), {
+  // ---- numbers in long texts ------------------------------------------------------------------------
+  // Reading a number from a text of megabytes takes milliseconds, even if there is none in it. Functions
+  // that do so for many elements in one step are given numbers.
+
+  function toNumber(value) {
+    return typeof value === 'string' && value.length > LONG_MIN ? number(value) : value;
+  }
+
+  function toNumbers(list) {
+    const numbers = [];
+    for (let at = 0; at < list.length; at++) put(numbers, at, toNumber(list[at]));
+    return numbers;
+  }
+
+  function ofNumbers(name) {
+    return (original) => {
+      const { length } = original;
+      const made = {
+        [name](...given) { return apply(original, this, given.length > 8 ? toNumbers(given) : given); },
+      };
+      defineProperty(made[name], 'length', { value: length, configurable: true });
+      return made;
+    };
+  }
+
+  replace(Math, { max: ofNumbers('max'), min: ofNumbers('min'), hypot: ofNumbers('hypot') });
+  replace(String, {
+    fromCharCode: ofNumbers('fromCharCode'),
+    fromCodePoint: ofNumbers('fromCodePoint'),
+  });
+
+  const typedArrays = Object.getPrototypeOf(Uint8Array), { isView } = ArrayBuffer;
+  const { iterator: iteratorSymbol } = Symbol;
+
+  // The elements of what a typed array is made of or filled with; a buffer, a view or a length as it is.
+  function elementsOf(source) {
+    if (typeof source !== 'object' || source === null || isView(source) ||
+      source instanceof ArrayBuffer ||
+      (typeof SharedArrayBuffer === 'function' && source instanceof SharedArrayBuffer)) {
+      return source;
+    }
+    const elements = [];
+    if (source[iteratorSymbol] !== undefined && source[iteratorSymbol] !== null) {
+      for (const value of source) put(elements, elements.length, toNumber(value));
+    } else {
+      const length = checkedLength(source);
+      for (let at = 0; at < length; at++) put(elements, at, toNumber(source[at]));
+    }
+    return elements;
+  }
+
+  replace(typedArrays, {
+    from: (original) => ({
+      from(source, change, self) {
+        if (change !== undefined) return apply(original, this, [source, change, self]);
+        return apply(original, this, [elementsOf(source)]);
+      },
+    }),
+    of: ofNumbers('of'),
+  });
+  replace(typedArrays.prototype, {
     sort: sortingNumbers('sort'),
     toSorted: sortingNumbers('toSorted'),
+    set: (original) => ({
+      set(source) {
+        if (arguments.length > 1) return apply(original, this, [elementsOf(source), arguments[1]]);
+        return apply(original, this, [elementsOf(source)]);
+      },
+    }),
   });
+
+  for (const name of ['Int8Array', 'Uint8Array', 'Uint8ClampedArray', 'Int16Array', 'Uint16Array',
+    'Int32Array', 'Uint32Array', 'Float16Array', 'Float32Array', 'Float64Array']) {
+    const original = globalThis[name];
+    if (typeof original !== 'function') continue;
+    const known = function (source, offset, length) {
+      if (new.target === undefined) throw new type(`${name} must be called with new`);
+      const given = arguments.length > 1 ? [source, offset, length] : [elementsOf(source)];
+      return construct(original, arguments.length === 0 ? [] : given, new.target);
+    };
+    for (const key of ['prototype', 'BYTES_PER_ELEMENT', 'name', 'length']) {
+      defineProperty(known, key, descriptor(original, key));
+    }
+    Object.setPrototypeOf(known, typedArrays);
+    defineProperty(original.prototype, 'constructor',
+      { value: known, writable: true, configurable: true });
+    defineProperty(globalThis, name, { value: known, writable: true, configurable: true });
+  }
 
   // ---- text -------------------------------------------------------------------------------------
 
@@ -306,6 +468,32 @@
     }),
   });
 
+  const shown = (key, value) => value;
+
+  // A function that does what a list of names does: objects have those members, in that order.
+  function picking(list) {
+    const names = [], length = checkedLength(list);
+    for (let at = 0; at < length; at++) {
+      const name = list[at];
+      const isName = typeof name === 'string' || typeof name === 'number' ||
+        name instanceof String || name instanceof Number;
+      if (isName && !has(names, text(name))) put(names, names.length, text(name));
+    }
+    return (key, value) => {
+      const isPlain = typeof value === 'object' && value !== null && !isArray(value) &&
+        !(value instanceof String) && !(value instanceof Number) && !(value instanceof Boolean);
+      if (!isPlain) return value;
+      const picked = {};
+      for (let at = 0; at < names.length; at++) put(picked, names[at], value[names[at]]);
+      return picked;
+    };
+  }
+
+  function has(list, value) {
+    for (let at = 0; at < list.length; at++) if (list[at] === value) return true;
+    return false;
+  }
+
   replace(JSON, {
     parse: (original) => ({
       parse(json, reviver) {
@@ -315,11 +503,94 @@
         return reviver === undefined ? original(given) : original(given, reviver);
       },
     }),
+    // Every member is shown to a function, as in library.js.
     stringify: (original) => ({
       stringify(value, replacer, space) {
-        const json = original(value, replacer, space);
-        if (json !== undefined) weigh(json.length);
-        return json;
+        if (typeof replacer === 'function' || typeof value !== 'object' || value === null) {
+          return original(value, replacer, space);
+        }
+        return original(value, isArray(replacer) ? picking(replacer) : shown, space);
+      },
+    }),
+  });
+
+  // ---- collections and iterators ------------------------------------------------------------------
+  // Native iterators that never end, and texts that take long to hash, go through these functions one
+  // by one, so that whoever reads them in one step can be interrupted.
+
+  replace(Set.prototype, {
+    add: (original) => ({ add(value) { return apply(original, this, [value]); } }),
+  });
+  replace(Map.prototype, {
+    set: (original) => ({ set(key, value) { return apply(original, this, [key, value]); } }),
+  });
+
+  function stepping(iterator) {
+    const { next } = iterator;
+    return { next: () => apply(next, iterator, []), return: (value) => iterator.return(value) };
+  }
+
+  function combining(name) {
+    return (original) => ({
+      [name](other) {
+        if (typeof other !== 'object' || other === null) return apply(original, this, [other]);
+        const { size, has, keys } = other;
+        return apply(original, this, [{
+          size,
+          has: typeof has === 'function' ? (value) => apply(has, other, [value]) : has,
+          keys: typeof keys === 'function' ? () => stepping(apply(keys, other, [])) : keys,
+        }]);
+      },
+    });
+  }
+
+  const combinations = {};
+  for (const name of ['union', 'intersection', 'difference', 'symmetricDifference', 'isSubsetOf',
+    'isSupersetOf', 'isDisjointFrom']) {
+    if (name in Set.prototype) combinations[name] = combining(name);
+  }
+  replace(Set.prototype, combinations);
+
+  if (typeof Iterator === 'function') {
+    replace(Iterator.prototype, {
+      drop: (original) => ({
+        drop(count) {
+          if (typeof this !== 'object' || this === null) return apply(original, this, [count]);
+          return apply(original, stepping(this), [count]);
+        },
+      }),
+    });
+  }
+
+  replace(Object, {
+    fromEntries: () => ({
+      fromEntries(entries) {
+        const made = {};
+        for (const entry of entries) {
+          if (typeof entry !== 'object' || entry === null) throw new type('not an object');
+          put(made, entry[0], entry[1]);
+        }
+        return made;
+      },
+    }),
+  });
+
+  // Writing down a large number in tens takes the square of its length.
+  const LARGE = typeof BigInt === 'function' ? 1n << 65536n : 0;
+  function checkLarge(value) {
+    if (typeof value === 'bigint' && (value > LARGE || value < -LARGE)) refuse('number');
+  }
+  if (typeof BigInt === 'function') replace(BigInt.prototype, {
+    toString: (original) => ({
+      toString(radix) {
+        checkLarge(this);
+        return apply(original, this, [radix]);
+      },
+    }),
+    toLocaleString: (original) => ({
+      toLocaleString() {
+        checkLarge(this);
+        return apply(original, this, []);
       },
     }),
   });

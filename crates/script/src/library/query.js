@@ -7,7 +7,9 @@
 
   const { collection, native, refuse, checkOptions, enqueueQuery, context } = parts;
   const isArray = Array.isArray;
-  const { stringify } = JSON;
+  const { stringify: write } = JSON;
+  const shown = (key, value) => value; // as in library.js
+  const stringify = (value) => write(value, shown);
   const codePointAt = Function.prototype.call.bind(String.prototype.codePointAt);
   const EVERYTHING = stringify({ query: 'SELECT * FROM root' });
 
