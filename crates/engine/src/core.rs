@@ -142,6 +142,11 @@ impl Core {
         Ok(self.scripts.get_or_init(|| runtime))
     }
 
+    /// Scripts whose threads were given up.
+    pub(crate) fn scripts_given_up(&self) -> u64 {
+        self.scripts.get().map_or(0, Runtime::given_up)
+    }
+
     /// Says what scripts may use. Only the first word counts, and only before the first script.
     pub(crate) fn set_script_limits(&self, limits: armilla_script::Limits) {
         let _already_set = self.script_limits.set(limits);

@@ -7,12 +7,14 @@
 //!                             commit, or drop after any error ◄────────────┘
 //! ```
 
+mod custody;
 mod failure;
 mod host;
 mod pool;
 mod procedure;
 mod runtime;
 mod triggered;
+mod watchdog;
 
 pub(crate) use failure::out_of_script;
 pub use procedure::{Executed, Procedure, arguments};

@@ -256,6 +256,10 @@ impl Metrics {
             Unit::Bytes,
             sizes,
         );
+        let given_up = Counter::<u64>::default();
+        given_up.inc_by(account.scripts_given_up());
+        let help = "Scripts that did not end in time and whose threads were given up";
+        registry.register("scripts_given_up", help, given_up);
         registry.register("partition_items", "Items, by physical partition", items);
         registry.register(
             "throughput",

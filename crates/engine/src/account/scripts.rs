@@ -30,6 +30,11 @@ impl Account {
         self.core.set_script_limits(limits);
     }
 
+    /// Scripts that did not end in time, and whose threads were given up.
+    pub fn scripts_given_up(&self) -> u64 {
+        self.core.scripts_given_up()
+    }
+
     /// Creates a script; with `upsert` one of that name is replaced.
     pub fn create_script<'a>(
         &'a self,

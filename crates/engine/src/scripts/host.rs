@@ -71,11 +71,6 @@ impl TxnHost {
         (self.txn, self.charge, self.broken)
     }
 
-    /// What things cost.
-    pub(super) fn rates(&self) -> &Rates {
-        &self.rates
-    }
-
     /// The transaction, for the write that triggers belong to.
     pub(super) fn txn(&mut self) -> &mut Txn {
         &mut self.txn

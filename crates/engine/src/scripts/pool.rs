@@ -4,13 +4,15 @@
 //! nor on those that serve queries. Each job waits with the lock of its logical partition in hand;
 //! jobs of one logical partition therefore queue at its lock and not here.
 
+use super::watchdog::{Watchdog, Watched};
 use armilla_model::error::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads that run scripts, at least and at most.
 const THREADS_MIN: usize = 2;
@@ -27,12 +29,17 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Threads that take jobs in the order they came.
 pub(super) struct Pool {
     shared: Arc<Shared>,
+    /// How many threads there are, those given up and replaced not counted.
+    threads: usize,
 }
 
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     filled: Condvar,
+    watchdog: Watchdog,
+    /// Threads started so far, for their names.
+    started: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -52,23 +59,40 @@ impl Pool {
     /// Starts the threads.
     pub(super) fn start() -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let pool = Self { shared: shared.clone() };
         let cores = thread::available_parallelism().map_or(THREADS_MIN, usize::from);
-        for number in 0..cores.clamp(THREADS_MIN, THREADS_MAX) {
-            let shared = shared.clone();
-            thread::Builder::new()
-                .name(format!("script-{number}"))
-                .stack_size(STACK_SIZE)
-                .spawn(move || work(&shared))
-                .map_err(|error| Error::Internal(format!("a script thread failed: {error}")))?;
+        for _ in 0..cores.clamp(THREADS_MIN, THREADS_MAX) {
+            start_thread(&shared)?;
         }
+        let pool = Self { shared: shared.clone(), threads: shared.started.load(Relaxed) };
+        thread::Builder::new()
+            .name("script-watchdog".to_owned())
+            .spawn(move || {
+                shared.watchdog.run(|| start_thread(&shared).is_ok());
+            })
+            .map_err(|error| Error::Internal(format!("the watchdog failed: {error}")))?;
         Ok(pool)
+    }
+
+    /// Watches the job of this thread: when it has not ended by then, `take_back` is asked to take back
+    /// what the job holds, and another thread takes the place of this one.
+    pub(super) fn watch(
+        &self,
+        late_at: Instant,
+        take_back: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Watched<'_> {
+        self.shared.watchdog.watch(late_at, take_back)
+    }
+
+    /// Threads that were given up so far.
+    pub(super) fn given_up(&self) -> u64 {
+        self.shared.watchdog.given_up()
     }
 
     /// Keeps a place in the queue, if there is one.
     pub(super) fn reserve(&self) -> Result<Place> {
         let mut queue = self.shared.queue.lock();
-        if queue.jobs.len() + queue.reserved >= QUEUE_LENGTH_MAX {
+        let is_lost = self.shared.watchdog.lost() >= self.threads;
+        if queue.jobs.len() + queue.reserved >= QUEUE_LENGTH_MAX || is_lost {
             return Err(Error::Overloaded { retry_after: RETRY_AFTER });
         }
         queue.reserved += 1;
@@ -96,14 +120,30 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.queue.lock().closed = true;
         self.shared.filled.notify_all();
+        self.shared.watchdog.close();
     }
 }
 
+fn start_thread(shared: &Arc<Shared>) -> Result<()> {
+    let number = shared.started.fetch_add(1, Relaxed);
+    let shared = shared.clone();
+    thread::Builder::new()
+        .name(format!("script-{number}"))
+        .stack_size(STACK_SIZE)
+        .spawn(move || work(&shared))
+        .map(drop)
+        .map_err(|error| Error::Internal(format!("a script thread failed: {error}")))
+}
+
 fn work(shared: &Shared) {
+    shared.watchdog.enter();
     while let Some(job) = next(shared) {
         // Whoever waits for the job hears of it because what the job held is dropped.
         if panic::catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("a script's job panicked; its transaction was dropped");
+        }
+        if shared.watchdog.is_replaced() {
+            return;
         }
     }
 }
@@ -133,6 +173,39 @@ mod tests {
         assert!(matches!(pool.reserve(), Err(Error::Overloaded { .. })));
         drop(places);
         pool.reserve().unwrap();
+    }
+
+    #[test]
+    fn threads_that_do_not_come_back_are_replaced_and_end_when_they_do() {
+        let pool = Pool::start().unwrap();
+        let shared = pool.shared.clone();
+        let threads = shared.started.load(Relaxed);
+        let (let_go, stuck) = mpsc::channel::<()>();
+        let stuck = Arc::new(Mutex::new(stuck));
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..threads {
+            let (inner, stuck, sender) = (shared.clone(), stuck.clone(), sender.clone());
+            pool.reserve().unwrap().fill(move || {
+                let taken_back = sender.clone();
+                let _watched = inner.watchdog.watch(Instant::now(), move || {
+                    taken_back.send("taken back").unwrap();
+                    true
+                });
+                let _let_go = stuck.lock().recv();
+                sender.send("came back").unwrap();
+            });
+        }
+        // Every thread is stuck; each is taken back, and others run what comes.
+        for _ in 0..threads {
+            assert_eq!(receiver.recv().unwrap(), "taken back");
+        }
+        pool.reserve().unwrap().fill(move || sender.send("another").unwrap());
+        assert_eq!(receiver.recv().unwrap(), "another");
+        assert_eq!(pool.given_up(), threads as u64);
+        drop(let_go);
+        let came_back = receiver.iter().inspect(|what| assert_eq!(*what, "came back"));
+        assert_eq!(came_back.count(), threads);
+        assert_eq!(shared.started.load(Relaxed), 2 * threads);
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Running a stored procedure: one transaction, committed when the script ends.
 
+use super::custody::{Custody, Lent};
 use super::failure::out_of_script;
 use super::host::TxnHost;
 use super::runtime::Runtime;
+use super::watchdog::Watched;
 use super::{Client, Script};
+use crate::core::Core;
 use crate::txn::{Committed, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::{Object, Value};
-use armilla_script::CallOptions;
+use armilla_script::{CallOptions, Compiled};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A call of a procedure.
 pub struct Procedure {
@@ -89,7 +93,7 @@ impl Txn {
                 _ if procedure.client.strong_count() == 0 => drop(self),
                 Err(error) => done(refused(error)),
                 Ok(scripts) => {
-                    run(scripts, self, &procedure, done);
+                    run(&core, scripts, self, &procedure, done);
                     scripts.engine().tend();
                 }
             }),
@@ -98,6 +102,7 @@ impl Txn {
 }
 
 fn run(
+    core: &Arc<Core>,
     scripts: &Runtime,
     txn: Txn,
     procedure: &Procedure,
@@ -113,7 +118,9 @@ fn run(
     };
     let rates = txn.container().rates();
     let clock = scripts.clock();
-    let mut host = TxnHost::new(txn, clock);
+    let custody = Custody::new(TxnHost::new(txn, clock), done);
+    let Ok(mut host) = Lent::new(&custody) else { return };
+    let _watched = watch(scripts, core, &custody, scripts.late_at(clock), &compiled);
     let options = CallOptions {
         script_id: &script.name,
         logging: procedure.logging,
@@ -122,6 +129,8 @@ fn run(
     let outcome =
         scripts.engine().run_procedure(&compiled, &procedure.arguments, &mut host, options);
     report_rejection(script, outcome.swallowed_rejection.as_deref());
+    // Given up meanwhile: the transaction is gone, and the answer is given.
+    let Some((host, done)) = custody.take() else { return };
     let (txn, operations, broken) = host.into_parts();
     let charge = rates.script(outcome.ticks) + operations;
     let log = outcome.log;
@@ -139,6 +148,26 @@ fn run(
             done(Executed { result: Err(error), log, charge });
         }
     }
+}
+
+/// Watches this thread's script. When it is late, its transaction is dropped and the caller answered.
+fn watch<'s, D: FnOnce(Executed) + Send + 'static>(
+    scripts: &'s Runtime,
+    core: &Arc<Core>,
+    custody: &Arc<Custody<D>>,
+    late_at: Instant,
+    compiled: &Compiled,
+) -> Watched<'s> {
+    let (core, custody, compiled) = (core.clone(), custody.clone(), compiled.clone());
+    scripts.pool.watch(late_at, move || {
+        let Some((host, done)) = custody.take_back() else { return false };
+        let (txn, operations, _) = host.into_parts();
+        drop(txn);
+        let error = core.scripts().map_or_else(|error| error, |scripts| scripts.give_up(&compiled));
+        let charge = operations.max(RequestCharge::ONE);
+        done(Executed { result: Err(error), log: None, charge });
+        true
+    })
 }
 
 /// A promise that was rejected without anybody listening fails nothing; the log tells of it.

@@ -1,7 +1,7 @@
 //! What an account needs to run scripts: the engine, its threads, and the compiled bodies.
 
 use super::pool::Pool;
-use super::{Kind, Script};
+use super::{Kind, Script, out_of_script};
 use crate::query::Clock;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
@@ -47,6 +47,21 @@ impl Runtime {
     pub(super) fn clock(&self) -> Clock {
         let started = Instant::now();
         Clock { started, deadline: started + self.engine.limits().time }
+    }
+
+    /// When a script that began then is given up.
+    pub(super) fn late_at(&self, clock: Clock) -> Instant {
+        clock.deadline + self.engine.limits().late_max
+    }
+
+    /// Scripts that did not end in time, and whose threads were given up.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.pool.given_up()
+    }
+
+    /// The error of a script that was given up, which is blocked from now on.
+    pub(super) fn give_up(&self, script: &Compiled) -> Error {
+        out_of_script(&self.engine.give_up(script))
     }
 
     /// The engine.

@@ -1,14 +1,17 @@
 //! Writes that name triggers: pre-trigger, write and post-trigger in one transaction.
 
+use super::custody::{Custody, Lent};
 use super::failure::out_of_script;
 use super::host::TxnHost;
 use super::procedure::report_rejection;
 use super::runtime::Runtime;
+use super::watchdog::Watched;
 use super::{Client, Kind, Script, TriggerOperation};
 use crate::container::Container;
+use crate::core::Core;
 use crate::items::{WriteOptions, Written};
 use crate::txn::{Committed, Txn};
-use armilla_model::charge::RequestCharge;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
 use armilla_script::{CallOptions, TriggerOutcome, TriggerRequest};
@@ -108,7 +111,7 @@ impl Txn {
                 _ if write.client.strong_count() == 0 => drop(self),
                 Err(error) => done(refused(error)),
                 Ok(scripts) => {
-                    run(scripts, self, write, done);
+                    run(&core, scripts, self, write, done);
                     scripts.engine().tend();
                 }
             }),
@@ -117,23 +120,25 @@ impl Txn {
 }
 
 fn run(
+    core: &Arc<Core>,
     scripts: &Runtime,
     txn: Txn,
     write: TriggeredWrite,
     done: impl FnOnce(Triggered) + Send + 'static,
 ) {
     let clock = scripts.clock();
-    let mut work = Work {
-        scripts,
-        host: TxnHost::new(txn, clock),
-        started: clock.started,
-        charge: RequestCharge::ZERO,
-    };
+    let rates = txn.container().rates();
+    let custody = Custody::new(TxnHost::new(txn, clock), done);
+    let _watched = watch(core, scripts, &custody, scripts.late_at(clock), &write.triggers);
+    let charge = RequestCharge::ZERO;
+    let mut work = Work { scripts, custody: &custody, rates, started: clock.started, charge };
     let written = work.write(write).and_then(|written| {
         scripts.check_conflict()?;
         Ok(written)
     });
-    let (txn, operations, broken) = work.host.into_parts();
+    // Given up meanwhile: the transaction is gone, and the answer is given.
+    let Some((host, done)) = custody.take() else { return };
+    let (txn, operations, broken) = host.into_parts();
     let charge = (work.charge + operations).max(RequestCharge::ONE);
     match (written, broken) {
         (Ok(written), None) => txn.commit(move |committed| {
@@ -147,16 +152,45 @@ fn run(
     }
 }
 
-/// A write with its triggers under way.
-struct Work<'s> {
+/// Watches this thread's triggers. When they are late, their transaction is dropped and the caller
+/// answered.
+fn watch<'s, D: FnOnce(Triggered) + Send + 'static>(
+    core: &Arc<Core>,
     scripts: &'s Runtime,
-    host: TxnHost,
+    custody: &Arc<Custody<D>>,
+    late_at: Instant,
+    triggers: &Triggers,
+) -> Watched<'s> {
+    let (core, custody, triggers) = (core.clone(), custody.clone(), triggers.clone());
+    scripts.pool.watch(late_at, move || {
+        let Some((host, done)) = custody.take_back() else { return false };
+        let (txn, operations, _) = host.into_parts();
+        drop(txn);
+        // It is not known which of the two it was.
+        let error = core.scripts().and_then(|scripts| {
+            let mut error = Error::Timeout("The trigger ran too long.".to_owned());
+            for script in triggers.pre.iter().chain(&triggers.post) {
+                error = scripts.give_up(&scripts.compiled(script)?);
+            }
+            Ok(error)
+        });
+        let result = Err(error.unwrap_or_else(|error| error));
+        done(Triggered { result, charge: operations.max(RequestCharge::ONE) });
+        true
+    })
+}
+
+/// A write with its triggers under way.
+struct Work<'s, D> {
+    scripts: &'s Runtime,
+    custody: &'s Arc<Custody<D>>,
+    rates: Arc<Rates>,
     /// The triggers share the time limit.
     started: Instant,
     charge: RequestCharge,
 }
 
-impl Work<'_> {
+impl<D> Work<'_, D> {
     fn write(&mut self, write: TriggeredWrite) -> Result<Written> {
         let TriggeredWrite { mut verb, options, triggers, .. } = write;
         let before = self.before(&verb)?;
@@ -171,7 +205,10 @@ impl Work<'_> {
         }
         let mut written = self.stage(&verb, &options)?;
         self.charge += written.charge;
-        self.host.remember(&written);
+        self.custody.with(|host| {
+            host.remember(&written);
+            Ok(())
+        })?;
         if let Some(script) = &triggers.post {
             let body =
                 if verb.body().is_some() { &written.text } else { &before.unwrap_or_default() };
@@ -184,30 +221,34 @@ impl Work<'_> {
 
     /// The text of the item that the write meets, if there is one.
     fn before(&mut self, verb: &TriggeredVerb) -> Result<Option<Bytes>> {
-        let txn = self.host.txn();
-        let item = match verb {
-            TriggeredVerb::Create(_) => None,
-            TriggeredVerb::Replace(id, _) => txn.read_item(id)?,
-            TriggeredVerb::Delete(id) => Some(txn.read_item(id)?.ok_or_else(Error::not_found)?),
-            TriggeredVerb::Upsert(body) => {
-                let body = armilla_model::json::parse(body)?;
-                match body.get("id").and_then(Value::as_str) {
-                    Some(id) => txn.read_item(id)?,
-                    None => None,
+        self.custody.with(|host| {
+            let txn = host.txn();
+            let item = match verb {
+                TriggeredVerb::Create(_) => None,
+                TriggeredVerb::Replace(id, _) => txn.read_item(id)?,
+                TriggeredVerb::Delete(id) => Some(txn.read_item(id)?.ok_or_else(Error::not_found)?),
+                TriggeredVerb::Upsert(body) => {
+                    let body = armilla_model::json::parse(body)?;
+                    match body.get("id").and_then(Value::as_str) {
+                        Some(id) => txn.read_item(id)?,
+                        None => None,
+                    }
                 }
-            }
-        };
-        Ok(item.map(|item| item.text))
+            };
+            Ok(item.map(|item| item.text))
+        })
     }
 
     fn stage(&mut self, verb: &TriggeredVerb, options: &WriteOptions) -> Result<Written> {
-        let txn = self.host.txn();
-        match verb {
-            TriggeredVerb::Create(body) => txn.create_item(body, options),
-            TriggeredVerb::Upsert(body) => txn.upsert_item(body, options),
-            TriggeredVerb::Replace(id, body) => txn.replace_item(id, body, options),
-            TriggeredVerb::Delete(id) => txn.delete_item(id, options),
-        }
+        self.custody.with(|host| {
+            let txn = host.txn();
+            match verb {
+                TriggeredVerb::Create(body) => txn.create_item(body, options),
+                TriggeredVerb::Upsert(body) => txn.upsert_item(body, options),
+                TriggeredVerb::Replace(id, body) => txn.replace_item(id, body, options),
+                TriggeredVerb::Delete(id) => txn.delete_item(id, options),
+            }
+        })
     }
 
     /// Runs a trigger: before the write, or after it when there is a response.
@@ -223,7 +264,7 @@ impl Work<'_> {
         let options =
             CallOptions { script_id: &script.name, logging: false, started: Some(self.started) };
         let engine = self.scripts.engine();
-        let host = &mut self.host;
+        let host = &mut Lent::new(self.custody)?;
         let outcome: TriggerOutcome = match response {
             None => engine.run_pre_trigger(&compiled, request, host, options),
             Some(response) => {
@@ -231,7 +272,7 @@ impl Work<'_> {
             }
         };
         report_rejection(script, outcome.swallowed_rejection.as_deref());
-        self.charge += self.host.rates().script(outcome.ticks);
+        self.charge += self.rates.script(outcome.ticks);
         outcome.result.map_err(|error| out_of_script(&error))
     }
 }

@@ -3,11 +3,12 @@
 
 use crate::bench::{Bench, value};
 use armilla_engine::account::{NewContainer, NewScript};
-use armilla_engine::scripts::Kind;
+use armilla_engine::scripts::{Kind, TriggeredVerb};
 use armilla_engine::{Account, Options};
 use armilla_model::Error;
 use armilla_script::Limits;
 use armilla_storage::{Batch, Durability, MemoryStore, Snapshot, Store, StoreError, StoreStats};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::thread;
@@ -174,4 +175,55 @@ fn resident_bytes() -> usize {
     const PAGE: usize = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * PAGE
+}
+
+/// A script that is inside one built-in function for seconds: no interrupt reaches it there.
+const STUCK: &str = "var x = (1n << 1000000n) - 1n; for (;;) `${x}`.length;";
+
+#[test]
+fn a_script_that_does_not_come_back_is_given_up_and_its_writes_are_never_seen() {
+    let limits =
+        Limits { time: Duration::from_millis(100), late_max: Duration::ZERO, ..Limits::default() };
+    let bench = Bench::new(DEFINITION, limits);
+    bench.put(r#"{"id":"a","pk":"p","n":1}"#);
+    let body = |number: usize| {
+        format!(
+            "function () {{ /* {number} */
+               __.createDocument(__.getSelfLink(), {{id: 'stuck', pk: 'p'}}, function () {{ {STUCK} }});
+             }}"
+        )
+    };
+    // One after the other, more of them than a small machine has threads: each is answered, gives its
+    // lock back, and is blocked from then on.
+    for number in 0..3 {
+        let name = format!("stuck{number}");
+        bench.procedure(&name, &body(number)).unwrap();
+        let started = std::time::Instant::now();
+        let error = bench.execute(&name, KEY, "").result.unwrap_err();
+        assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        bench.put(r#"{"id":"a","pk":"p","n":2}"#);
+        let error = bench.execute(&name, KEY, "").result.unwrap_err();
+        assert!(matches!(error, Error::Forbidden(_)), "{error:?}");
+    }
+    assert_eq!(bench.account.scripts_given_up(), 3);
+    // Others run, and what the late ones wrote is nowhere.
+    bench
+        .run(KEY, "function () { __.createDocument(__.getSelfLink(), {id: 'b', pk: 'p'}); }")
+        .unwrap();
+    assert_eq!(bench.items().len(), 2);
+}
+
+#[test]
+fn triggers_that_do_not_come_back_are_given_up_with_their_write() {
+    let limits =
+        Limits { time: Duration::from_millis(100), late_max: Duration::ZERO, ..Limits::default() };
+    let bench = Bench::new(DEFINITION, limits);
+    bench.trigger("stuck", false, "All", &format!("function () {{ {STUCK} }}"));
+    let verb = TriggeredVerb::Create(Bytes::from_static(br#"{"id":"a","pk":"p"}"#));
+    let error = bench.write(KEY, verb, &[], &["stuck"]).unwrap().result.unwrap_err();
+    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+    assert_eq!(bench.account.scripts_given_up(), 1);
+    bench.put(r#"{"id":"b","pk":"p"}"#);
+    assert_eq!(bench.items().len(), 1);
 }
