@@ -89,6 +89,8 @@ def item(choose, number):
         "parts": lambda: [part(choose) for _ in range(choose.randrange(4))],
         "loc": lambda: {"type": "Point", "coordinates": [choose.randrange(0, 56) / 4, 40 + choose.randrange(0, 48) / 4]},
         "area": lambda: shape(choose),
+        "at": lambda: "2024-05-%02dT%02d:30:00%s"
+        % (choose.randrange(1, 9), choose.randrange(24), choose.choice(["Z", "", "+00:00", "+02:00", "-08:30", "+0530"])),
         "big": lambda: choose.choice([2**53 + choose.randrange(5)] * 4 + [2**63 - 1, -(2**53) - 1, 4]),
     }
     for name, make in sometimes.items():

@@ -467,7 +467,7 @@ pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> 
         let name = &property.name;
         if !names.insert(name) {
             return Err(Error::bad_request(format!(
-                "The computed property '{name}' is defined more than once."
+                "Computed property name '{name}' cannot be used in multiple definitions."
             )));
         }
         let query = armilla_sql::parse(&property.query).map_err(failure)?;

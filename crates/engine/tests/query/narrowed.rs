@@ -186,7 +186,7 @@ fn computed_properties_that_the_item_does_not_determine_are_refused() {
     }
     let twice = format!("{},{}", property("c.a"), property("c.b"));
     let refused = define(&twice).err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(refused.contains("'p' is defined more than once"), "{refused}");
+    assert!(refused.contains("'p' cannot be used in multiple definitions"), "{refused}");
     define(&property("ST_DISTANCE(c.a, c.b)")).unwrap();
 }
 
@@ -194,6 +194,8 @@ fn computed_properties_that_the_item_does_not_determine_are_refused() {
 fn a_container_keeps_the_computed_properties_it_has() {
     let text = r#"{"id":"c","partitionKey":{"paths":["/pk"]},
         "computedProperties":[{"name":"late","query":"SELECT VALUE c.at < NOW() FROM c"}]}"#;
+    let twice = text.replace("}]}", r#"},{"name":"late","query":"SELECT VALUE 1 FROM c"}]}"#);
+    Bench::of_before(&json::parse(twice.as_bytes()).unwrap(), 1);
     let bench = Bench::of_before(&json::parse(text.as_bytes()).unwrap(), 1);
     let with_ttl = text.replacen('{', r#"{"defaultTtl":100,"#, 1);
     let definition = json::parse(with_ttl.as_bytes()).unwrap();

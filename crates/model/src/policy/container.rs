@@ -297,17 +297,7 @@ fn computed(body: &Value) -> Result<Vec<ComputedProperty>> {
         }
         Ok(ComputedProperty { name: name.to_owned(), query: text(property, "query")?.to_owned() })
     };
-    let properties: Vec<_> = properties.iter().map(property).collect::<Result<_>>()?;
-    for (at, property) in properties.iter().enumerate() {
-        let earlier = properties.get(..at).unwrap_or_default();
-        if earlier.iter().any(|earlier| earlier.name == property.name) {
-            return refuse(format!(
-                "Computed property name '{}' cannot be used in multiple definitions.",
-                property.name
-            ));
-        }
-    }
-    Ok(properties)
+    properties.iter().map(property).collect()
 }
 
 fn retention(value: Option<&Value>) -> Result<u32> {
@@ -356,7 +346,6 @@ mod tests {
             r#"{"partitionKey":{"paths":["/a"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}}"#,
             r#"{"partitionKey":{"paths":["/a"]},"ttlPropertyPath":"/created"}"#,
             r#"{"partitionKey":{"paths":["/a"]},"indexingPolicy":{"spatialIndexes":[{"path":"/s/*","types":[]}]}}"#,
-            r#"{"partitionKey":{"paths":["/a"]},"computedProperties":[{"name":"x","query":"SELECT VALUE c.a FROM c"},{"name":"x","query":"SELECT VALUE c.b FROM c"}]}"#,
             r#"{"partitionKey":{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}}"#,
         ] {
             assert!(parse(text).is_err(), "{text} was accepted");
