@@ -99,9 +99,10 @@ def test_deep_json_is_refused(raw, docs):
     is_error(post(raw, docs, b'{"a":' * 100_000), 400)
 
 
-def test_duplicate_names_are_refused(raw, docs):
-    is_error(post(raw, docs, b'{"id": "a", "pk": "p", "n": 1, "n": 2}'), 400)
-    is_error(post(raw, docs, b'{"id": "a", "pk": "p", "o": {"x": 1, "\\u0078": 2}}'), 400)
+def test_of_repeated_names_the_last_counts_but_an_item_has_one_id(raw, docs):
+    made = post(raw, docs, b'{"id": "a", "pk": "p", "n": 1, "n": 2, "o": {"x": 1, "\\u0078": 2}}')
+    assert made.status == 201 and b'"n":2,"o":{"x":2},' in made.body, made.body
+    is_error(post(raw, docs, b'{"id": "b", "pk": "p", "id": "c"}'), 400)
 
 
 def test_invalid_utf8_is_refused(raw, docs):

@@ -72,14 +72,14 @@ def test_recreated_container_is_empty_and_has_a_new_rid(database):
 
 def test_indexing_policy_and_ttl_are_replaced(database, make_container):
     container = make_container()
-    container.create_item({"id": "a", "pk": "p", "kept": 1, "left": 2})
+    container.create_item({"id": "a", "pk": "p", "kept": 1, "dropped": 2})
     policy = {
         "indexingMode": "consistent",
         "automatic": True,
         "includedPaths": [{"path": "/*"}],
-        "excludedPaths": [{"path": "/left/?"}, {"path": '/"_etag"/?'}],
+        "excludedPaths": [{"path": "/dropped/?"}, {"path": '/"_etag"/?'}],
         "compositeIndexes": [
-            [{"path": "/kept", "order": "ascending"}, {"path": "/left", "order": "descending"}]
+            [{"path": "/kept", "order": "ascending"}, {"path": "/dropped", "order": "descending"}]
         ],
     }
     database.replace_container(
@@ -87,11 +87,11 @@ def test_indexing_policy_and_ttl_are_replaced(database, make_container):
     )
     properties = container.read()
     assert properties["defaultTtl"] == 3600
-    assert {"path": "/left/?"} in properties["indexingPolicy"]["excludedPaths"]
+    assert {"path": "/dropped/?"} in properties["indexingPolicy"]["excludedPaths"]
     composite = properties["indexingPolicy"]["compositeIndexes"]
-    assert [[part["path"] for part in index] for index in composite] == [["/kept", "/left"]]
+    assert [[part["path"] for part in index] for index in composite] == [["/kept", "/dropped"]]
     # The data is still there and still found, by an indexed and by an excluded path.
-    for predicate in ("c.kept = 1", "c.left = 2"):
+    for predicate in ("c.kept = 1", "c.dropped = 2"):
         rows = container.query_items("SELECT * FROM c WHERE " + predicate, partition_key="p")
         assert [row["id"] for row in rows] == ["a"]
 
