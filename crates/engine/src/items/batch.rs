@@ -40,6 +40,8 @@ pub enum Verb {
     Patch(String, Patch),
     /// Delete this id.
     Delete(String),
+    /// Nothing: the operation could not be read.
+    Unreadable(Error),
 }
 
 impl Operation {
@@ -49,13 +51,14 @@ impl Operation {
             Verb::Create(body) | Verb::Upsert(body) => (None, Some(body)),
             Verb::Replace(id, body) => (Some(id), Some(body)),
             Verb::Read(id) | Verb::Patch(id, _) | Verb::Delete(id) => (Some(id), None),
+            Verb::Unreadable(_) => (None, None),
         };
         id.map(String::as_str).into_iter().chain(body.and_then(UncheckedBody::id))
     }
 
     /// Whether it changes anything when it succeeds.
     pub fn writes(&self) -> bool {
-        !matches!(self.verb, Verb::Read(_))
+        !matches!(self.verb, Verb::Read(_) | Verb::Unreadable(_))
     }
 }
 
@@ -85,6 +88,18 @@ pub struct Failure {
 
 /// Reads the array of operations. Bodies are parsed once, straight from the client's text.
 pub fn parse(body: &[u8]) -> Result<Vec<Operation>> {
+    parse_each(body)?
+        .into_iter()
+        .map(|operation| match operation.verb {
+            Verb::Unreadable(error) => Err(error),
+            _ => Ok(operation),
+        })
+        .collect()
+}
+
+/// The same for operations that stand alone: one that cannot be read is refused when its turn comes, and its
+/// neighbours are none the worse for it. Clients do not show what a whole request is refused for.
+pub fn parse_each(body: &[u8]) -> Result<Vec<Operation>> {
     let operations = json::raw_objects(body)?;
     if operations.is_empty() {
         return Err(Error::bad_request("Batch request has no operations."));
@@ -95,8 +110,11 @@ pub fn parse(body: &[u8]) -> Result<Vec<Operation>> {
             operations.len()
         )));
     }
-    let parse = |members: &RawMembers<'_>| RawOperation { members, batch: body }.parse();
-    operations.iter().map(parse).collect()
+    let parse = |members: &RawMembers<'_>| {
+        let raw = RawOperation { members, batch: body };
+        raw.parse().unwrap_or_else(|error| raw.unreadable(error))
+    };
+    Ok(operations.iter().map(parse).collect())
 }
 
 /// An operation as the client wrote it.
@@ -131,6 +149,15 @@ impl RawOperation<'_> {
         let minimal = self.value("minimalReturnPreference")?;
         let minimal = minimal.and_then(|value| value.as_bool()).unwrap_or(false);
         Ok(Operation { verb, options, partition_key: self.partition_key()?, minimal })
+    }
+
+    fn unreadable(&self, error: Error) -> Operation {
+        Operation {
+            verb: Verb::Unreadable(error),
+            options: WriteOptions::default(),
+            partition_key: self.partition_key().ok().flatten(),
+            minimal: false,
+        }
     }
 
     fn raw(&self, name: &str) -> Option<&[u8]> {
@@ -191,6 +218,7 @@ impl Txn {
             Verb::Delete(id) => {
                 self.delete_item(&id, options).map(|written| Outcome::Deleted(written.charge))
             }
+            Verb::Unreadable(error) => Err(error),
             Verb::Read(id) => {
                 let item = Self::read_item(self, &id)?.ok_or_else(Error::not_found)?;
                 if options.if_match.as_deref().is_some_and(|etag| !item.etag.matches(etag)) {

@@ -30,7 +30,8 @@ pub(super) async fn run(
     }
     let container = addressed::container(service, call, path)?;
     let body = call.body.clone();
-    let operations = service.staging(body.len(), move || batch::parse(&body)).await?;
+    let parse = if is_bulk(call) { batch::parse_each } else { batch::parse };
+    let operations = service.staging(body.len(), move || parse(&body)).await?;
     let read_factor = metered::read_factor(service, call, &container.dials());
     if is_bulk(call) {
         bulk::run(service, call, container, operations, read_factor).await

@@ -87,3 +87,18 @@ async fn the_first_error_ends_a_request_that_does_not_go_on() {
     assert_eq!(statuses(&answer), [201, 201, 404, 424, 424]);
     assert_eq!(count(&armilla).await, "2");
 }
+
+/// N8: .NET does not show its users what a whole request is refused for.
+#[tokio::test]
+async fn an_operation_that_cannot_be_read_is_refused_alone() {
+    let armilla = Armilla::with_posts().await;
+    let operations = [
+        write("Create", "p", "a", 1),
+        r#"{"operationType":"Sing","partitionKey":"[\"p\"]"}"#.to_owned(),
+        r#"{"operationType":"Create","partitionKey":"[\"p\"]"}"#.to_owned(),
+        write("Create", "p", "b", 2),
+    ];
+    let answer = bulk(&armilla, "True", &operations).await.expect(207);
+    assert_eq!(statuses(&answer), [201, 400, 400, 201]);
+    assert!(answer.body.contains("The batch operation type 'sing' is not known."));
+}

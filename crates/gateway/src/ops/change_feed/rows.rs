@@ -90,12 +90,13 @@ fn wrapped(item: &Item) -> Result<Vec<u8>> {
 }
 
 /// A change with its texts. A delete has an empty `current`, names its item and shows it; a replaced
-/// version is shown only where the container's policy asks for it (`"previousImages": true`), as
-/// the service does it for accounts that were switched over.
+/// version and an expired item are shown only where the container's policy asks for it
+/// (`"previousImages": true`), as the service does it for accounts that were switched over.
 fn row(version: &Version, definition: &Definition, images: bool) -> Result<Vec<u8>> {
     let mut row = b"{\"current\":".to_vec();
     row.extend_from_slice(version.current.as_deref().unwrap_or(b"{}"));
-    let shown = |_: &&Bytes| images || version.kind != VersionKind::Replace;
+    let hidden = matches!(version.kind, VersionKind::Replace | VersionKind::Expire);
+    let shown = |_: &&Bytes| images || !hidden;
     if let Some(previous) = version.previous.as_ref().filter(shown) {
         row.extend_from_slice(b",\"previous\":");
         row.extend_from_slice(previous);
@@ -169,9 +170,12 @@ mod tests {
             previous: Some(r#"{"id":"a","pk":7}"#.into()),
         };
         let paths = vec![Path::parse("/pk").unwrap()];
-        let row = row(&version, &Definition { paths, hashing: Hashing::V2 }, false).unwrap();
+        let definition = Definition { paths, hashing: Hashing::V2 };
+        let text = |images| String::from_utf8(row(&version, &definition, images).unwrap()).unwrap();
+        // .NET expects no image of what has expired.
+        assert!(text(false).starts_with(r#"{"current":{},"metadata":{"operationType":"delete","#));
         assert_eq!(
-            String::from_utf8(row).unwrap(),
+            text(true),
             r#"{"current":{},"previous":{"id":"a","pk":7},"metadata":{"operationType":"delete","lsn":64,"crts":9,"previousImageLSN":61,"timeToLiveExpired":true,"id":"a","partitionKey":{"pk":7}}}"#
         );
     }
