@@ -3,7 +3,8 @@
 //! BM25 needs to know the whole container (how many items, how many words, how many hold a term)
 //! before it can score one item, so a ranked query reads the container twice: once for
 //! [`Statistics`], once for scores. Scores are then fused: each component ranks the rows for itself
-//! and a row gets `Σ weight / (60 + rank)`.
+//! and a row gets `Σ |weight| / (60 + rank)`. Equal scores share a rank and the next one follows it;
+//! a negative weight ranks the worst first.
 
 use crate::compiled::{Expr, Rank, RankComponent};
 use crate::eval::{Runtime, walk};
@@ -100,14 +101,17 @@ pub fn fuse(rank: &Rank, rows: Vec<(Vec<Value>, Value)>) -> Vec<Value> {
     for (component, weight) in rank.weights.iter().enumerate() {
         let score = |row: usize| rows[row].0.get(component).and_then(Value::as_f64);
         let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by(|left, right| compare_scores(score(*left), score(*right)));
-        let mut position = 0;
+        let compare = |left: usize, right: usize| {
+            let order = compare_scores(score(left), score(right));
+            if *weight < 0.0 { order.reverse() } else { order }
+        };
+        order.sort_by(|left, right| compare(*left, *right));
+        let mut place = 1.0;
         for (at, row) in order.iter().enumerate() {
-            // Equal scores share a rank.
-            if at == 0 || compare_scores(score(order[at - 1]), score(*row)).is_ne() {
-                position = at + 1;
+            if at > 0 && compare(order[at - 1], *row).is_ne() {
+                place += 1.0;
             }
-            fused[*row] += weight / (FUSION_CONSTANT + position as f64);
+            fused[*row] += weight.abs() / (FUSION_CONSTANT + place);
         }
     }
     let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -123,5 +127,37 @@ fn compare_scores(left: Option<f64>, right: Option<f64>) -> std::cmp::Ordering {
         (Some(_), None) => std::cmp::Ordering::Less,
         (None, Some(_)) => std::cmp::Ordering::Greater,
         (None, None) => std::cmp::Ordering::Equal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fused(weights: &[f64], scores: &[&[f64]]) -> String {
+        let components = weights
+            .iter()
+            .map(|_| RankComponent::Vector { distance: Expr::UNDEFINED, largest_first: true });
+        let rank = Rank { components: components.collect(), weights: weights.to_vec() };
+        let row = |at: usize| {
+            let keys = scores.iter().map(|component| component[at].into()).collect();
+            (keys, Value::from(i64::try_from(at).unwrap()))
+        };
+        Value::array(fuse(&rank, (0..scores[0].len()).map(row).collect())).to_json()
+    }
+
+    #[test]
+    fn equal_scores_share_a_rank_and_the_next_one_follows() {
+        // Ranks 1 1 1 2 and 3 2 4 1: with a gap behind the ties the last row would come after the first.
+        assert_eq!(
+            fused(&[1.0, 1.0], &[&[5.0, 5.0, 5.0, 1.0], &[2.0, 3.0, 1.0, 4.0]]),
+            "[1,3,0,2]"
+        );
+    }
+
+    #[test]
+    fn a_negative_weight_ranks_the_worst_first() {
+        assert_eq!(fused(&[-1.0], &[&[1.0, 3.0, 2.0]]), "[0,2,1]");
+        assert_eq!(fused(&[1.0, -2.0], &[&[3.0, 2.0, 1.0], &[3.0, 2.0, 1.0]]), "[2,1,0]");
     }
 }

@@ -115,7 +115,7 @@ impl Term {
 }
 
 /// The BM25 score of a text: `frequencies` has the occurrences of each term in it, `length` its
-/// number of words. Terms without statistics do not count.
+/// length. Terms without statistics do not count.
 pub fn score(frequencies: &[usize], length: usize, statistics: &Statistics) -> f64 {
     let average = (statistics.words / statistics.documents.max(1.0)).max(1.0);
     let longer = 1.0 - BM25_B + BM25_B * length as f64 / average;
@@ -160,14 +160,15 @@ fn score_of(arguments: &[Value], effort: &mut Effort<'_>) -> Option<f64> {
         words: count(&arguments[3])?,
         hits: hits.iter().map(count).collect::<Option<_>>()?,
     };
-    let text: Vec<Word> = tokenize(text(arguments, 0)?).collect();
+    let text = text(arguments, 0)?;
+    let words: Vec<Word> = tokenize(text).collect();
     let frequency = |term: &Value| {
         let term = Term::read(term)?;
-        effort.spend(term.steps(text.len())).ok()?;
-        Some(term.frequency(&text))
+        effort.spend(term.steps(words.len())).ok()?;
+        Some(term.frequency(&words))
     };
     let frequencies: Option<Vec<_>> = terms.iter().map(frequency).collect();
-    Some(score(&frequencies?, text.len(), &statistics))
+    Some(score(&frequencies?, word_count(text), &statistics))
 }
 
 fn count(value: &Value) -> Option<f64> {
@@ -245,6 +246,57 @@ mod tests {
         let scores: Vec<f64> = texts.iter().map(|text| score(text)).collect();
         assert!(scores[3] > scores[1] && scores[1] > scores[0] && scores[0] > scores[2]);
         assert_eq!(scores[2], 0.0);
+    }
+
+    fn recipe() -> Value {
+        let text = include_bytes!("../../tests/vectors/full_text.json");
+        armilla_model::json::parse(text).unwrap()
+    }
+
+    #[test]
+    fn texts_have_the_words_lengths_and_frequencies_of_the_recipe() {
+        for case in recipe().get("texts").unwrap().as_array().unwrap() {
+            let text = case.get("text").unwrap().as_str().unwrap();
+            let words: Vec<Word> = tokenize(text).collect();
+            let expected = case.get("words").unwrap();
+            let found = words.iter().map(|word| word.text().into()).collect();
+            assert_eq!(&Value::array(found), expected, "{text}");
+            let length = i64::try_from(word_count(text)).unwrap();
+            assert_eq!(case.get("length"), Some(&length.into()), "{text}");
+            for (term, count) in case.get("terms").unwrap().as_object().unwrap().iter() {
+                let found = Term::read(&Value::String(term.clone())).unwrap().frequency(&words);
+                assert_eq!(count.as_i64(), i64::try_from(found).ok(), "{term} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn scores_are_those_of_the_recipe() {
+        let recipe = recipe();
+        let corpus = recipe.get("corpus").unwrap();
+        let count = |value: Option<&Value>| value.and_then(Value::as_i64).unwrap_or(0);
+        let items = corpus.get("items").unwrap().as_array().unwrap();
+        let mut checked = 0;
+        for (name, scores) in corpus.get("scores").unwrap().as_object().unwrap().iter() {
+            let field =
+                corpus.get("terms").unwrap().get(name).unwrap().as_array().unwrap()[0].clone();
+            let field = field.as_str().unwrap();
+            let statistics = Statistics {
+                documents: items.len() as f64,
+                words: count(corpus.get("totalWords").unwrap().get(field)) as f64,
+                hits: vec![count(corpus.get("hitCounts").unwrap().get(name)) as f64],
+            };
+            for (index, expected) in scores.as_object().unwrap().iter() {
+                let at = |item: &&Value| count(item.get("index")).to_string() == **index;
+                let item = items.iter().find(at).unwrap();
+                let frequency = usize::try_from(count(item.get(name))).unwrap();
+                let length = usize::try_from(count(item.get(field))).unwrap();
+                let found = score(&[frequency], length, &statistics);
+                assert_eq!(Some(found), expected.as_f64(), "{name} of {index}");
+                checked += 1;
+            }
+        }
+        assert!(checked > 20);
     }
 
     #[test]

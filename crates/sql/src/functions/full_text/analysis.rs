@@ -6,11 +6,25 @@ use std::sync::LazyLock;
 /// Longest word in bytes; the rest of a longer one is left out.
 pub const WORD_LENGTH_MAX: usize = 128;
 
-// Sorted. The words search engines commonly leave out of English.
-const COMMON_WORDS: [&str; 33] = [
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
-    "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these",
-    "they", "this", "to", "was", "will", "with",
+/// The stop words of the service's documentation, sorted: digits and single letters among them.
+static STOP_WORDS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("stop_words.txt").lines().collect());
+/// The longest of them, in bytes.
+const STOP_WORD_LENGTH_MAX: usize = 13;
+/// The months, by which written dates are known.
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 ];
 
 static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
@@ -42,20 +56,38 @@ impl Word {
     }
 }
 
-/// The words of a text in order, without the commonest ones.
+/// The words of a text in order, without stop words.
 pub fn tokenize(text: &str) -> impl Iterator<Item = Word> {
-    runs(text).map(Word::of)
+    runs(text).filter(|run| !is_stop_word(run)).map(|run| Word::of(cut(run)))
 }
 
-/// The number of words [`tokenize`] finds.
+/// The length of a text: the number of words [`tokenize`] finds, and one more for each written date
+/// (`March 4, 1921`, `4 March 1921`).
 pub fn word_count(text: &str) -> usize {
-    runs(text).count()
+    let (mut words, mut last) = (0, [""; 2]);
+    for run in runs(text) {
+        words += usize::from(!is_stop_word(run)) + usize::from(is_date(last[0], last[1], run));
+        last = [last[1], run];
+    }
+    words
 }
 
 fn runs(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|char: char| !char.is_alphanumeric())
-        .filter(|run| !run.is_empty() && !is_common(run))
-        .map(cut)
+    text.split(|char: char| !char.is_alphanumeric()).filter(|run| !run.is_empty())
+}
+
+fn is_date(first: &str, second: &str, third: &str) -> bool {
+    let is_year = third.len() == 4 && is_number(third);
+    let is_day = |run: &str| run.len() <= 2 && is_number(run);
+    is_year && (is_month(first) && is_day(second) || is_day(first) && is_month(second))
+}
+
+fn is_number(run: &str) -> bool {
+    !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_month(run: &str) -> bool {
+    MONTHS.iter().any(|month| month.eq_ignore_ascii_case(run))
 }
 
 fn cut(run: &str) -> &str {
@@ -63,10 +95,9 @@ fn cut(run: &str) -> &str {
     &run[..end.unwrap_or(0)]
 }
 
-fn is_common(run: &str) -> bool {
-    let longest = COMMON_WORDS.iter().map(|word| word.len()).max();
-    longest.is_some_and(|longest| run.len() <= longest)
-        && COMMON_WORDS.binary_search(&&*run.to_ascii_lowercase()).is_ok()
+fn is_stop_word(run: &str) -> bool {
+    run.len() <= STOP_WORD_LENGTH_MAX
+        && STOP_WORDS.binary_search(&&*run.to_ascii_lowercase()).is_ok()
 }
 
 /// True when at most so many letters must be changed, added or removed to make the words equal.
@@ -112,8 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn common_words_are_sorted_and_long_words_cut() {
-        assert!(COMMON_WORDS.is_sorted());
+    fn stop_words_are_sorted_and_long_words_cut() {
+        assert!(STOP_WORDS.is_sorted());
+        let longest = STOP_WORDS.iter().map(|word| word.len()).max();
+        assert_eq!(longest, Some(STOP_WORD_LENGTH_MAX));
         assert_eq!(stems(&"7".repeat(1000))[0].len(), WORD_LENGTH_MAX);
         assert!(stems(&"é".repeat(1000))[0].len() <= WORD_LENGTH_MAX);
     }
