@@ -1,9 +1,10 @@
 //! A grid over the globe: where shapes are, and which cells a shape can reach.
 //!
 //! Every point stands in one cell of 1/64 degree. A line or an area stands in the few cells that its
-//! bounds touch, on the finest of several coarser grids where they are few. Whatever cannot be bounded
-//! stands *everywhere*: shapes at the antimeridian or as large as continents, areas turned inside out. A
-//! query asks every grid for the cells that a shape covers and for everywhere, and looks at each item it
+//! bounds touch, on the finest of several coarser grids where they are few; edges are arcs, and their
+//! bounds reach as far towards the poles as the arcs bulge. Whatever cannot be bounded stands
+//! *everywhere*: shapes at the antimeridian or as large as continents, areas around a pole or turned
+//! inside out, and what is no valid shape. A query asks every grid for the cells that a shape covers and for everywhere, and looks at each item it
 //! finds; so the grids may be coarse, and only have to be right in what they leave out. Shapes that they
 //! cannot bound with certainty are not asked for: areas turned inside out, anything near a pole or across
 //! the antimeridian.
@@ -11,6 +12,7 @@
 use armilla_index::ValueRange;
 use armilla_model::value::Value;
 use armilla_sql::access::Spatial;
+use armilla_sql::functions::spatial::{Extent, extent};
 use std::ops::Bound;
 
 /// Cells per degree.
@@ -50,7 +52,7 @@ pub(crate) fn cells_of(shape: &Value) -> Vec<Cell> {
             Some(vec![cell(row(latitude), column(longitude)).to_vec()])
         }
         Some(_) => None,
-        None => Bounds::of_item(shape).and_then(|bounds| bounds.cells()),
+        None => Bounds::of(shape).filter(Bounds::is_local).and_then(|bounds| bounds.cells()),
     };
     cells.unwrap_or_else(|| vec![EVERYWHERE.to_vec()])
 }
@@ -115,42 +117,19 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Around a point, a line, or an area whose border runs counter-clockwise.
+    /// Around a valid shape that a plain rectangle can hold.
     fn of(shape: &Value) -> Option<Self> {
-        let coordinates = shape.get("coordinates")?;
-        let positions = |list: &Value| -> Option<Vec<(f64, f64)>> {
-            list.as_array()?.iter().map(position).collect()
-        };
-        match shape.get("type").and_then(Value::as_str)? {
-            "Point" => Self::around_all(&[position(coordinates)?]),
-            "LineString" => Self::around_all(&positions(coordinates)?),
-            "Polygon" => {
-                let ring = positions(coordinates.as_array()?.first()?)?;
-                if turns_left(&ring) { Self::around_all(&ring) } else { None }
+        match extent(shape) {
+            Extent::Nowhere | Extent::Everywhere => None,
+            Extent::Within { west, east, south, north } => {
+                Self { west, east, south, north }.grown(MARGIN, MARGIN)
             }
-            _ => None,
         }
     }
 
-    /// Around a shape in an item, for tests of distance too: those take edges for arcs, which bulge
-    /// towards the poles.
-    fn of_item(shape: &Value) -> Option<Self> {
-        let bounds = match shape.get("type").and_then(Value::as_str)? {
-            "MultiPolygon" => {
-                let areas = shape.get("coordinates")?.as_array()?.iter().map(|area| {
-                    let ring: Option<Vec<_>> =
-                        area.as_array()?.first()?.as_array()?.iter().map(position).collect();
-                    ring.filter(|ring| turns_left(ring))
-                });
-                Self::around_all(&areas.collect::<Option<Vec<_>>>()?.concat())?
-            }
-            _ => Self::of(shape)?,
-        };
-        let width = bounds.east - bounds.west;
-        if width > WIDTH_MAX {
-            return None;
-        }
-        bounds.grown(0.0, (width.to_radians().powi(2) / 12.0).to_degrees())
+    /// True for what is smaller than a continent.
+    fn is_local(&self) -> bool {
+        self.east - self.west <= WIDTH_MAX
     }
 
     /// The cells that the rectangle touches, on the finest grid where they are few.
@@ -169,18 +148,6 @@ impl Bounds {
             columns.map(move |column| coarse(doublings, row, column))
         });
         Some(cells.collect())
-    }
-
-    fn around_all(positions: &[(f64, f64)]) -> Option<Self> {
-        let &(longitude, latitude) = positions.first()?;
-        let point = Self { west: longitude, east: longitude, south: latitude, north: latitude };
-        let bounds = positions.iter().fold(point, |bounds, &(longitude, latitude)| Self {
-            west: bounds.west.min(longitude),
-            east: bounds.east.max(longitude),
-            south: bounds.south.min(latitude),
-            north: bounds.north.max(latitude),
-        });
-        bounds.grown(MARGIN, MARGIN)
     }
 
     /// Around everything closer to a point than some metres.
@@ -211,12 +178,6 @@ impl Bounds {
         let low = grown.south > -90.0 && grown.north < 90.0;
         (inside && low).then_some(grown)
     }
-}
-
-/// True when a ring runs counter-clockwise, by its signed area.
-fn turns_left(ring: &[(f64, f64)]) -> bool {
-    let steps = ring.iter().zip(ring.iter().skip(1));
-    steps.map(|(from, to)| from.0 * to.1 - to.0 * from.1).sum::<f64>() > 0.0
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod order;
 mod pages;
 mod random;
 mod ranked;
+mod spatial;
 mod support;
 mod threads;
 mod vectors;

@@ -194,5 +194,85 @@ fn geometry_containers_are_planar() {
     assert_eq!(run("ST_AREA", &[square(0.0, 0.0, 1000.0)]), 1_000_000.0.into());
     let clockwise = shape("Polygon", "[[[0,0],[0,10],[10,10],[10,0],[0,0]]]");
     assert_eq!(run("ST_WITHIN", &[point(5.0, 5.0), clockwise]), true.into());
-    assert_eq!(run("ST_ISVALID", &[point(1e13, 0.0)]), false.into());
+    assert_eq!(run("ST_ISVALID", &[point(1e13, 0.0)]), true.into());
+    let nested = "[[[[0,0],[9,0],[9,9],[0,9],[0,0]]],[[[1,1],[2,1],[2,2],[1,2],[1,1]]]]";
+    assert_eq!(run("ST_ISVALID", &[shape("MultiPolygon", nested)]), false.into());
+}
+
+#[test]
+fn edges_are_arcs_and_not_parallels() {
+    // The northern side of the box passes some 12 km north of the parallel of its ends.
+    let wide = shape("Polygon", "[[[0,40],[10,40],[10,50],[0,50],[0,40]]]");
+    assert!(is("ST_WITHIN", &point(5.0, 50.1), &wide));
+    assert!(!is("ST_INTERSECTS", &point(5.0, 50.11), &wide));
+    let line = shape("LineString", "[[1,1],[4,4]]");
+    assert!(!is("ST_INTERSECTS", &point(3.0, 3.0), &line));
+    close(metres(&point(3.0, 3.0), &line), 190.7, 0.01);
+    // A place in a hole: the nearest of its sides is chosen on the ellipsoid.
+    let holed = "[[[0,0],[10,0],[10,10],[0,10],[0,0]],[[2,2],[2,4],[4,4],[4,2],[2,2]]]";
+    close(metres(&point(3.0, 3.0), &shape("Polygon", holed)), 110_542.76, 1e-6);
+}
+
+#[test]
+fn poles_and_hemispheres_are_places_like_others() {
+    let cap = shape("Polygon", "[[[0,80],[120,80],[-120,80],[0,80]]]");
+    let half = shape("Polygon", "[[[0,0],[90,0],[180,0],[-90,0],[0,0]]]");
+    let area = |value: &Value| evaluate("ST_AREA", &[value.clone()]).as_f64().unwrap();
+    close(area(&cap), 1.635e12, 1e-3);
+    close(area(&half), 255_032_806_403_092.7, 1e-7);
+    assert!(is("ST_WITHIN", &point(77.0, 90.0), &cap) && is("ST_WITHIN", &cap, &half));
+    assert!(!is("ST_INTERSECTS", &point(60.0, -10.0), &half));
+    assert_eq!(metres(&point(12.0, 90.0), &point(-77.0, 90.0)), 0.0);
+    close(metres(&point(0.0, 90.0), &shape("LineString", "[[0,0],[10,0]]")), 10_001_965.7, 1e-7);
+    close(metres(&point(0.0, 0.0), &point(180.0, 0.0)), 20_003_931.458, 1e-9);
+    close(metres(&point(0.0, 0.0), &point(1.0, 1.0)), 156_899.567_97, 1e-9);
+}
+
+#[test]
+fn what_is_not_valid_is_told_in_the_words_of_the_service() {
+    let box_ = "[[0,0],[10,0],[10,10],[0,10],[0,0]]";
+    for (coordinates, reason) in [
+        (
+            format!("[{box_},[[2,2],[4,2],[4,4],[2,4],[2,2]]]"),
+            "Not valid because some portion of a polygon ring (1) lies in the interior of a polygon.",
+        ),
+        (
+            format!("[{box_},[[20,2],[20,4],[24,4],[24,2],[20,2]]]"),
+            "Not valid because some portion of a polygon ring (2) lies in the interior of a polygon.",
+        ),
+        (
+            "[[[0,0],[10,10],[10,0],[0,10],[0,0]]]".to_owned(),
+            "Not valid because some portion of a polygon ring (1) lies in the interior of a polygon.",
+        ),
+        (
+            format!("[{box_},[[0,0],[0,10],[10,10],[10,0],[0,0]]]"),
+            "Not valid because an edge of ring (2) of a polygon overlaps an edge of ring (1).",
+        ),
+        (
+            "[[[0,0],[5,0],[10,0],[5,0],[0,0]]]".to_owned(),
+            "Not valid because of two overlapping edges in ring (1) of a polygon.",
+        ),
+        (
+            "[[[0,0],[2,0],[1,1],[2,2],[0,2],[1,1],[0,0]]]".to_owned(),
+            "Not valid because polygon ring (1) intersects itself or some other ring.",
+        ),
+        (
+            "[[[0,0],[180,0],[90,10],[0,0]]]".to_owned(),
+            "Not valid because an edge of polygon ring (1) with antipodal endpoints is invalid.",
+        ),
+    ] {
+        let answer = evaluate("ST_ISVALIDDETAILED", &[shape("Polygon", &coordinates)]);
+        let found = answer.get("reason").and_then(Value::as_str).unwrap_or("none");
+        assert_eq!(found, reason, "{coordinates}");
+    }
+    for coordinates in [
+        format!("[{box_},[[2,2],[2,4],[4,4],[4,2],[2,2]],[[4,4],[4,6],[6,6],[6,4],[4,4]]]"),
+        format!("[{box_},[[0,5],[5,7],[5,3],[0,5]]]"),
+        "[[[0,0],[10,0],[10,10],[5,5],[0,10],[0,0]]]".to_owned(),
+        "[[[170,0],[-170,0],[-170,10],[170,10],[170,0]]]".to_owned(),
+    ] {
+        let answer = evaluate("ST_ISVALID", &[shape("Polygon", &coordinates)]);
+        assert_eq!(answer, true.into(), "{coordinates}");
+    }
+    assert_eq!(evaluate("ST_ISVALID", &[Value::Undefined]), false.into());
 }
