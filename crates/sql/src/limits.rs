@@ -17,6 +17,10 @@ pub const USER_FUNCTION_CALLS_MAX: usize = 10;
 pub const COUNT_MAX: u64 = i32::MAX as u64;
 /// Most aggregates in a GROUP BY that a client merges over several ranges.
 pub const GROUP_AGGREGATES_MAX: usize = 21;
+/// Most expressions of a GROUP BY.
+pub const GROUP_KEYS_MAX: usize = 500;
+/// Most different aggregates of a query.
+pub const AGGREGATES_MAX: usize = 500;
 /// Most compile errors reported at once.
 pub const ERRORS_REPORTED_MAX: usize = 20;
 /// Most ranges of partition keys a plan lists before it gives up and names the whole key space.

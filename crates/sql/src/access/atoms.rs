@@ -6,6 +6,8 @@ use crate::bind::is_boolean;
 use crate::compiled::{Expr, ValueSet};
 use armilla_model::Value;
 use armilla_model::value::Type;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Bound;
 
 impl Scope {
@@ -224,12 +226,27 @@ pub(super) fn is_not_in(found: &Found, set: &ValueSet) -> Node {
 /// Two ranges of one type on one path with one value are one range.
 pub(super) fn merge_ranges(parts: Vec<Node>) -> Vec<Node> {
     let mut merged: Vec<Node> = Vec::with_capacity(parts.len());
-    'parts: for part in parts {
-        if let Node::Atom(atom) = &part {
-            for known in &mut merged {
-                if let Some(both) = intersect(known, atom) {
-                    *known = both;
-                    continue 'parts;
+    // Where the range on a path is: a condition may have very many parts.
+    let mut ranges: HashMap<(Vec<PathStep>, bool), usize> = HashMap::new();
+    for part in parts {
+        if let Node::Atom(atom) = &part
+            && matches!(atom.test, Test::Range { .. })
+            && !atom.path.contains(&PathStep::Element)
+        {
+            match ranges.entry((atom.path.clone(), atom.computed)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(merged.len());
+                }
+                Entry::Occupied(entry) => {
+                    match merged.get(*entry.get()).and_then(|known| intersect(known, atom)) {
+                        // No item is in both, so none is in all.
+                        Some(Node::Nothing) => return vec![Node::Nothing],
+                        Some(both) => {
+                            merged[*entry.get()] = both;
+                            continue;
+                        }
+                        None => {}
+                    }
                 }
             }
         }
@@ -240,9 +257,6 @@ pub(super) fn merge_ranges(parts: Vec<Node>) -> Vec<Node> {
 
 fn intersect(known: &Node, atom: &Atom) -> Option<Node> {
     let Node::Atom(other) = known else { return None };
-    let comparable = other.path == atom.path
-        && other.computed == atom.computed
-        && !atom.path.contains(&PathStep::Element);
     let (
         Test::Range { kind, low, high },
         Test::Range { kind: other_kind, low: other_low, high: other_high },
@@ -250,9 +264,6 @@ fn intersect(known: &Node, atom: &Atom) -> Option<Node> {
     else {
         return None;
     };
-    if !comparable {
-        return None;
-    }
     if kind != other_kind {
         return Some(Node::Nothing);
     }
@@ -294,6 +305,7 @@ fn is_empty(low: &Bound<Value>, high: &Bound<Value>) -> bool {
 pub(super) fn merge_equals(parts: Vec<Node>) -> Vec<Node> {
     let mut merged: Vec<Node> = Vec::with_capacity(parts.len());
     let mut sets: Vec<(Atom, Vec<Value>)> = Vec::new();
+    let mut places: HashMap<(Vec<PathStep>, bool, bool), usize> = HashMap::new();
     for part in parts {
         match part {
             Node::Atom(atom) if matches!(atom.test, Test::Equal(_) | Test::In(_)) => {
@@ -302,12 +314,9 @@ pub(super) fn merge_equals(parts: Vec<Node>) -> Vec<Node> {
                     Test::In(set) => set.values().to_vec(),
                     _ => Vec::new(),
                 };
-                let same = |(known, _): &&mut (Atom, Vec<Value>)| {
-                    known.path == atom.path
-                        && known.computed == atom.computed
-                        && known.exact == atom.exact
-                };
-                match sets.iter_mut().find(same) {
+                let key = (atom.path.clone(), atom.computed, atom.exact);
+                let place = *places.entry(key).or_insert(sets.len());
+                match sets.get_mut(place) {
                     Some((_, known)) => known.extend(values),
                     None => sets.push((atom, values)),
                 }

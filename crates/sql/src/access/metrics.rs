@@ -5,6 +5,7 @@ use crate::ast::Name;
 use crate::compiled::{Compiled, Expr, Projection, Step};
 use crate::lexer::is_plain_name;
 use crate::schema::Schema;
+use std::collections::HashSet;
 
 /// The indexes a query uses, and those that would help it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,12 +33,14 @@ pub fn index_usage(query: &Compiled, schema: &Schema) -> IndexUsage {
     } else {
         composite_for_filters(query, &node, order.first(), schema, &mut usage);
     }
+    let mut known = HashSet::new();
     for path in single_paths(query, &node, &order, &usage) {
+        if !known.insert(path.clone()) {
+            continue;
+        }
         let list = if schema.indexes(&path) { &mut usage.utilized } else { &mut usage.potential };
         let text = path_text(&path) + "/?";
-        if !list.contains(&text) {
-            list.push(text);
-        }
+        list.push(text);
     }
     usage
 }

@@ -3,6 +3,7 @@
 use super::{PathStep, Scope};
 use crate::ast::Name;
 use crate::compiled::{Compiled, Expr, Input, Order, Projection, RankComponent, Source, Step};
+use std::collections::HashSet;
 
 /// One ORDER BY key that is a path of the item.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,17 +38,17 @@ pub fn order_paths(query: &Compiled) -> Option<Vec<OrderPath>> {
 /// Every path of the item the query reads, once each. An empty path is the whole item. Computed
 /// properties count with the paths their definitions read.
 pub fn referenced_paths(query: &Compiled) -> Vec<Vec<PathStep>> {
-    let mut paths = Vec::new();
+    let mut paths = Paths::default();
     collect_query(query, &Scope::of(query), &mut paths);
-    paths
+    paths.list
 }
 
 /// The same without what only the projection reads: what decides which rows there are, and their
 /// order.
 pub fn deciding_paths(query: &Compiled) -> Vec<Vec<PathStep>> {
-    let mut paths = Vec::new();
+    let mut paths = Paths::default();
     collect_rows(query, &Scope::of(query), &mut paths);
-    paths
+    paths.list
 }
 
 fn scope_of(query: &Compiled) -> Scope {
@@ -58,7 +59,7 @@ fn scope_of(query: &Compiled) -> Scope {
     scope
 }
 
-fn collect_query(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>) {
+fn collect_query(query: &Compiled, outer: &Scope, paths: &mut Paths) {
     let (scope, behind) = collect_rows(query, outer, paths);
     match &query.projection {
         Projection::Star => {
@@ -76,7 +77,7 @@ fn collect_query(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>
 }
 
 /// Collects all but the projection; gives the frames of a row, and those that the projection sees.
-fn collect_rows(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>) -> (Scope, Scope) {
+fn collect_rows(query: &Compiled, outer: &Scope, paths: &mut Paths) -> (Scope, Scope) {
     if let Input::Query(inner) = &query.input {
         collect_query(inner, &Scope::of(inner), paths);
     }
@@ -111,13 +112,20 @@ fn collect_rows(query: &Compiled, outer: &Scope, paths: &mut Vec<Vec<PathStep>>)
     (scope, behind)
 }
 
-fn add(path: Vec<PathStep>, paths: &mut Vec<Vec<PathStep>>) {
-    if !paths.contains(&path) {
-        paths.push(path);
+/// Paths in the order they were met, each once.
+#[derive(Default)]
+struct Paths {
+    list: Vec<Vec<PathStep>>,
+    known: HashSet<Vec<PathStep>>,
+}
+
+fn add(path: Vec<PathStep>, paths: &mut Paths) {
+    if paths.known.insert(path.clone()) {
+        paths.list.push(path);
     }
 }
 
-fn collect_source(expr: &Expr, scope: &Scope, paths: &mut Vec<Vec<PathStep>>, each: bool) {
+fn collect_source(expr: &Expr, scope: &Scope, paths: &mut Paths, each: bool) {
     match scope.find(expr) {
         Some(mut found) => {
             if each {
@@ -129,7 +137,7 @@ fn collect_source(expr: &Expr, scope: &Scope, paths: &mut Vec<Vec<PathStep>>, ea
     }
 }
 
-fn collect_expr(expr: &Expr, scope: &Scope, paths: &mut Vec<Vec<PathStep>>) {
+fn collect_expr(expr: &Expr, scope: &Scope, paths: &mut Paths) {
     match expr {
         Expr::Constant(_) | Expr::Slot(_) | Expr::DocumentId => {}
         Expr::Path(path) => {

@@ -8,7 +8,7 @@ use crate::compiled::{
 };
 use crate::error::{Code, Location};
 use crate::like::Pattern;
-use crate::limits::REFERENCES_UNGUARDED_MAX;
+use crate::limits::{AGGREGATES_MAX, REFERENCES_UNGUARDED_MAX};
 use crate::print;
 use armilla_model::number::INTEGERS_END;
 use armilla_model::{Number, Value};
@@ -326,6 +326,10 @@ impl Binder<'_> {
             let message = format!("The {name} function requires 1 argument(s).");
             return Some(self.wrong(Code::ArgumentCount, message, expr.location));
         };
+        if grouping.aggregates.len() >= AGGREGATES_MAX {
+            let message = format!("A query has at most {AGGREGATES_MAX} aggregates.");
+            return Some(self.wrong(Code::TooLarge, message, expr.location));
+        }
         let argument = self.aggregate_argument(argument);
         let grouping = self.grouping.as_mut()?;
         grouping.aggregates.push((expr.clone(), Aggregate { kind, argument }));

@@ -7,7 +7,8 @@ use crate::compiled::{
     Aggregation, Compiled, Expr, Input, Order, PathRef, Projection, Source, Step,
 };
 use crate::error::Code;
-use crate::limits::COUNT_MAX;
+use crate::limits::{COUNT_MAX, GROUP_KEYS_MAX};
+use std::collections::HashSet;
 
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &Query, place: Place) -> Compiled {
@@ -144,6 +145,11 @@ impl Binder<'_> {
             let message = "A GROUP BY expression cannot contain a subquery.";
             self.error(Code::Unsupported, message, key.location);
         }
+        if query.group_by.len() > GROUP_KEYS_MAX {
+            let message = format!("GROUP BY takes at most {GROUP_KEYS_MAX} expressions.");
+            self.error(Code::TooLarge, message, query.group_by[GROUP_KEYS_MAX].location);
+            return (Aggregation::default(), Projection::Star);
+        }
         let keys: Vec<_> = query.group_by.iter().map(|key| self.expression(key)).collect();
         self.bindings[bindings_from..].iter_mut().for_each(|binding| binding.hidden = true);
         let row_depth = std::mem::replace(&mut self.depth, base + 1);
@@ -185,8 +191,9 @@ impl Binder<'_> {
     }
 
     fn check_output_names(&mut self, items: &[ast::SelectItem], names: &[Name]) {
-        for (position, (name, item)) in names.iter().zip(items).enumerate() {
-            if names[..position].contains(name) {
+        let mut known = HashSet::with_capacity(names.len());
+        for (name, item) in names.iter().zip(items) {
+            if !known.insert(name) {
                 let message = format!("The output name '{name}' is specified more than once.");
                 self.error(Code::DuplicateName, message, item.expr.location);
             }
