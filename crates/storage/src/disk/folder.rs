@@ -1,4 +1,6 @@
-//! Real files below one folder.
+//! Real files below one folder. What is made here only its owner may read: folders have mode 0700 and
+//! files 0600, from their first byte on and whatever the umask says. Elsewhere than on Unix the
+//! folder's own access list decides.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,7 +18,8 @@ pub struct FolderDisk {
 }
 
 impl FolderDisk {
-    /// The disk whose root is this folder, which is created when absent.
+    /// The disk whose root is this folder, which is created when absent. One that is there keeps its
+    /// mode: it may be somebody else's, such as the folder a key file lies in.
     ///
     /// # Errors
     ///
@@ -33,23 +36,41 @@ impl FolderDisk {
         Self { root: root.into() }
     }
 
+    /// Takes reading and writing from everybody but the owner, for the folder itself or something
+    /// in it that an older version or somebody else has made.
+    ///
+    /// # Errors
+    ///
+    /// When the mode cannot be changed, because this process is not the owner.
+    pub fn make_private(&self, path: &Path) -> Result<(), StoreError> {
+        let path = self.root.join(path);
+        restrict(&path).map_err(|error| StoreError::file("restrict the mode of", &path, error))
+    }
+
     /// The folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Box<dyn DiskFile>, StoreError> {
+    fn open(
+        &self,
+        path: &Path,
+        options: &mut OpenOptions,
+    ) -> Result<Box<dyn DiskFile>, StoreError> {
         let path = self.root.join(path);
+        let options = for_owner_alone(options);
         let file = match options.open(&path) {
             // Folders are made on demand, so the usual case costs one call.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let folder = path.parent().unwrap_or(&self.root);
-                fs::create_dir_all(folder).and_then(|()| options.open(&path))
+                super::create_folder(folder).and_then(|()| options.open(&path))
             }
             other => other,
         };
         let file = file.map_err(|error| StoreError::file("open", &path, error))?;
+        // A file that was left behind keeps its mode when it is opened again.
+        restrict(&path).map_err(|error| StoreError::file("restrict the mode of", &path, error))?;
         Ok(Box::new(FolderFile { file, path }))
     }
 }
@@ -151,9 +172,74 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Files that these options make are the owner's alone.
+#[cfg(unix)]
+fn for_owner_alone(options: &mut OpenOptions) -> &OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
+}
+
+#[cfg(not(unix))]
+fn for_owner_alone(options: &mut OpenOptions) -> &OpenOptions {
+    options
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))
+}
+
+#[cfg(not(unix))]
+fn restrict(path: &Path) -> io::Result<()> {
+    fs::metadata(path).map(|_| ())
+}
+
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn folders_and_files_are_their_owners_alone() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path().join("data");
+        let disk = FolderDisk::new(&root).unwrap();
+        disk.replace(Path::new("token-secret"), b"secret").unwrap();
+        disk.create(Path::new("tls/authority.key")).unwrap().write(b"k").unwrap();
+        disk.append(Path::new("log/one")).unwrap().write(b"l").unwrap();
+        for folder in ["", "tls", "log"] {
+            assert_eq!(mode(&root.join(folder)), 0o700, "{folder}");
+        }
+        for file in ["token-secret", "tls/authority.key", "log/one"] {
+            assert_eq!(mode(&root.join(file)), 0o600, "{file}");
+        }
+    }
+
+    #[test]
+    fn folders_that_were_there_keep_their_mode_until_they_are_made_private() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path().join("shared");
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        let disk = FolderDisk::new(&root).unwrap();
+        assert_eq!(mode(&root), 0o755);
+        disk.make_private(Path::new("")).unwrap();
+        assert_eq!(mode(&root), 0o700);
+        assert!(disk.make_private(Path::new("absent")).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! New folders, durable by name.
 
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::path::Path;
 
@@ -12,11 +12,20 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     }
     let above = above(folder);
     create_folder(above)?;
-    match fs::create_dir(folder) {
+    match make(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     sync_names(above)
+}
+
+/// Makes one folder, which is its owner's alone.
+fn make(folder: &Path) -> io::Result<()> {
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "elsewhere there are no modes"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// The folder that holds this name.
