@@ -7,6 +7,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod error;
+pub(crate) mod fetch;
 pub(crate) mod items;
 pub(crate) mod query;
 pub(crate) mod resources;

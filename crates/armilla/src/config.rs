@@ -5,8 +5,10 @@
 
 use crate::ask::QueryOptions;
 use crate::dials::DialOptions;
+use crate::entra::EntraOptions;
 use crate::lab::LabOptions;
 use crate::script::ScriptArguments;
+use crate::tls::TlsOptions;
 use crate::transfer::{ExportOptions, ImportOptions};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -77,9 +79,16 @@ pub(crate) struct ServeOptions {
     /// Name of the one region that the account says it has
     #[arg(long, env = "ARMILLA_REGION", default_value = "South Central US")]
     pub(crate) region: String,
-    /// Further names or addresses for the server's certificate
-    #[arg(long = "tls-name", env = "ARMILLA_TLS_NAMES", value_delimiter = ',')]
-    pub(crate) tls_names: Vec<String>,
+    /// Origin of web pages that may talk to this server, as https://app.example, beside those of this
+    /// machine; may be given several times; * allows every page
+    #[arg(long = "cors-origin", env = "ARMILLA_CORS_ORIGINS", value_delimiter = ',')]
+    pub(crate) cors_origins: Vec<String>,
+    /// Certificates of your own
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
+    /// Tokens of Microsoft Entra ID
+    #[command(flatten)]
+    pub(crate) entra: EntraOptions,
     /// Fixed number of physical partitions for new containers, whatever their throughput
     #[arg(long, env = "ARMILLA_PARTITIONS")]
     pub(crate) partitions: Option<u32>,
@@ -214,6 +223,28 @@ impl ServeOptions {
 
     pub(crate) fn key_file(&self) -> Option<PathBuf> {
         self.key_file.clone().or_else(|| environment("KEY_FILE").map(PathBuf::from))
+    }
+
+    /// The certificate's options, with the names that the official containers use as second choice.
+    pub(crate) fn tls(&self) -> TlsOptions {
+        let mut tls = self.tls.clone();
+        if tls.tls_cert.is_none() && tls.tls_pfx.is_none() {
+            tls.tls_pfx = environment("CERT_PATH").map(PathBuf::from);
+        }
+        tls.tls_secret = tls.tls_secret.or_else(|| environment("CERT_SECRET"));
+        tls
+    }
+
+    /// The names by which clients may ask for this server, beside those of loopback.
+    pub(crate) fn host_names(&self) -> Vec<String> {
+        let public = self.public_endpoint();
+        let public = public.as_deref().and_then(|url| url.split("://").nth(1));
+        let public = public.and_then(|rest| rest.split('/').next()).map(str::to_owned);
+        // Every address is no name.
+        let host =
+            Some(self.host.clone()).filter(|host| !matches!(host.as_str(), "0.0.0.0" | "::"));
+        let listening = host.into_iter().chain(public);
+        self.tls.tls_names.iter().cloned().chain(listening).collect()
     }
 
     pub(crate) fn public_endpoint(&self) -> Option<String> {

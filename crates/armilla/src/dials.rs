@@ -35,7 +35,7 @@ pub(crate) struct DialOptions {
     /// Nothing is provisioned: no offers, and containers refuse throughput
     #[arg(long, env = "ARMILLA_SERVERLESS")]
     pub(crate) serverless: bool,
-    /// Answer /metrics to other machines too
+    /// Answer /metrics to everybody, without a key
     #[arg(long, env = "ARMILLA_PUBLIC_METRICS")]
     pub(crate) public_metrics: bool,
 }

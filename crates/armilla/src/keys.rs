@@ -5,15 +5,17 @@ use armilla_gateway::auth::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
 use armilla_storage::disk::{Disk, FolderDisk};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a key, as the service has it.
 const KEY_LENGTH: usize = 64;
 
-/// The keys that are accepted, and the one to show to the user.
+/// The keys that are accepted, and the one to work with.
 pub(crate) struct AccountKeys {
     pub(crate) accepted: MasterKeys,
-    pub(crate) shown: String,
+    pub(crate) first: String,
+    /// Where they are from; nothing when the key is the published one.
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Reads or makes the key file; without one the well-known key works on this machine.
@@ -29,12 +31,12 @@ pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys
         let where_accepted =
             if loopback { WellKnownKey::OnLoopback } else { WellKnownKey::Everywhere };
         let accepted = MasterKeys::new(where_accepted);
-        return Ok(AccountKeys { accepted, shown: WELL_KNOWN_KEY.to_owned() });
+        return Ok(AccountKeys { accepted, first: WELL_KNOWN_KEY.to_owned(), file: None });
     };
     let text = read_or_make(&file)?;
     let mut accepted = MasterKeys::new(WellKnownKey::Nowhere);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let shown = lines.next().ok_or_else(|| format!("{} is empty", file.display()))?.to_owned();
+    let first = lines.next().ok_or_else(|| format!("{} is empty", file.display()))?.to_owned();
     // Lines in order: primary, secondary, primary read-only, secondary read-only.
     let access = [Access::ReadWrite, Access::ReadWrite, Access::ReadOnly, Access::ReadOnly];
     for (key, access) in text.lines().map(str::trim).filter(|line| !line.is_empty()).zip(access) {
@@ -42,7 +44,7 @@ pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys
             .add(key, access)
             .map_err(|error| format!("a key in {} is unusable: {error}", file.display()))?;
     }
-    Ok(AccountKeys { accepted, shown })
+    Ok(AccountKeys { accepted, first, file: Some(file) })
 }
 
 /// A secret that is the server's own: kept in the data folder, or new for each run in memory.
@@ -51,6 +53,9 @@ pub(crate) fn token_secret(folder: Option<&Path>) -> Result<[u8; 32], String> {
     let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
     let name = Path::new("token-secret");
     let kept = disk.read(name).map_err(|error| error.to_string())?;
+    if kept.is_some() {
+        disk.make_private(name).map_err(|error| error.to_string())?;
+    }
     if let Some(secret) = kept.and_then(|bytes| bytes[..].try_into().ok()) {
         return Ok(secret);
     }
@@ -79,4 +84,28 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     getrandom::fill(&mut bytes)
         .map_err(|error| format!("the system gave no random bytes: {error}"))?;
     Ok(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn secrets_are_their_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        read_or_make(&file).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        let secret = folder.path().join("token-secret");
+        let first = token_secret(Some(folder.path())).unwrap();
+        assert_eq!(mode(&secret), 0o600);
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(token_secret(Some(folder.path())).unwrap(), first);
+        assert_eq!(mode(&secret), 0o600, "one of an older version");
+    }
 }

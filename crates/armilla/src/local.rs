@@ -74,7 +74,7 @@ impl LocalServer {
     }
 }
 
-fn options(flags: impl IntoIterator<Item = OsString>) -> Result<ServeOptions, String> {
+pub(crate) fn options(flags: impl IntoIterator<Item = OsString>) -> Result<ServeOptions, String> {
     let fixed = ["armilla", "serve", "--host=127.0.0.1", "--port=0"].map(OsString::from);
     let parsed = Arguments::try_parse_from(fixed.into_iter().chain(flags));
     match parsed.map_err(|error| error.to_string())?.command {

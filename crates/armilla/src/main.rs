@@ -12,11 +12,13 @@ mod config;
 mod control;
 mod descriptors;
 mod dials;
+mod entra;
 mod keys;
 mod lab;
 #[allow(dead_code, reason = "TLS is used by tests alone")]
 mod local;
 mod offline;
+mod private;
 mod progress;
 mod script;
 mod serve;

@@ -2,14 +2,17 @@
 
 use crate::config::{DurabilityOption, ServeOptions};
 use crate::descriptors::Descriptors;
+use crate::entra::Directory;
 use crate::offline::refusal;
 use crate::terminal::{note, say};
-use crate::{control, keys, tls};
+use crate::{control, keys, private, tls};
 use armilla_engine::{Account, Options};
 use armilla_gateway::account_document::AccountSettings;
 use armilla_gateway::activity::ActivityIds;
-use armilla_gateway::auth::Authenticator;
+use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
+use armilla_gateway::cors::CorsPolicy;
 use armilla_gateway::limits::Limits;
+use armilla_gateway::locality::HostNames;
 use armilla_gateway::ops::EngineService;
 use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Settings};
@@ -24,13 +27,17 @@ use std::time::Duration;
 /// Serves until the process is told to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     start_log(&options.log());
+    private::new_files();
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
     let (stopped, account) = runtime.block_on(async {
-        let prepared = prepare(options)?;
+        let mut prepared = prepare(options)?;
+        if let Some(directory) = prepared.directory.take() {
+            directory.start().await;
+        }
         let folder = prepared.folder.as_deref();
         let bound = prepared.server.local_addresses().map_err(|error| error.to_string())?;
         let _control = folder.map(|folder| control::start(folder, prepared.account.clone()));
-        greet(options, &bound, &prepared.key, folder);
+        greet(options, &bound, &prepared, folder);
         Ok::<_, String>((prepared.server.run(stop_signal()).await, prepared.account))
     })?;
     if let Stopped::CutOff(connections) = stopped {
@@ -45,8 +52,12 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
 pub(crate) struct Prepared {
     pub(crate) account: Arc<Account>,
     pub(crate) server: Server<EngineService>,
-    /// The account key to show to the user.
+    /// An account key.
     pub(crate) key: String,
+    /// The file it is from; nothing when it is the published one.
+    key_file: Option<PathBuf>,
+    /// Where the keys of Entra ID come from.
+    directory: Option<Directory>,
     /// Where the data is, unless it is in memory.
     pub(crate) folder: Option<PathBuf>,
 }
@@ -83,10 +94,15 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     )
     .map_err(refusal)?;
     account.set_script_limits(options.scripts.limits());
-    let certificates = tls::load(folder.as_deref(), &options.tls_names, clock.now_seconds())?;
-    let authenticator = Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref())?);
-    let authenticator =
-        Arc::new(if loopback { authenticator.accepting_aad() } else { authenticator });
+    let certificates = tls::load(folder.as_deref(), &options.tls(), clock.clone())?;
+    let directory = options.entra.directory()?;
+    let mut authenticator =
+        Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref())?)
+            .accepting_development_tokens(development_tokens(options, loopback));
+    if let Some(directory) = &directory {
+        authenticator = authenticator.with_entra(directory.entra.clone());
+    }
+    let authenticator = Arc::new(authenticator);
     let gateway = Gateway {
         service: EngineService::new(account.clone(), authenticator.clone())
             .with_consistency(options.dials.consistency()),
@@ -97,7 +113,9 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
                 region: options.region.clone(),
                 ..AccountSettings::default()
             },
-            certificate_pem: Some(certificates.authority_pem),
+            cors: CorsPolicy::new(options.cors_origins.iter().cloned())?,
+            host_names: HostNames::new(options.host_names(), loopback),
+            certificate_pem: certificates.authority_pem,
             public_metrics: options.dials.public_metrics,
             limits: Limits {
                 connections_max: descriptors.connections,
@@ -110,11 +128,21 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
         activity_ids: ActivityIds::new(clock.now_millis()),
         clock,
     };
-    let protocols =
-        Protocols::Both(certificates.identity.server_config().map_err(|error| error.to_string())?);
+    let protocols = Protocols::Both(certificates.config);
     let server = Server::bind(&addresses, protocols, gateway)
         .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
-    Ok(Prepared { account, server, key: keys.shown, folder })
+    let (key, key_file) = (keys.first, keys.file);
+    Ok(Prepared { account, server, key, key_file, directory, folder })
+}
+
+/// Tokens that nobody has signed open what the published key opens, so they are accepted where that is:
+/// on a server for this machine alone that has neither a key nor a directory of its own.
+fn development_tokens(options: &ServeOptions, loopback: bool) -> DevelopmentTokens {
+    if options.entra.accept_development_tokens {
+        return DevelopmentTokens::Everywhere;
+    }
+    let is_open = loopback && options.key_file().is_none() && options.entra.entra_jwks.is_none();
+    if is_open { DevelopmentTokens::Local } else { DevelopmentTokens::Refused }
 }
 
 fn open_store(
@@ -165,7 +193,7 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     Ok(found.collect())
 }
 
-fn greet(options: &ServeOptions, bound: &[SocketAddr], key: &str, folder: Option<&Path>) {
+fn greet(options: &ServeOptions, bound: &[SocketAddr], prepared: &Prepared, folder: Option<&Path>) {
     let port = bound.first().map_or(0, SocketAddr::port);
     let host = match options.host.as_str() {
         "127.0.0.1" | "0.0.0.0" | "::" | "::1" => "localhost",
@@ -173,7 +201,13 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], key: &str, folder: Option
     };
     say(&format!("Armilla {} is ready", env!("CARGO_PKG_VERSION")));
     say(&format!("  endpoint           http://{host}:{port}/  (https://{host}:{port}/ works too)"));
+    let key = shown_key(prepared);
     say(&format!("  connection string  AccountEndpoint=http://{host}:{port}/;AccountKey={key};"));
+    if options.entra.accept_development_tokens {
+        say(
+            "  development tokens accepted unsigned: whoever can reach this server can do everything",
+        );
+    }
     match folder {
         Some(folder) => say(&format!("  data               {}", folder.display())),
         None => say("  data               in memory: everything is gone when the server stops"),
@@ -182,6 +216,14 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], key: &str, folder: Option
         say("  durability         relaxed: a power cut may lose the last second of writes");
     }
     say("  to stop            Ctrl+C, or SIGTERM");
+}
+
+/// What is said at the start ends up in logs: a key of the user's own is named by its file.
+fn shown_key(prepared: &Prepared) -> String {
+    match &prepared.key_file {
+        Some(file) => format!("<first line of {}>", file.display()),
+        None => prepared.key.clone(),
+    }
 }
 
 fn start_log(level: &str) {
@@ -207,3 +249,6 @@ pub(crate) async fn stop_signal() {
     }
     let _ = tokio::signal::ctrl_c().await;
 }
+
+#[cfg(test)]
+mod tests;

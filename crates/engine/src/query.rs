@@ -44,7 +44,7 @@ pub use page::{Metrics, Page};
 pub use plan::{ClientMerge, advice, client_merge, plan};
 pub use request::{Request, ResumeFilter};
 pub(crate) use source::Overlay;
-pub use token::INVALID_TOKEN;
+pub use token::{INVALID_TOKEN, is_of_the_service};
 pub(crate) use work::Clock;
 
 use crate::container::{Container, Settings};

@@ -26,7 +26,7 @@ fn main() {
     let authenticator = Authenticator::new(MasterKeys::new(WellKnownKey::OnLoopback), &[1; 32]);
     let method = Method::GET;
     let presented =
-        Presented { method: &method, segments: &segments, context: &context, is_loopback: true };
+        Presented { method: &method, segments: &segments, context: &context, locality: &Ok(()) };
 
     measure("path to operation", || {
         let segments = Segments::parse(black_box(PATH)).unwrap();

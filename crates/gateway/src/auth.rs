@@ -1,29 +1,40 @@
 //! Who is asking, and whether they may.
 //!
 //! Three kinds of credentials arrive in `authorization`: a signature made with an account key, a
-//! resource token that this server issued for a permission, and an AAD token, which a development
-//! server accepts without checking its signature. [`Authenticator::authenticate`] turns the header
-//! into a [`Principal`]; [`Principal::check`] holds it against the operation.
+//! resource token that this server issued for a permission, and a token of Microsoft Entra ID
+//! (`aad`). [`Authenticator::authenticate`] turns the header into a [`Principal`];
+//! [`Principal::check`] holds it against the operation. What needs no secret (the published key, tokens
+//! without a signature) counts only for this machine's own user ([`crate::locality`]).
 
 mod aad;
+mod entra;
 mod grant;
 mod header;
+mod jwt;
 mod master;
+mod seal;
 mod signed;
 mod signer;
 
-pub use grant::{Grant, PermissionMode, TOKEN_LIFE_DEFAULT_SECONDS, TOKEN_LIFE_MAX_SECONDS};
+pub use entra::{Entra, EntraSettings, JWKS_SIZE_MAX};
+pub use grant::{
+    Grant, Leaf, PermissionId, PermissionMode, Standing, TOKEN_LIFE_DEFAULT_SECONDS,
+    TOKEN_LIFE_MAX_SECONDS,
+};
 pub use master::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+pub use seal::{Belongs, SEAL_LENGTH, Seal};
 pub use signed::string_to_sign;
 pub use signer::Signer;
 
-use crate::error::AAD_TOKEN_EXPIRED;
+use crate::error::{AAD_NOT_AUTHORIZED, AAD_TOKEN_EXPIRED};
 use crate::headers::RequestContext;
+use crate::locality::Stranger;
 use crate::routes::{Operation, Segments};
 use armilla_model::{Error, Result};
 use header::{Credentials, parse_credentials};
 use http::{HeaderValue, Method};
 use ring::hmac;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// How far a request's date may be from the server's clock, either way.
@@ -51,8 +62,20 @@ pub enum Principal {
     Account(Access),
     /// The holder of a resource token.
     Resource(Box<Grant>),
-    /// The holder of an AAD token.
-    Directory,
+    /// The holder of a token of Entra ID.
+    Directory(Access),
+}
+
+/// Where tokens of Entra ID are accepted although nobody has checked their signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DevelopmentTokens {
+    /// Nowhere.
+    #[default]
+    Refused,
+    /// From this machine's own user.
+    Local,
+    /// From everywhere; somebody asked for it by name.
+    Everywhere,
 }
 
 /// One request as authentication sees it.
@@ -64,8 +87,8 @@ pub struct Presented<'a> {
     pub segments: &'a Segments<'a>,
     /// Where the credentials and dates are.
     pub context: &'a RequestContext<'a>,
-    /// The connection comes from this machine, with no proxy between.
-    pub is_loopback: bool,
+    /// Whether the request is this machine's own user's, or why not.
+    pub locality: &'a Result<(), Stranger>,
 }
 
 /// Verifies credentials. Key state is kept, so a verification is one HMAC.
@@ -73,7 +96,9 @@ pub struct Presented<'a> {
 pub struct Authenticator {
     keys: MasterKeys,
     token_key: hmac::Key,
-    accept_aad: bool,
+    seal: Seal,
+    development: DevelopmentTokens,
+    entra: Option<Arc<Entra>>,
 }
 
 impl Authenticator {
@@ -83,18 +108,37 @@ impl Authenticator {
     /// published key would let anybody issue tokens.
     pub fn new(keys: MasterKeys, token_secret: &[u8; 32]) -> Self {
         let token_key = hmac::Key::new(hmac::HMAC_SHA256, token_secret);
-        Self { keys, token_key, accept_aad: false }
+        let seal = Seal::new(token_secret);
+        Self { keys, token_key, seal, development: DevelopmentTokens::Refused, entra: None }
     }
 
-    /// Accepts AAD tokens too, without checking their signatures: for development only.
-    pub fn accepting_aad(mut self) -> Self {
-        self.accept_aad = true;
+    /// Accepts tokens of Entra ID without checking their signatures: for development.
+    #[must_use]
+    pub fn accepting_development_tokens(mut self, accepted: DevelopmentTokens) -> Self {
+        self.development = accepted;
         self
     }
 
-    /// True when everybody on this machine can sign, because the published key is accepted there.
+    /// Accepts tokens of Entra ID that hold up to these rules.
+    #[must_use]
+    pub fn with_entra(mut self, entra: Arc<Entra>) -> Self {
+        self.entra = Some(entra);
+        self
+    }
+
+    /// True when this machine's user needs no key, because the published one is accepted.
     pub fn trusts_loopback(&self) -> bool {
         self.keys.accepts_well_known()
+    }
+
+    /// True for the text of an account key itself, which whoever cannot sign may show for metrics.
+    pub fn knows_key(&self, base64: &str) -> bool {
+        self.keys.contains(base64)
+    }
+
+    /// Signs and verifies continuation tokens.
+    pub fn seal(&self) -> &Seal {
+        &self.seal
     }
 
     /// Turns the `authorization` header into a principal.
@@ -118,11 +162,40 @@ impl Authenticator {
                 let grant = grant::verify(&self.token_key, &token, now_seconds)?;
                 Ok(Principal::Resource(Box::new(grant)))
             }
-            Credentials::Aad(token) if self.accept_aad => {
-                aad::check(&token, now_seconds)?;
-                Ok(Principal::Directory)
+            Credentials::Aad(token) => {
+                self.directory(&token, presented.locality, now_seconds).map(Principal::Directory)
             }
-            Credentials::Aad(_) => Err(unauthorized("AAD tokens are not accepted here.")),
+        }
+    }
+
+    /// A token of Entra ID: by its signature, or where that is allowed without.
+    fn directory(
+        &self,
+        token: &str,
+        locality: &Result<(), Stranger>,
+        now_seconds: u64,
+    ) -> Result<Access, Denied> {
+        if let Some(entra) = &self.entra {
+            let verified = entra.verify(token, now_seconds);
+            if verified.is_ok() || self.development == DevelopmentTokens::Refused {
+                return verified;
+            }
+        }
+        let refused = |why: &str| {
+            Err(unauthorized(format!(
+                "Tokens of Entra ID are not accepted without a check of their signature: {why}."
+            )))
+        };
+        match (self.development, locality) {
+            (DevelopmentTokens::Refused, _) => refused(
+                "give the server --entra-issuer, --entra-audience and --entra-jwks for real ones, or \
+                 --accept-development-tokens to let everybody in who can write one",
+            ),
+            (DevelopmentTokens::Local, Err(stranger)) => refused(&stranger.to_string()),
+            (DevelopmentTokens::Local, Ok(())) | (DevelopmentTokens::Everywhere, _) => {
+                aad::check(token, now_seconds)?;
+                Ok(Access::ReadWrite)
+            }
         }
     }
 
@@ -133,16 +206,51 @@ impl Authenticator {
 }
 
 impl Principal {
-    /// Refuses what the credentials do not allow.
-    pub fn check(&self, operation: &Operation<'_>, context: &RequestContext<'_>) -> Result<()> {
+    /// Refuses credentials that were good once: a permission that is gone ends its tokens.
+    pub fn check_standing(&self, standing: &impl Standing) -> Result<()> {
         match self {
-            Self::Directory | Self::Account(Access::ReadWrite) => Ok(()),
-            Self::Account(Access::ReadOnly) if operation.is_read() => Ok(()),
-            Self::Account(Access::ReadOnly) => Err(Error::Forbidden(
+            Self::Resource(grant) => grant.check_standing(standing),
+            Self::Account(_) | Self::Directory(_) => Ok(()),
+        }
+    }
+
+    /// Refuses what the credentials do not allow.
+    pub fn check(
+        &self,
+        operation: &Operation<'_>,
+        context: &RequestContext<'_>,
+        standing: &impl Standing,
+    ) -> Result<(), Denied> {
+        let access = match self {
+            Self::Resource(grant) => return Ok(grant.check(operation, context, standing)?),
+            Self::Account(access) | Self::Directory(access) => *access,
+        };
+        if access == Access::ReadWrite || operation.is_read() {
+            return Ok(());
+        }
+        match self {
+            Self::Directory(_) => Err(not_authorized(
+                "The principal of the token has a role that reads; the operation writes.",
+            )),
+            _ => Err(Error::Forbidden(
                 "The authorization token was made with a read-only key; the operation writes."
                     .to_owned(),
-            )),
-            Self::Resource(grant) => grant.check(operation, context),
+            )
+            .into()),
+        }
+    }
+
+    /// Whether the credentials allow reading the account's figures: a key or a role does, a resource
+    /// token does not.
+    pub(crate) fn reads_account(&self) -> bool {
+        matches!(self, Self::Account(_) | Self::Directory(_))
+    }
+
+    /// Whether items of this partition key may be worked on.
+    pub(crate) fn covers_key(&self, key: &armilla_model::partition_key::PartitionKey) -> bool {
+        match self {
+            Self::Resource(grant) => grant.covers_key(key),
+            Self::Account(_) | Self::Directory(_) => true,
         }
     }
 }
@@ -217,6 +325,11 @@ fn unauthorized(message: impl Into<String>) -> Denied {
 
 fn expired(message: impl Into<String>) -> Denied {
     Denied { error: Error::Unauthorized(message.into()), substatus: Some(AAD_TOKEN_EXPIRED) }
+}
+
+/// A principal of a directory that is known and may not do this.
+fn not_authorized(message: impl Into<String>) -> Denied {
+    Denied { error: Error::Forbidden(message.into()), substatus: Some(AAD_NOT_AUTHORIZED) }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Substatus of a 401 for an AAD token that has expired.
 pub const AAD_TOKEN_EXPIRED: u32 = 5006;
+/// Substatus of a 403 for a directory's principal that has no role here, or not the right one.
+pub const AAD_NOT_AUTHORIZED: u32 = 5300;
 
 /// What the wire says about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::PreconditionFailed(_) => (412, 0),
         Error::PatchConditionFailed => (412, 1110),
         Error::TooLarge(_) => (413, 0),
+        Error::Misdirected(_) => (421, 0),
         Error::FailedDependency => (424, 0),
         Error::TooManyRequests { .. } | Error::Overloaded { .. } => (429, 3200),
         Error::WriteConflict => (449, 0),
@@ -69,6 +72,7 @@ pub fn code_of(status: StatusCode) -> &'static str {
         410 => "Gone",
         412 => "PreconditionFailed",
         413 => "RequestEntityTooLarge",
+        421 => "MisdirectedRequest",
         423 => "Locked",
         424 => "FailedDependency",
         429 => "TooManyRequests",

@@ -1,6 +1,6 @@
 //! One HTTP request, from its parts to its response.
 //!
-//! The order is fixed: route (404), credentials (401, 403), headers (400), method (405), permission
+//! The order is fixed: name of the server (421), route (404), credentials (401, 403), headers (400), method (405), permission
 //! (403), body (413, 408), then the service. A panic anywhere in it is a defect of this server; it
 //! is caught here, logged with the activity id, and answered with 500.
 
@@ -12,6 +12,7 @@ use crate::auth::{Access, Authenticator, Denied, Presented, Principal};
 use crate::cors::CorsPolicy;
 use crate::headers::{RequestContext, names};
 use crate::limits::Limits;
+use crate::locality::{HostNames, Stranger, locality};
 use crate::reply::Reply;
 use crate::routes::{Operation, Route, Segments};
 use crate::service::{Call, Service};
@@ -36,9 +37,11 @@ pub struct Settings {
     pub account: AccountSettings,
     /// Browsers.
     pub cors: CorsPolicy,
+    /// The names under which the server may be asked.
+    pub host_names: HostNames,
     /// The certificate that `/_explorer/emulator.pem` hands out.
     pub certificate_pem: Option<String>,
-    /// `/metrics` answers other machines too.
+    /// `/metrics` answers everybody, without a key.
     pub public_metrics: bool,
     /// Sizes and times.
     pub limits: Limits,
@@ -70,7 +73,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    fn is_loopback(&self) -> bool {
+    /// Both ends are on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
         // An IPv6 socket shows an IPv4 client in mapped form.
         self.remote_address.ip().to_canonical().is_loopback()
             && self.local_address.ip().to_canonical().is_loopback()
@@ -82,25 +86,31 @@ impl<S: Service> Gateway<S> {
     pub async fn handle(&self, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
-        if parts.method == Method::OPTIONS {
+        let misdirected = self.settings.host_names.misdirected(&parts);
+        if parts.method == Method::OPTIONS && misdirected.is_none() {
             return self.preflight(&parts);
         }
         let (context, headers_outcome) = RequestContext::read(&parts.headers);
         let activity_id = context.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
-        let origin = context.origin;
-        let exchange = Exchange { gateway: self, peer, parts: &parts, context, headers_outcome };
-        let reply = caught(exchange.answer(body), &activity_id).await;
+        let locality = locality(&peer, &parts, &context, &self.settings.host_names);
+        let exchange =
+            Exchange { gateway: self, peer, parts: &parts, context, headers_outcome, locality };
+        let answer = async {
+            match misdirected {
+                Some(error) => exchange.without_body(error.into(), body).await,
+                None => exchange.answer(body).await,
+            }
+        };
+        let reply = caught(answer, &activity_id).await;
         let mut response = reply.finish(&parts.method, activity_id, started.elapsed());
-        if let Some(origin) = origin {
-            self.settings.cors.decorate(origin, response.headers_mut());
-        }
+        self.settings.cors.decorate(&parts, response.headers_mut());
         response
     }
 
     fn preflight(&self, parts: &Parts) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::default());
         *response.status_mut() = StatusCode::NO_CONTENT;
-        self.settings.cors.preflight(&parts.headers, response.headers_mut());
+        self.settings.cors.preflight(parts, response.headers_mut());
         response
     }
 }
@@ -130,6 +140,8 @@ struct Exchange<'a, S> {
     parts: &'a Parts,
     context: RequestContext<'a>,
     headers_outcome: Result<()>,
+    /// Whether this machine's own user asks, or why not.
+    locality: Result<(), Stranger>,
 }
 
 /// The path of a request. No resource takes a query string, and some clients send a question mark
@@ -171,24 +183,15 @@ impl<S: Service> Exchange<'_, S> {
         if let Some(reply) = self.answer_open(route) {
             return Err(Box::new(reply));
         }
-        let authenticated = match route {
-            // Where the published key is good for everything, nobody needs to sign for a dial.
-            Route::Dials(_) if self.is_local() && self.gateway.authenticator.trusts_loopback() => {
-                Ok(Principal::Account(Access::ReadWrite))
+        let principal = self.authenticate(route, segments).map_err(Box::<Reply>::from)?;
+        match route {
+            Route::Account if self.is_reading() => return Err(Box::new(self.answer_account())),
+            Route::Metrics if self.is_reading() => {
+                return Err(Box::new(self.answer_metrics(&principal)));
             }
-            _ => self.authenticate(segments),
-        };
-        let principal = authenticated.map_err(|Denied { error, substatus }| {
-            let reply = Reply::error(error);
-            Box::new(match substatus {
-                Some(substatus) => reply.substatus(substatus),
-                None => reply,
-            })
-        })?;
-        if route == Route::Account && self.is_reading() {
-            return Err(Box::new(self.answer_account()));
+            _ => {}
         }
-        let operation = self.prepare(route, &principal).map_err(refused)?;
+        let operation = self.prepare(route, &principal).map_err(Box::<Reply>::from)?;
         Ok((operation, principal))
     }
 
@@ -205,23 +208,20 @@ impl<S: Service> Exchange<'_, S> {
                 Some(Error::bad_request(account_document::DIRECT_MODE_ADVICE).into())
             }
             Route::Certificate => Some(self.answer_certificate()),
-            Route::Metrics => Some(self.answer_metrics()),
             _ => None,
         }
     }
 
     /// Names of containers are nobody else's business unless the operator says so.
-    fn answer_metrics(&self) -> Reply {
-        let allowed = self.gateway.settings.public_metrics || self.is_local();
-        match self.gateway.service.metrics().filter(|_| allowed) {
+    fn answer_metrics(&self, principal: &Principal) -> Reply {
+        if !principal.reads_account() {
+            let message = "A resource token does not allow reading the metrics of the account.";
+            return Error::Forbidden(message.to_owned()).into();
+        }
+        match self.gateway.service.metrics() {
             Some(text) => Reply::other(StatusCode::OK, text, OPEN_METRICS),
             None => Error::NotFound("No resource has this path.".to_owned()).into(),
         }
-    }
-
-    /// The request comes from this machine, with no proxy and no web page in between.
-    fn is_local(&self) -> bool {
-        self.peer.is_loopback() && !self.context.forwarded && self.context.origin.is_none()
     }
 
     fn answer_certificate(&self) -> Reply {
@@ -244,21 +244,62 @@ impl<S: Service> Exchange<'_, S> {
             .header(names::MEDIA_STORAGE, HeaderValue::from_static("0"))
     }
 
-    fn authenticate(&self, segments: &Segments<'_>) -> Result<Principal, Denied> {
+    /// Who asks: by credentials, or on dials and metrics by sitting at this machine.
+    fn authenticate(&self, route: Route<'_>, segments: &Segments<'_>) -> Result<Principal, Denied> {
+        if let Route::Dials(_) | Route::Metrics = route
+            && let Some(outcome) = self.without_signature(route)
+        {
+            return outcome;
+        }
         let presented = Presented {
             method: &self.parts.method,
             segments,
             context: &self.context,
-            is_loopback: self.peer.is_loopback() && !self.context.forwarded,
+            locality: &self.locality,
         };
-        self.gateway.authenticator.authenticate(&presented, self.gateway.clock.now_seconds())
+        let now = self.gateway.clock.now_seconds();
+        let principal = self.gateway.authenticator.authenticate(&presented, now)?;
+        principal.check_standing(&self.gateway.service)?;
+        Ok(principal)
+    }
+
+    /// Dials and metrics need no signature where the published key is good for everything; scrapers, which
+    /// cannot sign, may show an account key for metrics. Nothing when credentials have to decide.
+    fn without_signature(&self, route: Route<'_>) -> Option<Result<Principal, Denied>> {
+        const READS: Principal = Principal::Account(Access::ReadOnly);
+        let (gateway, context) = (self.gateway, &self.context);
+        if route == Route::Metrics && gateway.settings.public_metrics {
+            return Some(Ok(READS));
+        }
+        if let Some(header) = context.authorization {
+            let key = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "))?;
+            // Whoever shows a key instead of signing with it must not show it to a network.
+            let is_unseen = self.peer.is_secure || self.peer.is_loopback();
+            let known =
+                route == Route::Metrics && is_unseen && gateway.authenticator.knows_key(key);
+            return known.then_some(Ok(READS));
+        }
+        if !gateway.authenticator.trusts_loopback() {
+            return None;
+        }
+        Some(match &self.locality {
+            Ok(()) => Ok(Principal::Account(Access::ReadWrite)),
+            Err(stranger) => Err(Error::Unauthorized(format!(
+                "Without credentials this answers this machine's own user alone: {stranger}."
+            ))
+            .into()),
+        })
     }
 
     /// Headers (400), method (405) and permission (403), in this order.
-    fn prepare<'a>(&self, route: Route<'a>, principal: &Principal) -> Result<Operation<'a>> {
+    fn prepare<'a>(
+        &self,
+        route: Route<'a>,
+        principal: &Principal,
+    ) -> Result<Operation<'a>, Denied> {
         self.headers_outcome.clone()?;
         let operation = Operation::find(route, &self.parts.method, self.context.intent)?;
-        principal.check(&operation, &self.context)?;
+        principal.check(&operation, &self.context, &self.gateway.service)?;
         Ok(operation)
     }
 
@@ -274,6 +315,16 @@ impl<S: Service> Exchange<'_, S> {
 
     fn is_reading(&self) -> bool {
         matches!(self.parts.method, Method::GET | Method::HEAD)
+    }
+}
+
+impl From<Denied> for Box<Reply> {
+    fn from(Denied { error, substatus }: Denied) -> Self {
+        let reply = Reply::error(error);
+        Self::new(match substatus {
+            Some(substatus) => reply.substatus(substatus),
+            None => reply,
+        })
     }
 }
 

@@ -8,14 +8,15 @@ pub mod names;
 mod partition_key;
 mod values;
 
-pub use partition_key::{PartitionKeyHeader, parse_components};
+pub use partition_key::PartitionKeyHeader;
 pub(crate) use values::token_over_limit;
 pub use values::{Consistency, FeedMode, IndexingDirective, RangeId, encode_non_ascii};
 
 use crate::routes::Intent;
 use armilla_engine::dials::NAMES as DIALS;
 use armilla_engine::throttle::SHARES_MAX;
-use armilla_model::{Error, Result};
+use armilla_model::partition_key::{Component, PartitionKey};
+use armilla_model::{Error, Result, Value};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use values::{flag, hex_bytes, integer, page_size, text};
 
@@ -38,7 +39,7 @@ pub struct RequestContext<'a> {
     pub forwarded_proto: Option<&'a HeaderValue>,
     /// `x-forwarded-host`.
     pub forwarded_host: Option<&'a HeaderValue>,
-    /// `x-forwarded-for` or `forwarded` is there: a proxy stands between.
+    /// `forwarded`, `x-forwarded-…`, `via` or `x-real-ip` is there: a proxy stands between.
     pub forwarded: bool,
     /// `expect`: the client waits for a word before it sends the body.
     pub expects_continue: bool,
@@ -190,6 +191,18 @@ impl<'a> RequestContext<'a> {
         list.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty())
     }
 
+    /// True when the operations of a batch request stand alone, each with its own partition key.
+    pub fn is_bulk(&self) -> bool {
+        self.intent.batch && !self.batch_atomic && self.range_id.is_some()
+    }
+
+    /// The partition key of the header.
+    pub fn key(&self) -> Option<PartitionKey> {
+        let component = |value: &Value| Component::from_value(Some(value));
+        let header = self.partition_key.as_ref()?;
+        Some(PartitionKey(header.components.iter().map(component).collect()))
+    }
+
     // The names are grouped by prefix only to compare each with few others.
     fn read_header(&mut self, name: &'a HeaderName, value: &'a HeaderValue) -> Result<()> {
         let name = name.as_str();
@@ -232,6 +245,15 @@ impl<'a> RequestContext<'a> {
     }
 
     fn read_standard(&mut self, name: &str, value: &'a HeaderValue) -> Result<()> {
+        if let Some(rest) = name.strip_prefix("x-forwarded-") {
+            self.forwarded = true;
+            match rest {
+                "proto" => self.forwarded_proto = Some(value),
+                "host" => self.forwarded_host = Some(value),
+                _ => {}
+            }
+            return Ok(());
+        }
         match name {
             "authorization" => self.authorization = Some(value),
             "host" => self.host = Some(value),
@@ -252,9 +274,7 @@ impl<'a> RequestContext<'a> {
             "user-agent" if self.client == Client::Other => self.client = Client::of(value),
             "x-armilla-for-each-partition" => self.for_each_partition = flag(name, value)?,
             "x-armilla-explain" => self.explain = flag(name, value)?,
-            "x-forwarded-proto" => self.forwarded_proto = Some(value),
-            "x-forwarded-host" => self.forwarded_host = Some(value),
-            "x-forwarded-for" | "forwarded" => self.forwarded = true,
+            "forwarded" | "via" | "x-real-ip" => self.forwarded = true,
             _ => {}
         }
         Ok(())

@@ -17,6 +17,7 @@ pub mod error;
 pub mod handle;
 pub mod headers;
 pub mod limits;
+pub mod locality;
 pub mod metrics;
 pub mod ops;
 pub mod reply;

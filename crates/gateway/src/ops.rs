@@ -28,11 +28,12 @@ mod transaction;
 mod users;
 mod writes;
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, PermissionId, Standing};
 use crate::headers::Consistency;
 use crate::metrics::Metrics;
 use crate::reply::{FeedBody, FeedKind};
-use crate::routes::Operation;
+use crate::routes::{ContainerPath, Operation};
+use crate::wire::permission;
 use crate::{Call, Reply, Service};
 use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
@@ -108,6 +109,17 @@ impl Service for EngineService {
 
     fn metrics(&self) -> Option<String> {
         Some(self.metrics.text(&self.account))
+    }
+}
+
+impl Standing for EngineService {
+    fn container_rid(&self, path: ContainerPath<'_>) -> Option<String> {
+        let container = self.account.container(path.database, path.container).ok()?;
+        Some(container.rid_text.to_string())
+    }
+
+    fn permission_stands(&self, id: &PermissionId) -> bool {
+        permission::find(&self.account.catalog(), id).is_some()
     }
 }
 

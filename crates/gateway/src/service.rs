@@ -1,6 +1,6 @@
 //! The seam between protocol and work: what the gateway asks of whoever serves operations.
 
-use crate::auth::Principal;
+use crate::auth::{Principal, Standing};
 use crate::headers::RequestContext;
 use crate::reply::Reply;
 use crate::routes::Operation;
@@ -24,8 +24,9 @@ pub struct Call<'a> {
 ///
 /// An implementation writes `async fn call(&self, call: Call<'_>) -> Reply`. The future runs on
 /// the connection's task and is dropped when the client goes away; a panic inside is answered with
-/// 500. Whatever blocks must be handed to a pool by the implementation.
-pub trait Service: Send + Sync + 'static {
+/// 500. Whatever blocks must be handed to a pool by the implementation. Resource tokens are held against
+/// what it says as [`Standing`].
+pub trait Service: Standing + Send + Sync + 'static {
     /// Answers one request.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Reply> + Send;
 

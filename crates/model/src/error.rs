@@ -40,6 +40,8 @@ pub enum Error {
     Unauthorized(String),
     /// Credentials that do not allow this.
     Forbidden(String),
+    /// The request was sent to a name that is not this server's.
+    Misdirected(String),
     /// A logical partition has reached its size limit.
     PartitionFull(String),
     /// The resource does not exist.
@@ -133,6 +135,7 @@ impl Error {
             | Self::ScriptFailed { message, .. }
             | Self::Unauthorized(message)
             | Self::Forbidden(message)
+            | Self::Misdirected(message)
             | Self::PartitionFull(message)
             | Self::NotFound(message)
             | Self::ParentNotFound(message)

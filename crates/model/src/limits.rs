@@ -14,6 +14,8 @@ pub const NAME_LENGTH_MAX: usize = 255;
 pub const NESTING_MAX: usize = 128;
 /// Longest partition key value in bytes.
 pub const PARTITION_KEY_LENGTH_MAX: usize = 2048;
+/// Longest partition key value in bytes where keys are hashed by version 1.
+pub const PARTITION_KEY_V1_LENGTH_MAX: usize = 101;
 /// Most levels of a hierarchical partition key.
 pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
 /// Most operations in one transactional batch.

@@ -6,7 +6,9 @@
 //! because clients route by it too (wire contract section 12).
 
 use crate::error::{Error, Result};
-use crate::limits::PARTITION_KEY_LEVELS_MAX;
+use crate::limits::{
+    ITEM_SIZE_MAX, PARTITION_KEY_LENGTH_MAX, PARTITION_KEY_LEVELS_MAX, PARTITION_KEY_V1_LENGTH_MAX,
+};
 use crate::path::Path;
 use crate::value::Value;
 use smallvec::SmallVec;
@@ -156,10 +158,11 @@ impl Definition {
         }
     }
 
-    /// Refuses keys with more components than there are paths, and incomplete ones.
+    /// Refuses keys with more components than there are paths, incomplete ones, and those with a value
+    /// that is too long.
     pub fn check_full(&self, key: &PartitionKey) -> Result<()> {
         if key.0.len() == self.levels() {
-            return Ok(());
+            return self.check_lengths(key);
         }
         Err(Error::PartitionKeyMismatch(format!(
             "Partition key provided either doesn't correspond to definition in the collection or \
@@ -168,6 +171,39 @@ impl Definition {
             key.0.len(),
             self.levels()
         )))
+    }
+
+    /// Refuses keys with a value that is too long.
+    pub fn check_lengths(&self, key: &PartitionKey) -> Result<()> {
+        let length_max = match self.hashing {
+            Hashing::V1 => PARTITION_KEY_V1_LENGTH_MAX,
+            Hashing::V2 | Hashing::MultiHash => PARTITION_KEY_LENGTH_MAX,
+        };
+        let length = |component: &Component| match component {
+            Component::String(text) => text.len(),
+            _ => 0,
+        };
+        match key.0.iter().map(length).find(|length| *length > length_max) {
+            None => Ok(()),
+            // An item with such a key is too large, and that is what its writer looks for.
+            Some(length) if length >= ITEM_SIZE_MAX => {
+                Err(Error::TooLarge(format!("The partition key value has {length} bytes.")))
+            }
+            Some(length) => Err(Error::bad_request(format!(
+                "The partition key value has {length} bytes; values in this container may have at \
+                 most {length_max}."
+            ))),
+        }
+    }
+
+    /// True when no other key that [`check_lengths`](Self::check_lengths) accepts has the same effective key.
+    /// Version 1 takes the first 100 characters of a string.
+    pub fn is_distinct(&self, key: &PartitionKey) -> bool {
+        let is_short = |component: &Component| match component {
+            Component::String(text) => text.chars().count() < V1_STRING_MAX,
+            _ => true,
+        };
+        self.hashing != Hashing::V1 || key.0.iter().all(is_short)
     }
 
     /// True when a key of so many components is a proper prefix of a hierarchical key.
@@ -355,6 +391,31 @@ mod tests {
             let epk = definition("MultiHash", 2, paths).epk(&key).to_string();
             assert_eq!(epk, case.get("minInclusive").unwrap().as_str().unwrap(), "{case}");
         }
+    }
+
+    #[test]
+    fn values_beyond_the_limit_are_refused() {
+        let key = |length: usize| PartitionKey(vec![Component::String("k".repeat(length).into())]);
+        let path = [Value::string("/k")];
+        for (version, length_max) in [(1, 101), (2, 2048)] {
+            let definition = definition("Hash", version, &path);
+            definition.check_full(&key(length_max)).unwrap();
+            let refused = definition.check_full(&key(length_max + 1)).unwrap_err();
+            assert!(refused.message().contains(&length_max.to_string()), "{refused}");
+        }
+        let deep = definition("MultiHash", 2, &[path[0].clone(), path[0].clone()]);
+        assert!(deep.check_lengths(&key(2049)).is_err(), "of a prefix too");
+        deep.check_lengths(&key(2048)).unwrap();
+    }
+
+    #[test]
+    fn keys_that_share_what_version_1_hashes_are_not_distinct() {
+        let key = |text: String| PartitionKey(vec![Component::String(text.into())]);
+        let definition = definition("Hash", 1, &[Value::string("/k")]);
+        let (long, longer) = ("k".repeat(100), format!("{}x", "k".repeat(100)));
+        assert_eq!(definition.epk(&key(long.clone())), definition.epk(&key(longer.clone())));
+        assert!(!definition.is_distinct(&key(long)) && !definition.is_distinct(&key(longer)));
+        assert!(definition.is_distinct(&key("k".repeat(99))));
     }
 
     #[test]

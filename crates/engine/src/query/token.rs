@@ -250,8 +250,9 @@ pub(super) fn read(text: &str, binding: Binding) -> Result<Option<Position>> {
     position.filter(|_| reader.0.is_empty()).map(Some).ok_or_else(foreign)
 }
 
-/// `-RID:~` and an item's rid, then `#RT:` and how many pages went before.
-fn is_of_the_service(text: &str) -> bool {
+/// True for a token of the service itself: `-RID:~` and an item's rid, then `#RT:` and how many pages went
+/// before.
+pub fn is_of_the_service(text: &str) -> bool {
     let rid = text.strip_prefix("-RID:~").and_then(|rest| rest.split_once("#RT:"));
     rid.and_then(|(rid, _)| rid::decode(rid)).is_some()
 }

@@ -1,7 +1,7 @@
-//! AAD tokens in development: any well-formed JWT whose time is right, its signature unchecked.
+//! Tokens of Entra ID in development: any well-formed JWT whose time is right, its signature unchecked.
 //!
-//! This is what the official emulator does. A server that faces others must not accept them;
-//! whether it does is decided where the authenticator is made.
+//! This is what the official emulator does. Whoever can reach the server can write one, so it counts as
+//! no more than the published key; where it is accepted is decided in [`super::Authenticator`].
 
 use super::{CLOCK_SKEW_MAX_SECONDS, Denied, expired, unauthorized};
 use armilla_model::{Value, json};
@@ -22,7 +22,8 @@ pub(super) fn check(token: &str, now_seconds: u64) -> Result<(), Denied> {
     Ok(())
 }
 
-fn claims(token: &str) -> Option<Value> {
+/// The claims of a JWT, whoever wrote it.
+pub(super) fn claims(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (header, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
     if parts.next().is_some() {

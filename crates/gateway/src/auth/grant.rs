@@ -1,13 +1,15 @@
 //! Resource tokens: what a permission allows, sealed so that only this server can have written it.
 //!
 //! A token is `type=resource&ver=1.0&sig={mac};{grant};` with the grant as base64 of a JSON array
-//! and the mac over exactly that text. Nothing is stored: a token is good until it expires or
-//! the server's secret changes. Names and `_rid`s of the resource are both inside, because clients
-//! address by either and this crate cannot look one up from the other.
+//! and the mac over exactly that text. It names the permission it was issued for and the container by
+//! `_rid`: [`Standing`] is asked at every request whether that permission is still there in the version
+//! that the token was issued for, and whether the path leads to that container and not to a later one
+//! of the same name.
 
 use super::{Denied, unauthorized};
-use crate::headers::{RequestContext, parse_components};
+use crate::headers::RequestContext;
 use crate::routes::{ContainerPath, Operation};
+use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Number, Result, Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -27,21 +29,62 @@ pub enum PermissionMode {
     All,
 }
 
+/// The permission behind a token, by names and by number: names to find it by, the rest to know it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionId {
+    /// Name of the database of the user.
+    pub database: String,
+    /// Name of the user.
+    pub user: String,
+    /// Name of the permission.
+    pub permission: String,
+    /// `_rid` of the permission, which begins with that of the user.
+    pub rid: String,
+    /// `_etag` of the permission.
+    pub etag: String,
+}
+
+/// An item or script below a container: its kind as a path segment, its name and its `_rid`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// `docs`, `sprocs`, `triggers`, `udfs` or `conflicts`.
+    pub kind: String,
+    /// Its name as the permission has it.
+    pub name: String,
+    /// Its `_rid` where that is known, else the name again.
+    pub rid: String,
+}
+
 /// The content of a resource token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
-    /// `_rid` of the user.
-    pub user_rid: String,
-    /// The resource by names: `dbs/blog/colls/posts`, without slashes around.
-    pub resource: String,
-    /// The same resource by `_rid`s: `dbs/uQEAAA==/colls/uQEAAIAAAAE=`.
-    pub resource_by_rid: String,
+    /// The permission it was issued for.
+    pub issued_for: PermissionId,
+    /// `_rid` of the container; empty when there was none, and then nothing is allowed.
+    pub container_rid: String,
+    /// The one thing in the container that is allowed, if it is not all of it.
+    pub leaf: Option<Leaf>,
     /// What is allowed.
     pub mode: PermissionMode,
-    /// `resourcePartitionKey` as JSON text, when the permission is for one logical partition.
-    pub partition_key: Option<String>,
+    /// The one logical partition, or the prefix of several, that is allowed. An empty key allows none.
+    pub partition_key: Option<PartitionKey>,
     /// Seconds since 1970.
     pub expires_at: u64,
+}
+
+/// What authorisation asks of the catalog.
+pub trait Standing {
+    /// The `_rid` of the container that a path leads to now.
+    fn container_rid(&self, path: ContainerPath<'_>) -> Option<String> {
+        let _ = path;
+        None
+    }
+
+    /// Whether a permission is still there, in this version.
+    fn permission_stands(&self, permission: &PermissionId) -> bool {
+        let _ = permission;
+        false
+    }
 }
 
 pub(super) fn issue(key: &hmac::Key, grant: &Grant) -> String {
@@ -70,6 +113,16 @@ fn open(key: &hmac::Key, token: &str) -> Option<Grant> {
 }
 
 impl Grant {
+    /// Refuses a token whose permission or user is gone, or was changed since.
+    pub(super) fn check_standing(&self, standing: &impl Standing) -> Result<()> {
+        if standing.permission_stands(&self.issued_for) {
+            return Ok(());
+        }
+        forbidden(
+            "The permission of this resource token was deleted or changed; read it for a fresh token.",
+        )
+    }
+
     /// Refuses operations beyond the permission.
     ///
     /// Every token allows reading its container and the container's ranges, which SDKs do before
@@ -78,76 +131,66 @@ impl Grant {
         &self,
         operation: &Operation<'_>,
         context: &RequestContext<'_>,
+        standing: &impl Standing,
     ) -> Result<()> {
-        let forbidden = |message: &str| Err(Error::Forbidden(message.to_owned()));
         let Some((container, leaf)) = target(operation) else {
             return forbidden("A resource token does not allow operations on the account.");
         };
-        let is_metadata =
-            matches!(operation, Operation::ReadContainer(_) | Operation::ReadPartitionKeyRanges(_));
-        if is_metadata && self.covers_container(container) {
+        let rid = standing.container_rid(container);
+        if rid.is_none_or(|rid| rid.is_empty() || rid != self.container_rid) {
+            return forbidden("The resource token is for another resource.");
+        }
+        if matches!(operation, Operation::ReadContainer(_) | Operation::ReadPartitionKeyRanges(_)) {
             return Ok(());
         }
-        if !self.covers(container, leaf) {
+        if self.leaf.as_ref().is_some_and(|granted| !granted.is(leaf)) {
             return forbidden("The resource token is for another resource.");
         }
         if self.mode == PermissionMode::Read && !operation.is_read() {
             return forbidden("The permission's mode is Read; the operation writes.");
         }
-        if !self.covers_key(operation, context) {
-            return forbidden("The resource token is for another partition key.");
+        match operation.reach(context) {
+            _ if self.partition_key.is_none() => Ok(()),
+            Reach::Container => {
+                forbidden("A resource token for one partition key is for work on its items alone.")
+            }
+            // Each operation brings its key in the body, where it is checked.
+            Reach::KeysOfBody | Reach::Nothing => Ok(()),
+            Reach::KeyOfHeader => match context.key() {
+                Some(key) if self.covers_key(&key) => Ok(()),
+                Some(_) => forbidden("The resource token is for another partition key."),
+                None => forbidden(
+                    "The resource token is for one partition key: name it in the header \
+                     x-ms-documentdb-partitionkey.",
+                ),
+            },
         }
-        Ok(())
     }
 
-    /// Whether the granted resource is in, or is, this container.
-    fn covers_container(&self, container: ContainerPath<'_>) -> bool {
-        let wanted = ["dbs", container.database, "colls", container.container];
-        self.matches(&wanted, |granted, wanted| granted >= wanted)
-    }
-
-    /// Whether the target is, or is below, the granted resource.
-    fn covers(&self, container: ContainerPath<'_>, leaf: Option<(&str, &str)>) -> bool {
-        let (kind, id) = leaf.unwrap_or_default();
-        let wanted = ["dbs", container.database, "colls", container.container, kind, id];
-        let depth = if leaf.is_some() { 6 } else { 4 };
-        self.matches(&wanted[..depth], |granted, wanted| granted <= wanted)
-    }
-
-    /// Compares segment by segment, each by name or by `_rid`.
-    fn matches(&self, wanted: &[&str], depths: impl Fn(usize, usize) -> bool) -> bool {
-        let names: Vec<&str> = self.resource.split('/').collect();
-        let rids: Vec<&str> = self.resource_by_rid.split('/').collect();
-        depths(names.len(), wanted.len())
-            && wanted.iter().enumerate().take(names.len()).all(|(position, wanted)| {
-                names.get(position) == Some(wanted) || rids.get(position) == Some(wanted)
-            })
-    }
-
-    /// Whether a permission for one logical partition meets a request for it. Metadata and plans
-    /// name no key.
-    fn covers_key(&self, operation: &Operation<'_>, context: &RequestContext<'_>) -> bool {
+    /// Whether the token allows work on the items of a partition key: its own, or one below the
+    /// prefix it is for.
+    pub fn covers_key(&self, key: &PartitionKey) -> bool {
         let Some(granted) = &self.partition_key else { return true };
-        if matches!(operation, Operation::PlanQuery(_) | Operation::ReadScript(_)) {
-            return true;
-        }
-        let (Some(granted), Some(wanted)) = (parse_components(granted), &context.partition_key)
-        else {
-            return false;
-        };
-        granted.len() <= wanted.components.len()
-            && granted.iter().zip(&wanted.components).all(|(left, right)| left.order(right).is_eq())
+        !granted.0.is_empty() && key.0.starts_with(&granted.0)
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let key = self.partition_key.as_deref().map_or(Value::Null, Value::string);
+        let text = |text: &str| Value::string(text);
+        let key = self.partition_key.as_ref().map(PartitionKey::to_header);
         let expires = i64::try_from(self.expires_at).unwrap_or(i64::MAX);
+        let id = &self.issued_for;
         let fields = vec![
-            Value::string(self.user_rid.as_str()),
-            Value::string(self.resource.as_str()),
-            Value::string(self.resource_by_rid.as_str()),
+            text(&id.database),
+            text(&id.user),
+            text(&id.permission),
+            text(&id.rid),
+            text(&id.etag),
+            text(&self.container_rid),
+            self.leaf.as_ref().map_or(Value::Null, |leaf| {
+                Value::array(vec![text(&leaf.kind), text(&leaf.name), text(&leaf.rid)])
+            }),
             Value::Bool(self.mode == PermissionMode::All),
-            key,
+            key.as_deref().map_or(Value::Null, text),
             Value::Number(Number::Int(expires)),
         ];
         Value::array(fields).to_json().into_bytes()
@@ -155,15 +198,87 @@ impl Grant {
 
     fn from_json(text: &[u8]) -> Option<Self> {
         let fields = json::parse(text).ok()?;
-        let [user, resource, by_rid, all, key, expires] = fields.as_array()? else { return None };
+        let [database, user, permission, rid, etag, container, leaf, all, key, expires] =
+            fields.as_array()?
+        else {
+            return None;
+        };
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let leaf = match leaf {
+            Value::Null => None,
+            leaf => match leaf.as_array()? {
+                [kind, name, rid] => {
+                    Some(Leaf { kind: text(kind)?, name: text(name)?, rid: text(rid)? })
+                }
+                _ => return None,
+            },
+        };
+        let partition_key = match key {
+            Value::Null => None,
+            key => Some(PartitionKey::parse(key.as_str()?).ok()?),
+        };
         Some(Self {
-            user_rid: user.as_str()?.to_owned(),
-            resource: resource.as_str()?.to_owned(),
-            resource_by_rid: by_rid.as_str()?.to_owned(),
+            issued_for: PermissionId {
+                database: text(database)?,
+                user: text(user)?,
+                permission: text(permission)?,
+                rid: text(rid)?,
+                etag: text(etag)?,
+            },
+            container_rid: text(container)?,
+            leaf,
             mode: if all.as_bool()? { PermissionMode::All } else { PermissionMode::Read },
-            partition_key: key.as_str().map(str::to_owned),
+            partition_key,
             expires_at: u64::try_from(expires.as_i64()?).ok()?,
         })
+    }
+}
+
+impl Leaf {
+    /// Whether an operation is about this item or script.
+    fn is(&self, wanted: Option<(&str, &str)>) -> bool {
+        wanted.is_some_and(|(kind, id)| kind == self.kind && (id == self.name || id == self.rid))
+    }
+}
+
+fn forbidden(message: &str) -> Result<()> {
+    Err(Error::Forbidden(message.to_owned()))
+}
+
+/// How much of a container an operation touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// The items of the partition key in the header.
+    KeyOfHeader,
+    /// The items of the partition keys that the operations in the body name.
+    KeysOfBody,
+    /// No item: the plan of a query.
+    Nothing,
+    /// The container itself, its scripts and policies.
+    Container,
+}
+
+impl Operation<'_> {
+    /// What a token for one partition key may do is listed; all else touches the container.
+    fn reach(&self, context: &RequestContext<'_>) -> Reach {
+        match self {
+            Self::ExecuteBatch(_) if context.is_bulk() => Reach::KeysOfBody,
+            Self::PlanQuery(_) => Reach::Nothing,
+            Self::ListItems(_)
+            | Self::ReadChangeFeed(_)
+            | Self::QueryItems(_)
+            | Self::ExecuteBatch(_)
+            | Self::CreateItem(_)
+            | Self::UpsertItem(_)
+            | Self::ReadItem(_)
+            | Self::ReplaceItem(_)
+            | Self::PatchItem(_)
+            | Self::DeleteItem(_)
+            | Self::ListAttachments(_)
+            | Self::ExecuteProcedure(_)
+            | Self::DeletePartitionKey(_) => Reach::KeyOfHeader,
+            _ => Reach::Container,
+        }
     }
 }
 

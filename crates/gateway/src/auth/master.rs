@@ -2,6 +2,7 @@
 
 use super::signed::{self, LinkForm};
 use super::{Denied, Presented, SigningDate, unauthorized};
+use crate::locality::Stranger;
 use armilla_model::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +27,7 @@ pub enum Access {
 /// Where the published key is accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WellKnownKey {
-    /// From this machine only.
+    /// From this machine's own user only.
     #[default]
     OnLoopback,
     /// From everywhere; somebody asked for it by name.
@@ -39,6 +40,8 @@ pub enum WellKnownKey {
 #[derive(Debug, Default)]
 pub struct MasterKeys {
     keys: Vec<(hmac::Key, Access)>,
+    /// The MACs of the keys' texts under a key of their own: what a shown key is compared by.
+    shown: Vec<hmac::Tag>,
     well_known: Option<(hmac::Key, WellKnownKey)>,
 }
 
@@ -47,7 +50,7 @@ impl MasterKeys {
     pub fn new(well_known: WellKnownKey) -> Self {
         let key = hmac_key(WELL_KNOWN_KEY).expect("the published key is base64");
         let well_known = (well_known != WellKnownKey::Nowhere).then_some((key, well_known));
-        Self { keys: Vec::new(), well_known }
+        Self { keys: Vec::new(), shown: Vec::new(), well_known }
     }
 
     /// True when the published key is accepted from this machine.
@@ -59,7 +62,16 @@ impl MasterKeys {
     pub fn add(&mut self, base64: &str, access: Access) -> Result<()> {
         let key = hmac_key(base64).ok_or_else(|| Error::bad_request("The key is not base64."))?;
         self.keys.push((key, access));
+        self.shown.push(hmac::sign(&shown_key(), base64.trim().as_bytes()));
         Ok(())
+    }
+
+    /// True for the text of one of the account's own keys. The time it takes tells nothing.
+    pub(super) fn contains(&self, base64: &str) -> bool {
+        let text = base64.trim().as_bytes();
+        self.shown.iter().fold(false, |found, tag| {
+            found | hmac::verify(&shown_key(), text, tag.as_ref()).is_ok()
+        })
     }
 
     /// Finds the key that made the signature. Comparison takes the same time wherever it fails.
@@ -79,8 +91,8 @@ impl MasterKeys {
                 }
                 message.clear();
                 signed::write(presented.method, presented.segments, date, form, &mut message);
-                if let Some(access) = self.find(&message, tag, presented.is_loopback) {
-                    return Ok(access);
+                if let Some(access) = self.find(&message, tag, presented.locality) {
+                    return access;
                 }
             }
         }
@@ -99,15 +111,34 @@ impl MasterKeys {
         )))
     }
 
-    fn find(&self, message: &[u8], tag: &[u8], is_loopback: bool) -> Option<Access> {
+    /// What the key that made the signature allows; nothing when no key did.
+    fn find(
+        &self,
+        message: &[u8],
+        tag: &[u8],
+        locality: &Result<(), Stranger>,
+    ) -> Option<Result<Access, Denied>> {
         let own = self.keys.iter().find(|(key, _)| hmac::verify(key, message, tag).is_ok());
         if let Some((_, access)) = own {
-            return Some(*access);
+            return Some(Ok(*access));
         }
         let (key, place) = self.well_known.as_ref()?;
-        let accepted = is_loopback || *place == WellKnownKey::Everywhere;
-        (accepted && hmac::verify(key, message, tag).is_ok()).then_some(Access::ReadWrite)
+        hmac::verify(key, message, tag).ok()?;
+        match locality {
+            Err(stranger) if *place == WellKnownKey::OnLoopback => {
+                Some(Err(unauthorized(format!(
+                    "The published well-known key is accepted from this machine's own user alone: \
+                 {stranger}. Give the server a key of its own with --key-file."
+                ))))
+            }
+            _ => Some(Ok(Access::ReadWrite)),
+        }
     }
+}
+
+/// Under which key the texts of keys are compared: any will do, the comparison alone is wanted.
+fn shown_key() -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, b"armilla account keys")
 }
 
 fn hmac_key(base64: &str) -> Option<hmac::Key> {

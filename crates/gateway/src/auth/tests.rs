@@ -25,7 +25,7 @@ struct Attempt<'a> {
     method: Method,
     path: &'a str,
     headers: HeaderMap,
-    is_loopback: bool,
+    locality: Result<(), Stranger>,
     now: u64,
 }
 
@@ -38,14 +38,15 @@ impl Attempt<'_> {
             method: &self.method,
             segments: &segments,
             context: &context,
-            is_loopback: self.is_loopback,
+            locality: &self.locality,
         };
         self.authenticator.authenticate(&presented, self.now)
     }
 }
 
 fn well_known() -> Authenticator {
-    Authenticator::new(MasterKeys::new(WellKnownKey::OnLoopback), SECRET).accepting_aad()
+    Authenticator::new(MasterKeys::new(WellKnownKey::OnLoopback), SECRET)
+        .accepting_development_tokens(DevelopmentTokens::Local)
 }
 
 fn attempt<'a>(authenticator: &'a Authenticator, authorization: &str) -> Attempt<'a> {
@@ -54,7 +55,7 @@ fn attempt<'a>(authenticator: &'a Authenticator, authorization: &str) -> Attempt
         method: Method::GET,
         path: "/dbs",
         headers: headers(&[("authorization", authorization), ("x-ms-date", DATE)]),
-        is_loopback: true,
+        locality: Ok(()),
         now: NOW,
     }
 }
@@ -143,14 +144,23 @@ fn date_header_is_signed_when_it_stands_alone() {
 fn published_key_stays_at_home() {
     let authenticator = well_known();
     let mut attempt = attempt(&authenticator, GET_DBS);
-    attempt.is_loopback = false;
-    assert!(attempt.run().is_err());
+    for stranger in [
+        Stranger::OtherMachine,
+        Stranger::Forwarded,
+        Stranger::ForeignHost("evil.example".to_owned()),
+        Stranger::ForeignOrigin("https://evil.example".to_owned()),
+    ] {
+        attempt.locality = Err(stranger.clone());
+        let denied = attempt.run().unwrap_err();
+        assert!(matches!(denied.error, Error::Unauthorized(_)));
+        assert!(denied.error.message().contains(&stranger.to_string()), "{}", denied.error);
+    }
     let everywhere = Authenticator::new(MasterKeys::new(WellKnownKey::Everywhere), SECRET);
     attempt.authenticator = &everywhere;
     attempt.run().unwrap();
     let nowhere = Authenticator::new(MasterKeys::new(WellKnownKey::Nowhere), SECRET);
     attempt.authenticator = &nowhere;
-    attempt.is_loopback = true;
+    attempt.locality = Ok(());
     assert!(attempt.run().is_err());
 }
 
@@ -162,36 +172,64 @@ fn read_only_keys_read() {
     let authenticator = Authenticator::new(keys, SECRET);
     let principal = attempt(&authenticator, GET_DBS).run().unwrap();
     let context = RequestContext::default();
-    principal.check(&Operation::ListDatabases, &context).unwrap();
-    let refused = principal.check(&Operation::CreateDatabase, &context).unwrap_err();
-    assert!(matches!(refused, Error::Forbidden(_)));
+    principal.check(&Operation::ListDatabases, &context, &Blog).unwrap();
+    let refused = principal.check(&Operation::CreateDatabase, &context, &Blog).unwrap_err();
+    assert!(matches!(refused.error, Error::Forbidden(_)));
+    assert!(authenticator.knows_key(WELL_KNOWN_KEY), "it was added by name");
+    assert!(!authenticator.knows_key("") && !well_known().knows_key(WELL_KNOWN_KEY));
+}
+
+/// A catalog with the container `blog/posts` and one permission.
+struct Blog;
+
+impl Standing for Blog {
+    fn container_rid(&self, path: crate::routes::ContainerPath<'_>) -> Option<String> {
+        let database = matches!(path.database, "blog" | "uQEAAA==");
+        let posts = matches!(path.container, "posts" | "uQEAAIAAAAE=");
+        (database && posts).then(|| "uQEAAIAAAAE=".to_owned())
+    }
+
+    fn permission_stands(&self, permission: &PermissionId) -> bool {
+        permission.etag == "\"1\""
+    }
 }
 
 fn grant() -> Grant {
     Grant {
-        user_rid: "uQEAAAEAAAA=".into(),
-        resource: "dbs/blog/colls/posts".into(),
-        resource_by_rid: "dbs/uQEAAA==/colls/uQEAAIAAAAE=".into(),
+        issued_for: PermissionId {
+            database: "blog".into(),
+            user: "mary".into(),
+            permission: "p".into(),
+            rid: "uQEAAAEAAAAAAAAAAAAAAQ==".into(),
+            etag: "\"1\"".into(),
+        },
+        container_rid: "uQEAAIAAAAE=".into(),
+        leaf: None,
         mode: PermissionMode::Read,
         partition_key: None,
         expires_at: NOW + 60,
     }
 }
 
+fn key(text: &str) -> Option<armilla_model::partition_key::PartitionKey> {
+    Some(armilla_model::partition_key::PartitionKey::parse(text).unwrap())
+}
+
 /// Checks a path, method and key header against a grant that has gone through a token.
 fn allows(grant: &Grant, method: &Method, path: &str, key: Option<&str>) -> bool {
     let authenticator = well_known();
     let token = authenticator.issue_token(grant);
-    let Principal::Resource(grant) = attempt(&authenticator, &token).run().unwrap() else {
+    let Principal::Resource(opened) = attempt(&authenticator, &token).run().unwrap() else {
         panic!("a resource token makes a resource principal");
     };
+    assert_eq!(&*opened, grant);
     let map =
         key.map_or_else(HeaderMap::new, |key| headers(&[("x-ms-documentdb-partitionkey", key)]));
     let (context, _) = RequestContext::read(&map);
     let segments = Segments::parse(path).unwrap();
     let route = Route::find(&segments).unwrap();
     let operation = Operation::find(route, method, Intent::default()).unwrap();
-    grant.check(&operation, &context).is_ok()
+    opened.check(&operation, &context, &Blog).is_ok()
 }
 
 #[test]
@@ -218,11 +256,9 @@ fn read_token_reads_its_container_by_name_and_rid() {
 
 #[test]
 fn item_token_reads_one_item_and_the_metadata() {
-    let grant = Grant {
-        resource: "dbs/blog/colls/posts/docs/1".into(),
-        resource_by_rid: "dbs/uQEAAA==/colls/uQEAAIAAAAE=/docs/uQEAAIAAAAEBAAAAAAAAAA==".into(),
-        ..grant()
-    };
+    let leaf =
+        Leaf { kind: "docs".into(), name: "1".into(), rid: "uQEAAIAAAAEBAAAAAAAAAA==".into() };
+    let grant = Grant { leaf: Some(leaf), ..grant() };
     assert!(allows(&grant, &Method::GET, "/dbs/blog/colls/posts/docs/1", None));
     assert!(allows(&grant, &Method::GET, "/dbs/blog/colls/posts", None));
     assert!(!allows(&grant, &Method::GET, "/dbs/blog/colls/posts/docs/2", None));
@@ -231,13 +267,64 @@ fn item_token_reads_one_item_and_the_metadata() {
 
 #[test]
 fn key_token_is_held_to_its_key() {
-    let grant = Grant { partition_key: Some("[\"t1\"]".into()), ..grant() };
+    let grant = Grant { partition_key: key("[\"t1\"]"), ..grant() };
     let item = "/dbs/blog/colls/posts/docs/1";
     assert!(allows(&grant, &Method::GET, item, Some("[\"t1\"]")));
     assert!(allows(&grant, &Method::GET, item, Some("[\"t1\",\"u1\"]")));
-    assert!(!allows(&grant, &Method::GET, item, Some("[\"t2\"]")));
+    for other in ["[\"t2\"]", "[]", "[{}]", "[null]", "[\"t2\",\"t1\"]"] {
+        assert!(!allows(&grant, &Method::GET, item, Some(other)), "{other}");
+    }
     assert!(!allows(&grant, &Method::GET, item, None));
     assert!(allows(&grant, &Method::GET, "/dbs/blog/colls/posts", None));
+}
+
+#[test]
+fn key_token_is_for_items_alone() {
+    let grant = Grant { partition_key: key("[\"t1\"]"), mode: PermissionMode::All, ..grant() };
+    let container = "/dbs/blog/colls/posts";
+    let allowed = |method, path: &str| {
+        allows(&grant, &method, &format!("{container}{path}"), Some("[\"t1\"]"))
+    };
+    assert!(allowed(Method::POST, "/docs") && allowed(Method::DELETE, "/docs/1"));
+    assert!(allowed(Method::POST, "/sprocs/s"));
+    for (method, path) in [
+        (Method::DELETE, ""),
+        (Method::PUT, ""),
+        (Method::POST, "/sprocs"),
+        (Method::GET, "/sprocs"),
+        (Method::GET, "/sprocs/s"),
+        (Method::PUT, "/triggers/t"),
+        (Method::DELETE, "/udfs/f"),
+        (Method::GET, "/conflicts"),
+    ] {
+        assert!(!allowed(method.clone(), path), "{method} {path}");
+    }
+}
+
+#[test]
+fn tokens_without_a_key_or_container_grant_nothing() {
+    let item = "/dbs/blog/colls/posts/docs/1";
+    let empty = Grant { partition_key: key("[]"), ..grant() };
+    for header in [None, Some("[]"), Some("[\"t1\"]")] {
+        assert!(!allows(&empty, &Method::GET, item, header), "{header:?}");
+    }
+    let nowhere = Grant { container_rid: String::new(), ..grant() };
+    assert!(!allows(&nowhere, &Method::GET, item, None));
+    assert!(!allows(&nowhere, &Method::GET, "/dbs/other/colls/posts/docs/1", None));
+    let recreated = Grant { container_rid: "uQEAAIAAAAA=".into(), ..grant() };
+    assert!(!allows(&recreated, &Method::GET, item, None));
+}
+
+#[test]
+fn a_changed_permission_ends_its_tokens() {
+    let authenticator = well_known();
+    let principal =
+        |grant: &Grant| attempt(&authenticator, &authenticator.issue_token(grant)).run().unwrap();
+    principal(&grant()).check_standing(&Blog).unwrap();
+    let mut old = grant();
+    old.issued_for.etag = "\"0\"".into();
+    let refused = principal(&old).check_standing(&Blog).unwrap_err();
+    assert!(matches!(refused, Error::Forbidden(_)));
 }
 
 #[test]
@@ -263,7 +350,8 @@ fn directory_tokens_are_judged_by_their_time() {
         format!("type=aad&ver=1.0&sig={}.{}.x", part("{\"alg\":\"none\"}"), part(claims))
     };
     let good = token(&format!("{{\"exp\":{},\"nbf\":{NOW}}}", NOW + 10));
-    assert!(matches!(attempt(&authenticator, &good).run().unwrap(), Principal::Directory));
+    let principal = attempt(&authenticator, &good).run().unwrap();
+    assert!(matches!(principal, Principal::Directory(Access::ReadWrite)));
     let old = token(&format!("{{\"exp\":{NOW}}}"));
     assert_eq!(attempt(&authenticator, &old).run().unwrap_err().substatus, Some(5006));
     let early = token(&format!("{{\"nbf\":{}}}", NOW + 3600));
@@ -271,4 +359,29 @@ fn directory_tokens_are_judged_by_their_time() {
     assert!(attempt(&authenticator, "type=aad&ver=1.0&sig=a.b").run().is_err());
     let strict = Authenticator::new(MasterKeys::new(WellKnownKey::OnLoopback), SECRET);
     assert!(attempt(&strict, &good).run().is_err());
+}
+
+#[test]
+fn unsigned_directory_tokens_stay_at_home_unless_somebody_says_otherwise() {
+    let unsigned = "type=aad&ver=1.0&sig=eyJhbGciOiJub25lIn0.e30.";
+    let with = |accepted| {
+        let mut keys = MasterKeys::new(WellKnownKey::Nowhere);
+        keys.add(WELL_KNOWN_KEY, Access::ReadWrite).unwrap();
+        Authenticator::new(keys, SECRET).accepting_development_tokens(accepted)
+    };
+    let run = |authenticator: &Authenticator, locality| {
+        Attempt { locality, ..attempt(authenticator, unsigned) }.run()
+    };
+    let foreign = || Err(Stranger::ForeignOrigin("https://evil.example".to_owned()));
+    let local = with(DevelopmentTokens::Local);
+    assert!(run(&local, Ok(())).is_ok());
+    let denied = run(&local, foreign()).unwrap_err();
+    assert!(denied.error.message().contains("https://evil.example"), "{}", denied.error);
+    assert!(run(&local, Err(Stranger::Forwarded)).is_err());
+    let refused = with(DevelopmentTokens::Refused);
+    assert!(run(&refused, Ok(())).unwrap_err().error.message().contains("--entra-issuer"));
+    assert!(run(&with(DevelopmentTokens::Everywhere), foreign()).is_ok());
+    let checked =
+        with(DevelopmentTokens::Refused).with_entra(Arc::new(Entra::new(EntraSettings::default())));
+    assert!(run(&checked, Ok(())).is_err(), "a directory of its own takes no unsigned ones");
 }

@@ -23,9 +23,8 @@ impl<'a> PartitionKeyHeader<'a> {
     }
 }
 
-/// Reads the components of a key; nothing when the text is not an array of scalars. Batches and
-/// permissions carry keys in the same form.
-pub fn parse_components(text: &str) -> Option<Vec<Value>> {
+/// Reads the components of a key; nothing when the text is not an array of scalars.
+fn parse_components(text: &str) -> Option<Vec<Value>> {
     let parsed = json::parse(text.as_bytes()).ok()?;
     parsed.as_array()?.iter().map(component).collect()
 }

@@ -1,6 +1,7 @@
 //! What a request on items addresses: the container, the partition key, the part of the key space.
 
 use super::EngineService;
+use crate::auth::Principal;
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -9,7 +10,7 @@ use armilla_engine::ranges::EpkSpan;
 use armilla_engine::txn::Committed;
 use armilla_model::charge::RequestCharge;
 use armilla_model::lsn::Lsn;
-use armilla_model::partition_key::{Component, Epk, PartitionKey};
+use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::session_token::SessionToken;
 use armilla_model::{Error, Result};
 use std::sync::Arc;
@@ -24,27 +25,23 @@ pub(super) fn container(
     if let Some(token) = call.context.session_token {
         SessionToken::check_list(token)?;
     }
+    if let Principal::Resource(grant) = call.principal
+        && grant.container_rid != *container.rid_text
+    {
+        // The name has come to mean another container since the token was looked at.
+        return Err(Error::Forbidden("The resource token is for another resource.".to_owned()));
+    }
     match call.context.intended_container_rid {
         Some(rid) if rid != &*container.rid_text => Err(Error::ContainerRecreated),
         _ => Ok(container),
     }
 }
 
-/// The key of the header, if there is one.
-pub(super) fn key(call: &Call<'_>) -> Option<PartitionKey> {
-    let header = call.context.partition_key.as_ref()?;
-    let component = |value| match value {
-        &armilla_model::Value::Undefined => Component::Undefined,
-        value => Component::from_value(Some(value)),
-    };
-    Some(PartitionKey(header.components.iter().map(component).collect()))
-}
-
 /// The full key that a point operation needs.
 pub(super) fn full_key(call: &Call<'_>, container: &Container) -> Result<PartitionKey> {
     let settings = container.settings();
     let levels = settings.policy.partition_key.levels();
-    match key(call) {
+    match call.context.key() {
         // `[]` is how clients of migrated containers say "none".
         Some(key) if key.0.is_empty() => Ok(armilla_engine::account::undefined_key(levels)),
         Some(key) => settings.policy.partition_key.check_full(&key).map(|()| key),
@@ -85,6 +82,16 @@ pub(super) struct Scope {
     pub limited: bool,
 }
 
+impl Scope {
+    /// The effective key, where the request is for the items of one key or prefix: named by the key or by
+    /// the bounds around it.
+    pub(super) fn one_key(&self) -> Option<&[u8]> {
+        let min = &self.span.min;
+        let is_one = !min.as_bytes().is_empty() && EpkSpan::of_prefix(min) == self.span;
+        is_one.then(|| min.as_bytes())
+    }
+}
+
 /// Reads the scope from key, range and bounds.
 pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
     let context = &call.context;
@@ -93,6 +100,7 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
         if key.0.len() > definition.levels() {
             definition.check_full(&key)?;
         }
+        definition.check_lengths(&key)?;
         let span = EpkSpan::of_prefix(&definition.epk(&key));
         return Ok(Scope { span, range: None, limited: true });
     }
@@ -121,7 +129,7 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
 /// The key that limits a feed or query, if one does. In a container without a partition key, clients name
 /// the one key of all items by `[]`.
 pub(super) fn key_of_scope(call: &Call<'_>, container: &Container) -> Option<PartitionKey> {
-    let key = key(call)?;
+    let key = call.context.key()?;
     if !key.0.is_empty() {
         return Some(key);
     }

@@ -42,9 +42,7 @@ pub(super) async fn run(
 
 /// True when the operations of a batch request stand alone.
 pub(super) fn is_bulk(call: &Call<'_>) -> bool {
-    matches!(call.operation, crate::routes::Operation::ExecuteBatch(_))
-        && !call.context.batch_atomic
-        && call.context.range_id.is_some()
+    matches!(call.operation, crate::routes::Operation::ExecuteBatch(_)) && call.context.is_bulk()
 }
 
 async fn transaction(

@@ -10,6 +10,7 @@
 use super::batch::{Rows, charge_of};
 use super::transaction::{Queued, begin, finish, queue, try_begin};
 use super::{EngineService, addressed, metered};
+use crate::auth::Principal;
 use crate::{Call, Reply};
 use armilla_engine::dials::Throttling;
 use armilla_engine::items::batch::{Operation, Outcome};
@@ -39,6 +40,7 @@ pub(super) async fn run(
     // Where not everything may be served, what comes first goes first.
     let in_order = stops_at_error || container.dials().throttle != Throttling::Off;
     let work = Work {
+        principal: call.principal.clone(),
         meter: Meter::new(call, container.clone(), partition.clone()),
         container: container.clone(),
         partition: partition.clone(),
@@ -92,6 +94,8 @@ type Started = Result<(Outcome, Option<usize>)>;
 
 /// A request under way.
 struct Work {
+    /// Who asks: a token may be for one partition key, and operations bring theirs.
+    principal: Principal,
     container: Arc<Container>,
     partition: Arc<Partition>,
     meter: Meter,
@@ -180,6 +184,10 @@ impl Work {
                 let missing = "A bulk operation needs its 'partitionKey'.";
                 return Ok(Err(Error::bad_request(missing)));
             };
+            if !self.principal.covers_key(key) {
+                let message = "The resource token is for another partition key.";
+                return Ok(Err(Error::Forbidden(message.to_owned())));
+            }
             match try_begin(&self.container, key.clone()) {
                 Ok(None) => return Err(Contended(key.clone())),
                 Ok(Some(txn)) => self.open = Some(Ok(txn)),

@@ -1,10 +1,14 @@
 //! The change feed of a range, a logical partition, a prefix of a key, or the whole container.
+//!
+//! The position in one range is an LSN, a plain number, because clients read it. A position in several
+//! ranges is a list that only this server reads; it goes out sealed ([`crate::auth::Seal`]).
 
 mod rows;
 
 use super::EngineService;
 use super::addressed::{self, Scope};
 use super::placement::{self, Place};
+use crate::auth::Belongs;
 use crate::headers::FeedMode;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
@@ -29,11 +33,17 @@ struct Question {
     rows: Rows,
 }
 
-/// A page: its rows as texts, the position behind them as the client will send it back.
+/// A page: its rows as texts, and the position behind them.
 struct Page {
     rows: Vec<Vec<u8>>,
-    position: String,
+    position: Behind,
     charge: RequestCharge,
+}
+
+/// A position in the feed of one range or of several.
+enum Behind {
+    Lsn(Lsn),
+    Several(Positions),
 }
 
 /// Answers with the changes behind a position, or 304.
@@ -50,7 +60,10 @@ pub(super) async fn read(
             return Ok(addressed::refusal(error, &container, partition));
         }
     }
-    let question = question(call)?;
+    let key = scope.one_key().unwrap_or_default();
+    let belongs = Belongs { kind: "changes", owner: &container.rid_text, scope: key };
+    let seal = service.authenticator.seal();
+    let question = question(call, |position| seal.open(belongs, position))?;
     let behind = |partition: &Arc<Partition>| container.changes_behind(partition, question.start);
     let behind = partitions.iter().map(behind).sum::<u64>();
     let is_parsed = question.rows != Rows::Bare;
@@ -71,7 +84,11 @@ pub(super) async fn read(
                 let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
                 Reply::feed(body)
             };
-            reply.etag(&format!("\"{}\"", page.position)).charge(page.charge)
+            let position = match page.position {
+                Behind::Lsn(lsn) => lsn.to_string(),
+                Behind::Several(positions) => seal.close(belongs, &positions.to_string()),
+            };
+            reply.etag(&format!("\"{position}\"")).charge(page.charge)
         }
     };
     Ok(match &scope.range {
@@ -90,9 +107,9 @@ fn partitions(container: &Container, scope: &Scope) -> Vec<Arc<Partition>> {
     }
 }
 
-fn question(call: &Call<'_>) -> Result<Question> {
+fn question<'a>(call: &Call<'a>, open: impl Fn(&'a str) -> Result<&'a str>) -> Result<Question> {
     let context = &call.context;
-    let (start, positions) = start(call)?;
+    let (start, positions) = start(call, open)?;
     let count_max = context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize).max(1);
     let rows = match context.feed_mode {
         Some(FeedMode::AllVersionsAndDeletes) => Rows::Versions,
@@ -103,7 +120,10 @@ fn question(call: &Call<'_>) -> Result<Question> {
 }
 
 /// `If-None-Match` wins over `If-Modified-Since`, which some clients go on sending beside it.
-fn start(call: &Call<'_>) -> Result<(Start, Option<Positions>)> {
+fn start<'a>(
+    call: &Call<'a>,
+    open: impl Fn(&'a str) -> Result<&'a str>,
+) -> Result<(Start, Option<Positions>)> {
     let known = call.context.if_none_match.map(|etag| etag.trim().trim_matches('"'));
     match (known, call.context.if_modified_since) {
         (Some("*"), _) => Ok((Start::Now, None)),
@@ -111,7 +131,7 @@ fn start(call: &Call<'_>) -> Result<(Start, Option<Positions>)> {
             if let Ok(lsn) = position.parse() {
                 return Ok((Start::After(Lsn(lsn)), None));
             }
-            let positions = Positions::parse(position).ok_or_else(|| {
+            let positions = Positions::parse(open(position)?).ok_or_else(|| {
                 Error::bad_request(format!("'{position}' is not a position in the change feed."))
             })?;
             Ok((Start::Beginning, Some(positions)))
@@ -141,7 +161,7 @@ impl Question {
                 let changes = self.rows.read(container, partition, span, start, count_max)?;
                 return Ok(Page {
                     rows: changes.items,
-                    position: changes.position.to_string(),
+                    position: Behind::Lsn(changes.position),
                     charge: changes.charge,
                 });
             }
@@ -154,7 +174,7 @@ impl Question {
         };
         let changes =
             container.read_across(span, start, self.positions.as_ref(), count_max, read)?;
-        let position = changes.positions.to_string();
+        let position = Behind::Several(changes.positions);
         Ok(Page { rows: changes.items, position, charge: changes.charge })
     }
 }

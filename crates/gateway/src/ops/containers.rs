@@ -20,7 +20,13 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
         Operation::ListContainers { database } => {
             let database = databases::parent(service, database)?;
             let rid = database.rid_text();
-            let reply = page::list(call, FeedKind::Containers, &rid, rows(&database))?;
+            let reply = page::list(
+                service.authenticator.seal(),
+                call,
+                FeedKind::Containers,
+                &rid,
+                rows(&database),
+            )?;
             Ok(database::owned_by(reply, &database))
         }
         Operation::QueryContainers { database } => {
@@ -35,7 +41,13 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
         Operation::DeleteContainer(path) => delete(service, call, path).await,
         Operation::ListConflicts(path) => {
             let container = addressed::container(service, call, path)?;
-            let reply = page::list(call, FeedKind::Conflicts, &container.rid_text, Vec::new())?;
+            let reply = page::list(
+                service.authenticator.seal(),
+                call,
+                FeedKind::Conflicts,
+                &container.rid_text,
+                Vec::new(),
+            )?;
             Ok(addressed::owned_by(reply, &container))
         }
         Operation::QueryConflicts(path) => {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
-        Operation::ListDatabases => page::list(call, FeedKind::Databases, "", rows(service)),
+        Operation::ListDatabases => {
+            page::list(service.authenticator.seal(), call, FeedKind::Databases, "", rows(service))
+        }
         Operation::QueryDatabases => {
             query(service, call, FeedKind::Databases, "", rows(service)).await
         }
@@ -61,7 +63,7 @@ pub(super) async fn query(
     rows: Vec<(u32, Object)>,
 ) -> Result<Reply> {
     let rows = select(service, call, rows).await?;
-    page::query(call, kind, rid, &rows)
+    page::query(service.authenticator.seal(), call, kind, rid, &rows)
 }
 
 /// The rows that a query over a list of resources selects. The language bounds what it is given,

@@ -16,7 +16,7 @@
 
 use super::scripts::run;
 use super::{EngineService, addressed};
-use crate::auth::Principal;
+use crate::auth::{Belongs, Principal};
 use crate::error::status_of;
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -88,7 +88,14 @@ pub(super) async fn execute(
         ));
     }
     let Task { request, arguments } = Task::read(&call.body)?;
-    let position = call.context.continuation.map_or(Ok(Position::default()), Position::read)?;
+    let seal = service.authenticator.seal();
+    let name = script.name.clone();
+    let belongs =
+        Belongs { kind: "partitions", owner: &container.rid_text, scope: name.as_bytes() };
+    let position = match call.context.continuation {
+        None => Position::default(),
+        Some(token) => Position::read(seal.open(belongs, token)?)?,
+    };
     let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
     let query = Query::new(container.clone(), request, &scope)?;
     if !query.follows_items() {
@@ -112,6 +119,7 @@ pub(super) async fn execute(
         None => Some(1.0),
     };
     let next = page.continuation.map(|query| Position { last, query: Some(query) }.write());
+    let next = next.map(|token| seal.close(belongs, &token));
     let reply =
         Reply::ok(report.to_json(progress)).charge(report.charge).continuation(next.as_deref());
     Ok(addressed::from_container(reply, container))

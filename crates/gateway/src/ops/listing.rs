@@ -2,6 +2,7 @@
 
 use super::placement::{self, Place};
 use super::{EngineService, addressed};
+use crate::auth::Belongs;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
@@ -22,18 +23,22 @@ pub(super) async fn list(
         addressed::check_session(call, &container, partition)?;
     }
     let count_max = call.context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize);
-    let (owner, span) = (container.clone(), scope.span.clone());
-    let continuation = call.context.continuation.map(str::to_owned);
+    let seal = service.authenticator.seal();
+    let key = scope.one_key().unwrap_or_default();
+    let belongs = Belongs { kind: "items", owner: &container.rid_text, scope: key };
+    let after = call.context.continuation.map(|token| seal.open(belongs, token)).transpose()?;
+    let (owner, span, after) = (container.clone(), scope.span.clone(), after.map(str::to_owned));
     let work = move || {
-        let page = owner.list_items(&span, continuation.as_deref(), count_max)?;
+        let page = owner.list_items(&span, after.as_deref(), count_max)?;
         let texts: Vec<_> = page.items.iter().map(|item| item.text.clone()).collect();
         let body = FeedBody::of(FeedKind::Items, &owner.rid_text, &texts);
-        let reply = Reply::feed(body).charge(page.charge);
-        Ok(reply.continuation(page.continuation.as_deref()))
+        Ok((Reply::feed(body).charge(page.charge), page.continuation))
     };
-    let reply = match placement::of_list(&partitions, count_max) {
+    let (reply, next) = match placement::of_list(&partitions, count_max) {
         Place::Here => work(),
         Place::Pool => service.reading(work).await,
     }?;
+    let next = next.map(|token| seal.close(belongs, &token));
+    let reply = reply.continuation(next.as_deref());
     Ok(addressed::from_one_of(reply, &container, &scope))
 }

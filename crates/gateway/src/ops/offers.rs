@@ -18,7 +18,9 @@ const SPLIT_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
-        Operation::ListOffers => page::list(call, FeedKind::Offers, "", rows(service)),
+        Operation::ListOffers => {
+            page::list(service.authenticator.seal(), call, FeedKind::Offers, "", rows(service))
+        }
         Operation::QueryOffers => query(service, call).await,
         Operation::ReadOffer { rid } => {
             let found = find(service, rid)?;
@@ -64,7 +66,7 @@ fn find(service: &EngineService, rid: &str) -> Result<Arc<Offer>> {
 /// that finds exactly one carries the headers of its read.
 async fn query(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     let selected = databases::select(service, call, rows(service)).await?;
-    let reply = page::query(call, FeedKind::Offers, "", &selected)?;
+    let reply = page::query(service.authenticator.seal(), call, FeedKind::Offers, "", &selected)?;
     let rid = match selected.as_slice() {
         [only] => only.get("_rid").and_then(Value::as_str),
         _ => None,

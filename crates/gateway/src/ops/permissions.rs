@@ -17,7 +17,13 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
     match call.operation {
         Operation::ListPermissions(path) => {
             let owner = Owner::find(service, call, path)?;
-            let reply = page::list(call, FeedKind::Permissions, &owner.rid(), owner.rows())?;
+            let reply = page::list(
+                service.authenticator.seal(),
+                call,
+                FeedKind::Permissions,
+                &owner.rid(),
+                owner.rows(),
+            )?;
             Ok(owner.about(reply))
         }
         Operation::QueryPermissions(path) => {
@@ -112,7 +118,7 @@ async fn create(
 ) -> Result<Reply> {
     let owner = Owner::find(service, call, path)?;
     let body = wire::object(&call.body)?;
-    permission::read(&body)?;
+    permission::check_key(&owner.catalog, &permission::read(&body)?)?;
     let (database, user) = owner.names();
     let upsert = mode == WriteMode::Upsert;
     let (written, created) = service
@@ -131,6 +137,7 @@ async fn replace(
 ) -> Result<Reply> {
     let owner = Owner::find(service, call, path)?;
     let body = wire::object(&call.body)?;
+    permission::check_key(&owner.catalog, &permission::read(&body)?)?;
     let name = owner.permission(segment)?.name.clone();
     let (database, user) = owner.names();
     let if_match = call.context.if_match.map(str::to_owned);

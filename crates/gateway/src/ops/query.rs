@@ -2,6 +2,7 @@
 
 use super::EngineService;
 use super::addressed::{self, Scope};
+use crate::auth::{Belongs, SEAL_LENGTH};
 use crate::headers::{Client, names, token_over_limit};
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
@@ -56,7 +57,11 @@ pub(super) async fn query(
             Ok(addressed::from_scope(Reply::error(token_over_limit()), &container, &scope))
         }
         Ok((page, facts)) => {
-            let reply = reply(call, &container, &scope, &page, &facts);
+            let seal = |token: &str| {
+                service.authenticator.seal().close(belongs(&container, &scope), token)
+            };
+            let continuation = page.continuation.as_deref().map(seal);
+            let reply = reply(call, &container, &scope, &page, &facts, continuation);
             Ok(reply.shared(page.shares))
         }
         Err(error) => {
@@ -127,7 +132,9 @@ async fn page(
     let explain = context.explain;
     // Python counts the pages of a query, and knows of one per range at least.
     let range_by_range = context.client == Client::Python && !scope.limited;
-    let continuation = context.continuation.map(own_token).transpose()?;
+    let continuation =
+        context.continuation.map(|token| own_token(service, container, scope, token));
+    let continuation = continuation.transpose()?;
     let brief = match query::compiles_briefly(&call.body) {
         true => {
             let continuation = continuation.as_deref();
@@ -157,7 +164,9 @@ async fn page(
 
 fn token_is_too_long(call: &Call<'_>, page: &Page) -> bool {
     let (limit, token) = (call.context.continuation_limit_kb, &page.continuation);
-    let long = |limit: u32| token.as_ref().is_some_and(|token| token.len() > limit as usize * 1024);
+    let long = |limit: u32| {
+        token.as_ref().is_some_and(|token| token.len() + SEAL_LENGTH > limit as usize * 1024)
+    };
     limit.is_some_and(long)
 }
 
@@ -196,13 +205,48 @@ async fn compiled(
 }
 
 /// The engine's token inside a client's.
-fn own_token(token: &str) -> Result<String> {
+fn own_token(
+    service: &EngineService,
+    container: &Container,
+    scope: &Scope,
+    token: &str,
+) -> Result<String> {
+    let open = |token: &str| {
+        // A token of the service itself, kept by a client that was pointed here: the engine begins anew.
+        if query::is_of_the_service(token) {
+            return Ok(token.to_owned());
+        }
+        let seal = service.authenticator.seal();
+        let opened = seal.open(belongs(container, scope), token).or_else(|refused| {
+            // The token of a range goes on by a key in it, and the other way round between ranges.
+            let further: &[&[u8]] =
+                if scope.one_key().is_some() { &[RANGE] } else { &[RANGE, b""] };
+            let open =
+                |scope: &&[u8]| seal.open(Belongs { scope, ..belongs_to(container) }, token).ok();
+            further.iter().find_map(open).ok_or(refused)
+        })?;
+        Ok(opened.to_owned())
+    };
     if !token.starts_with('{') {
-        return Ok(token.to_owned());
+        return open(token);
     }
     let wrapped = armilla_model::json::parse(token.as_bytes()).ok();
     let inner = wrapped.as_ref().and_then(|wrapped| wrapped.get("token")?.as_str());
-    inner.map(str::to_owned).ok_or_else(|| Error::bad_request(INVALID_TOKEN))
+    open(inner.ok_or_else(|| Error::bad_request(INVALID_TOKEN))?)
+}
+
+/// The scope of tokens of a range of keys, which is not named: it may be split between two pages.
+const RANGE: &[u8] = b"range";
+
+/// What a query's token is bound to beside its text, which the engine binds: the container, and whether
+/// one partition key, a range or the whole container was asked for.
+fn belongs<'a>(container: &'a Container, scope: &'a Scope) -> Belongs<'a> {
+    let whole: &[u8] = if scope.limited { RANGE } else { b"" };
+    Belongs { scope: scope.one_key().unwrap_or(whole), ..belongs_to(container) }
+}
+
+fn belongs_to(container: &Container) -> Belongs<'_> {
+    Belongs { kind: "query", owner: &container.rid_text, scope: b"" }
 }
 
 /// The token of a query over the whole container, in the form that clients know from a gateway.
@@ -227,11 +271,12 @@ fn reply(
     scope: &Scope,
     page: &Page,
     facts: &Facts,
+    continuation: Option<String>,
 ) -> Reply {
     let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
-    let continuation = match &page.continuation {
-        Some(token) if !scope.limited => Some(gateway_token(token)),
-        token => token.clone(),
+    let continuation = match continuation {
+        Some(token) if !scope.limited => Some(gateway_token(&token)),
+        token => token,
     };
     let mut reply =
         Reply::feed(body).charge(page.charge).continuation(continuation.as_deref()).text_header(

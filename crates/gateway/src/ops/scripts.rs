@@ -22,7 +22,13 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
             let container = addressed::container(service, call, container)?;
             let kind = script::kind(kind);
             let rows = rows(&container, kind);
-            let reply = page::list(call, script::feed_kind(kind), &container.rid_text, rows)?;
+            let reply = page::list(
+                service.authenticator.seal(),
+                call,
+                script::feed_kind(kind),
+                &container.rid_text,
+                rows,
+            )?;
             Ok(about(reply, &container))
         }
         Operation::QueryScripts { container, kind } => {
@@ -59,7 +65,7 @@ pub(super) async fn execute(
     if call.context.for_each_partition {
         return for_each::execute(service, call, &container, script).await;
     }
-    if addressed::key(call).is_none() {
+    if call.context.key().is_none() {
         return Err(Error::PartitionKeyMismatch(
             "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.".to_owned(),
         ));

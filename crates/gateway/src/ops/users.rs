@@ -17,7 +17,13 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
         Operation::ListUsers { database } => {
             let database = databases::parent(service, database)?;
             let rid = database.rid_text();
-            let reply = page::list(call, FeedKind::Users, &rid, rows(&database))?;
+            let reply = page::list(
+                service.authenticator.seal(),
+                call,
+                FeedKind::Users,
+                &rid,
+                rows(&database),
+            )?;
             Ok(database::owned_by(reply, &database))
         }
         Operation::QueryUsers { database } => {

@@ -2,8 +2,10 @@
 //!
 //! Every resource has a number that grows with its creation. A feed runs in the order of these
 //! numbers and its token is the last one handed out, so resources that come or go between two
-//! pages move nothing. A query has no such order; its token counts rows.
+//! pages move nothing. A query has no such order; its token counts rows. Both go out sealed for the
+//! list they are of, and those of a query for its body too.
 
+use crate::auth::{Belongs, Seal};
 use crate::reply::{FeedBody, FeedKind};
 use crate::{Call, Reply, RequestContext};
 use armilla_model::charge::RequestCharge;
@@ -16,19 +18,22 @@ const SKIP: &str = "skip:";
 
 /// A page of a feed: the rows behind the token, in the order of their numbers.
 pub(crate) fn list(
+    seal: &Seal,
     call: &Call<'_>,
     kind: FeedKind,
     rid: &str,
     mut rows: Vec<(u32, Object)>,
 ) -> Result<Reply> {
-    let after = token(&call.context, AFTER)?;
+    let belongs = Belongs { kind: kind.name(), owner: rid, scope: b"" };
+    let after = token(seal, belongs, &call.context, AFTER)?;
     rows.sort_by_key(|(number, _)| *number);
     let start = after.map_or(0, |after| rows.partition_point(|row| u64::from(row.0) <= after));
     let mut page = Page::new(kind, rid, count_max(&call.context, FEED_PAGE_DEFAULT));
     let mut last = None;
     for (number, row) in &rows[start..] {
         if !page.has_room() {
-            return Ok(page.reply(last.map(|last| format!("{AFTER}{last}"))));
+            let next = last.map(|last| seal.close(belongs, &format!("{AFTER}{last}")));
+            return Ok(page.reply(next));
         }
         page.body.push_with(|out| row.write_json(out));
         last = Some(number);
@@ -37,14 +42,21 @@ pub(crate) fn list(
 }
 
 /// A page of a query's answer.
-pub(crate) fn query(call: &Call<'_>, kind: FeedKind, rid: &str, rows: &[Value]) -> Result<Reply> {
-    let skipped = token(&call.context, SKIP)?.unwrap_or(0);
+pub(crate) fn query(
+    seal: &Seal,
+    call: &Call<'_>,
+    kind: FeedKind,
+    rid: &str,
+    rows: &[Value],
+) -> Result<Reply> {
+    let belongs = Belongs { kind: kind.name(), owner: rid, scope: &call.body };
+    let skipped = token(seal, belongs, &call.context, SKIP)?.unwrap_or(0);
     let start = usize::try_from(skipped).unwrap_or(usize::MAX).min(rows.len());
     let mut page = Page::new(kind, rid, count_max(&call.context, QUERY_PAGE_DEFAULT));
     for row in &rows[start..] {
         if !page.has_room() {
             let next = start + page.body.count();
-            return Ok(page.reply(Some(format!("{SKIP}{next}"))));
+            return Ok(page.reply(Some(seal.close(belongs, &format!("{SKIP}{next}")))));
         }
         page.body.push_with(|out| row.write_json(out));
     }
@@ -76,8 +88,14 @@ fn count_max(context: &RequestContext<'_>, default: usize) -> usize {
     context.max_item_count.map_or(default, |count| count as usize).max(1)
 }
 
-fn token(context: &RequestContext<'_>, prefix: &str) -> Result<Option<u64>> {
-    let Some(token) = context.continuation else { return Ok(None) };
+fn token(
+    seal: &Seal,
+    belongs: Belongs<'_>,
+    context: &RequestContext<'_>,
+    prefix: &str,
+) -> Result<Option<u64>> {
+    let Some(sealed) = context.continuation else { return Ok(None) };
+    let token = seal.open(belongs, sealed)?;
     let number = token.strip_prefix(prefix).and_then(|number| number.parse().ok());
     number.map(Some).ok_or_else(|| {
         Error::bad_request(format!("'{token}' is not a continuation token of this feed."))
@@ -87,7 +105,7 @@ fn token(context: &RequestContext<'_>, prefix: &str) -> Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{Access, Principal};
+    use crate::auth::{Access, Authenticator, MasterKeys, Principal, WellKnownKey};
     use crate::headers::names;
     use crate::routes::Operation;
     use bytes::Bytes;
@@ -117,6 +135,11 @@ mod tests {
         (String::from_utf8(body.to_vec()).unwrap(), token)
     }
 
+    fn seal() -> Seal {
+        let keys = MasterKeys::new(WellKnownKey::Nowhere);
+        Authenticator::new(keys, &[7; 32]).seal().clone()
+    }
+
     fn rows(numbers: &[u32]) -> Vec<(u32, Object)> {
         let row = |number: &u32| (*number, Object::of([("n", i64::from(*number).into())]));
         numbers.iter().map(row).collect()
@@ -125,7 +148,9 @@ mod tests {
     #[test]
     fn feeds_go_on_behind_the_last_row_whatever_was_deleted() {
         let list = |token, count, numbers: &[u32]| {
-            taken(list(&call(token, count), FeedKind::Databases, "", rows(numbers)).unwrap())
+            taken(
+                list(&seal(), &call(token, count), FeedKind::Databases, "", rows(numbers)).unwrap(),
+            )
         };
         let (first, token) = list(None, 2, &[7, 3, 5]);
         assert_eq!(first, r#"{"_rid":"","Databases":[{"n":3},{"n":5}],"_count":2}"#);
@@ -136,26 +161,41 @@ mod tests {
 
     #[test]
     fn a_full_last_page_has_no_token() {
-        let reply = list(&call(None, 3), FeedKind::Databases, "", rows(&[1, 2, 3])).unwrap();
+        let reply =
+            list(&seal(), &call(None, 3), FeedKind::Databases, "", rows(&[1, 2, 3])).unwrap();
         assert_eq!(taken(reply).1, None);
     }
 
     #[test]
     fn queries_count_their_rows() {
         let values: Vec<Value> = (0..3).map(Value::from).collect();
-        let reply = query(&call(Some("skip:1"), 1), FeedKind::Users, "", &values).unwrap();
-        let (body, token) = taken(reply);
+        let page = |token: Option<&str>, values: &[Value]| {
+            taken(query(&seal(), &call(token, 1), FeedKind::Users, "", values).unwrap())
+        };
+        let (body, token) = page(None, &values);
+        assert_eq!(body, r#"{"_rid":"","Users":[0],"_count":1}"#);
+        assert!(token.as_deref().unwrap().starts_with("skip:1."));
+        let (body, _) = page(token.as_deref(), &values);
         assert_eq!(body, r#"{"_rid":"","Users":[1],"_count":1}"#);
-        assert_eq!(token.as_deref(), Some("skip:2"));
-        let beyond = query(&call(Some("skip:99"), 1), FeedKind::Users, "", &values).unwrap();
-        assert_eq!(taken(beyond).0, r#"{"_rid":"","Users":[],"_count":0}"#);
+        let (beyond, _) = page(token.as_deref(), &[]);
+        assert_eq!(beyond, r#"{"_rid":"","Users":[],"_count":0}"#);
     }
 
     #[test]
     fn foreign_tokens_are_refused() {
         for token in ["", "7", "after:", "after:-1", "skip:1", "after:99999999999999999999"] {
-            let outcome = list(&call(Some(token), 1), FeedKind::Databases, "", Vec::new());
+            let outcome = list(&seal(), &call(Some(token), 1), FeedKind::Databases, "", Vec::new());
             assert!(matches!(outcome, Err(Error::BadRequest(_))), "{token}");
+        }
+        let (_, token) =
+            taken(list(&seal(), &call(None, 1), FeedKind::Users, "a", rows(&[1, 2])).unwrap());
+        for (kind, rid, good) in [
+            (FeedKind::Users, "a", true),
+            (FeedKind::Users, "b", false),
+            (FeedKind::Offers, "a", false),
+        ] {
+            let outcome = list(&seal(), &call(token.as_deref(), 1), kind, rid, rows(&[1, 2]));
+            assert_eq!(outcome.is_ok(), good, "{kind:?} of {rid}");
         }
     }
 }

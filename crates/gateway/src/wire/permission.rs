@@ -1,7 +1,10 @@
 //! Permissions and the tokens they hand out.
 
 use super::{etag_member, required, ts_member, user};
-use crate::auth::{Grant, PermissionMode, TOKEN_LIFE_DEFAULT_SECONDS, TOKEN_LIFE_MAX_SECONDS};
+use crate::auth::{
+    Grant, Leaf, PermissionId, PermissionMode, TOKEN_LIFE_DEFAULT_SECONDS, TOKEN_LIFE_MAX_SECONDS,
+};
+use armilla_engine::Container;
 use armilla_engine::account::NewPermission;
 use armilla_engine::catalog::{Casing, Catalog, Database};
 use armilla_engine::scripts::Kind;
@@ -10,6 +13,7 @@ use armilla_model::partition_key::{Component, PartitionKey};
 use armilla_model::rid;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
+use std::sync::Arc;
 
 /// The shortest life of a token.
 const TOKEN_LIFE_MIN_SECONDS: u32 = 10;
@@ -21,9 +25,7 @@ pub(crate) fn shape(
     permission: &Permission,
     token: String,
 ) -> Object {
-    let bytes =
-        rid::permission(rid::user(database.number, owner.number), u64::from(permission.number));
-    let rid = rid::encode(&bytes);
+    let rid = rid_text(database, owner, permission);
     let mut shape = Object::of([
         ("id", Value::String(permission.name.clone())),
         ("permissionMode", permission.casing.apply(permission.mode.text()).into()),
@@ -44,16 +46,60 @@ pub(crate) fn shape(
 /// What a client asks for.
 pub(crate) fn read(body: &Value) -> Result<NewPermission<'_>> {
     let [name, mode, resource] = required(body, ["id", "permissionMode", "resource"])?;
-    if resource.trim_matches('/').is_empty() {
-        return Err(Error::bad_request("The resource of a permission may not be empty."));
-    }
+    check_resource(resource)?;
     let partition_key = match body.get("resourcePartitionKey") {
         None | Some(Value::Null) => None,
         Some(key @ Value::Array(_)) => Some(PartitionKey::parse(&key.to_json())?),
         Some(scalar) => Some(PartitionKey::parse(&format!("[{scalar}]"))?),
     };
+    if partition_key.as_ref().is_some_and(|key| key.0.is_empty()) {
+        return Err(Error::bad_request(
+            "A permission's resourcePartitionKey names at least one value; leave it out for a \
+             permission on all partition keys.",
+        ));
+    }
     let casing = Casing::of(mode);
     Ok(NewPermission { name, mode: Mode::parse(mode)?, casing, resource, partition_key })
+}
+
+/// Permissions are for a container or something inside it. There are none on databases or the account.
+fn check_resource(resource: &str) -> Result<()> {
+    let segments: Vec<&str> = resource.split('/').filter(|segment| !segment.is_empty()).collect();
+    match *segments.as_slice() {
+        ["dbs", _, "colls", _] => Ok(()),
+        ["dbs", _, "colls", _, "docs" | "sprocs" | "triggers" | "udfs" | "conflicts", _] => Ok(()),
+        _ => Err(Error::bad_request(format!(
+            "The resource of a permission is a container, or an item, script or conflict in one \
+             (dbs/{{db}}/colls/{{container}}/docs/{{id}}), and '{resource}' is none."
+        ))),
+    }
+}
+
+/// Refuses a key that the container cannot tell from others: version 1 keys are told apart by
+/// their first 100 characters.
+pub(crate) fn check_key(catalog: &Catalog, new: &NewPermission<'_>) -> Result<()> {
+    let Some(key) = &new.partition_key else { return Ok(()) };
+    let Some(container) = container_of(catalog, new.resource) else { return Ok(()) };
+    let settings = container.settings();
+    let definition = &settings.policy.partition_key;
+    if key.0.len() > definition.levels() {
+        return definition.check_full(key);
+    }
+    definition.check_lengths(key)?;
+    if definition.is_distinct(key) {
+        return Ok(());
+    }
+    Err(Error::bad_request(
+        "The container's partition keys are of version 1, which does not tell keys apart that share \
+         their first 100 characters: a permission for this one would be for others too.",
+    ))
+}
+
+fn container_of<'c>(catalog: &'c Catalog, resource: &str) -> Option<&'c Arc<Container>> {
+    let mut segments = resource.split('/').filter(|segment| !segment.is_empty());
+    let (_, database, _, container) =
+        (segments.next()?, segments.next()?, segments.next()?, segments.next()?);
+    catalog.database(database)?.container(container)
 }
 
 /// How long a token is to live.
@@ -75,56 +121,72 @@ pub(crate) fn grant(
     permission: &Permission,
     expires_at: u64,
 ) -> Grant {
-    let (resource, resource_by_rid) = resolve(catalog, &permission.resource);
+    let container = container_of(catalog, &permission.resource);
+    let is_distinct = |container: &&Arc<Container>| {
+        let key = permission.partition_key.as_ref();
+        key.is_none_or(|key| container.settings().policy.partition_key.is_distinct(key))
+    };
+    let container = container.filter(is_distinct);
     Grant {
-        user_rid: user::rid_text(database, owner),
-        resource,
-        resource_by_rid,
+        issued_for: PermissionId {
+            database: database.name.to_string(),
+            user: owner.name.to_string(),
+            permission: permission.name.to_string(),
+            rid: rid_text(database, owner, permission),
+            etag: permission.etag.to_string(),
+        },
+        container_rid: container.map(|found| found.rid_text.to_string()).unwrap_or_default(),
+        leaf: leaf(container, &permission.resource),
         mode: match permission.mode {
             Mode::Read => PermissionMode::Read,
             Mode::All => PermissionMode::All,
         },
-        partition_key: permission.partition_key.as_ref().map(PartitionKey::to_header),
+        partition_key: permission.partition_key.clone(),
         expires_at,
     }
 }
 
-/// A resource by names and by rids. From the first segment that leads nowhere on, the text stands
-/// in both; so do items, which only their partition can look up.
-fn resolve(catalog: &Catalog, resource: &str) -> (String, String) {
+/// The permission that a token was issued for, unless it or its user was deleted or changed since.
+pub(crate) fn find(catalog: &Catalog, id: &PermissionId) -> Option<Arc<Permission>> {
+    let bytes: [u8; 16] = rid::decode(&id.rid)?.try_into().ok()?;
+    let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    // Names find it at once; after a rename the numbers still do.
+    let named = catalog.databases.get(id.database.as_str());
+    let named = named.filter(|database| Some(database.number) == number(0));
+    let database = named.or_else(|| {
+        catalog.databases.values().find(|database| Some(database.number) == number(0))
+    })?;
+    let named = database.users.get(id.user.as_str());
+    let named = named.filter(|user| Some(user.number) == number(4));
+    let user =
+        named.or_else(|| database.users.values().find(|user| Some(user.number) == number(4)))?;
+    let is_it = |permission: &&Arc<Permission>| {
+        rid_text(database, user, permission) == id.rid && permission.etag.to_string() == id.etag
+    };
+    let named = user.permissions.get(id.permission.as_str()).filter(is_it);
+    named.or_else(|| user.permissions.values().find(is_it)).cloned()
+}
+
+fn rid_text(database: &Database, owner: &User, permission: &Permission) -> String {
+    let owner = rid::user(database.number, owner.number);
+    rid::encode(&rid::permission(owner, u64::from(permission.number)))
+}
+
+/// The item or script that a resource names in its container. Items have the text for a rid, since only
+/// their partition can look that up.
+fn leaf(container: Option<&Arc<Container>>, resource: &str) -> Option<Leaf> {
     let segments: Vec<&str> = resource.split('/').filter(|segment| !segment.is_empty()).collect();
-    let mut names: Vec<String> = segments.iter().map(|&segment| segment.to_owned()).collect();
-    let mut rids = names.clone();
-    let database = match *segments.as_slice() {
-        ["dbs", database, ..] => catalog.database(database),
-        _ => None,
-    };
-    if let Some(database) = database {
-        names[1] = database.name.to_string();
-        rids[1] = database.rid_text();
+    let (&kind, &name) = (segments.get(4)?, segments.get(5)?);
+    let mut leaf = Leaf { kind: kind.to_owned(), name: name.to_owned(), rid: name.to_owned() };
+    if let Some(container) = container
+        && let Some(kind) = script_kind(kind)
+        && let Ok(script) = container.script(kind, name)
+    {
+        leaf.name = script.name.to_string();
+        let child = rid::child(container.rid, script.kind.child(), u64::from(script.number));
+        leaf.rid = rid::encode(&child);
     }
-    let container = match *segments.as_slice() {
-        ["dbs", _, "colls", container, ..] => {
-            database.and_then(|database| database.container(container))
-        }
-        _ => None,
-    };
-    if let Some(container) = container {
-        names[3] = container.settings().name.to_string();
-        rids[3] = container.rid_text.to_string();
-    }
-    let script = match *segments.as_slice() {
-        [_, _, _, _, kind, script] => container.and_then(|container| {
-            container.script(script_kind(kind)?, script).ok().map(|script| (container, script))
-        }),
-        _ => None,
-    };
-    if let Some((container, script)) = script {
-        names[5] = script.name.to_string();
-        let ordinal = u64::from(script.number);
-        rids[5] = rid::encode(&rid::child(container.rid, script.kind.child(), ordinal));
-    }
-    (names.join("/"), rids.join("/"))
+    Some(leaf)
 }
 
 fn script_kind(segment: &str) -> Option<Kind> {
@@ -164,6 +226,7 @@ mod tests {
         assert_eq!(key(r#","resourcePartitionKey":["a",{}]"#).as_deref(), Some(r#"["a",{}]"#));
         assert_eq!(key(r#","resourcePartitionKey":"a""#).as_deref(), Some(r#"["a"]"#));
         assert!(parsed(&body(r#","resourcePartitionKey":[[1]]"#)).is_err());
+        assert!(parsed(&body(r#","resourcePartitionKey":[]"#)).is_err());
     }
 
     #[test]
@@ -188,11 +251,23 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_keeps_its_text() {
-        let (names, rids) = resolve(&Catalog::default(), "/dbs/d/colls/c/docs/i/");
-        assert_eq!(
-            (names.as_str(), rids.as_str()),
-            ("dbs/d/colls/c/docs/i", "dbs/d/colls/c/docs/i")
-        );
+    fn permissions_are_for_containers_and_what_is_in_them() {
+        for good in
+            ["dbs/d/colls/c", "/dbs/d/colls/c/", "dbs/d/colls/c/docs/i", "dbs/d/colls/c/udfs/f"]
+        {
+            check_resource(good).unwrap();
+        }
+        for bad in [
+            "dbs",
+            "dbs/d",
+            "dbs/d/users/u",
+            "dbs/d/colls",
+            "dbs/d/colls/c/docs",
+            "offers/x",
+            "//",
+            "dbs/d/colls/c/docs/i/attachments/a",
+        ] {
+            assert!(matches!(check_resource(bad), Err(Error::BadRequest(_))), "{bad}");
+        }
     }
 }

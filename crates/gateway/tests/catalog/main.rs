@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "this whole target is a test")]
 
+mod authorisation;
 mod bulk;
 mod clients;
 mod containers;
@@ -17,4 +18,5 @@ mod scripts;
 mod spoken;
 #[allow(dead_code, reason = "shared with the tests of request units")]
 mod support;
+mod tokens;
 mod users;

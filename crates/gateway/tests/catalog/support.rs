@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-const NOW: u64 = 1_794_770_659;
+pub(crate) const NOW: u64 = 1_794_770_659;
 const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
 
 /// Headers of a query.
@@ -52,14 +52,26 @@ impl Armilla {
         options: Options,
         change: impl FnOnce(EngineService) -> EngineService,
     ) -> Self {
+        let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+        let authenticator = Authenticator::new(keys, &[1; 32]);
+        Self::guarded(store, options, change, authenticator, Settings::default())
+    }
+
+    /// A server with other rules of who may come in.
+    pub(crate) fn guarded(
+        store: Arc<dyn Store>,
+        options: Options,
+        change: impl FnOnce(EngineService) -> EngineService,
+        authenticator: Authenticator,
+        settings: Settings,
+    ) -> Self {
         let clock = Arc::new(ManualClock::at_seconds(NOW));
         let options = Options { clock: clock.clone(), background: false, ..options };
         let account = Account::open(store, options).unwrap();
-        let keys = MasterKeys::new(WellKnownKey::OnLoopback);
-        let authenticator = Arc::new(Authenticator::new(keys, &[1; 32]));
+        let authenticator = Arc::new(authenticator);
         let gateway = Gateway {
             service: change(EngineService::new(account.clone(), authenticator.clone())),
-            settings: Settings::default(),
+            settings,
             authenticator,
             clock: clock.clone(),
             activity_ids: ActivityIds::new(1),
@@ -132,11 +144,16 @@ impl Armilla {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
+        let host = headers.iter().find(|(name, _)| *name == "host");
+        let host = host.map_or("localhost:8081", |(_, host)| host);
         let mut request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: test:8081\r\nconnection: close\r\nx-ms-date: {DATE}\r\nx-ms-version: 2020-07-15\r\nauthorization: {authorization}\r\ncontent-length: {}\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nx-ms-date: {DATE}\r\nx-ms-version: 2020-07-15\r\ncontent-length: {}\r\n",
             body.len()
         );
-        for (name, value) in headers {
+        if !authorization.is_empty() {
+            request.push_str(&format!("authorization: {authorization}\r\n"));
+        }
+        for (name, value) in headers.iter().filter(|(name, _)| *name != "host") {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str("\r\n");
@@ -151,9 +168,14 @@ impl Armilla {
 
 /// The `authorization` header of the account's key.
 fn signature(method: &str, path: &str) -> String {
+    signed_with(WELL_KNOWN_KEY, method, path)
+}
+
+/// The `authorization` header of some key.
+pub(crate) fn signed_with(key: &str, method: &str, path: &str) -> String {
     let method = http::Method::from_bytes(method.as_bytes()).unwrap();
     let text = auth::string_to_sign(&method, &Segments::parse(path).unwrap(), DATE);
-    let key = STANDARD.decode(WELL_KNOWN_KEY).unwrap();
+    let key = STANDARD.decode(key).unwrap();
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
     let signature = STANDARD.encode(ring::hmac::sign(&key, text.as_bytes()));
     encoded(&format!("type=master&ver=1.0&sig={signature}"))

@@ -67,7 +67,7 @@ async fn account_names_the_host_that_was_asked() {
     let mut client = server.connect().await;
     let answer = soon(client.get("/")).await;
     assert_eq!(answer.status, 200);
-    assert!(answer.text().contains("\"databaseAccountEndpoint\":\"http://test:8081/\""));
+    assert!(answer.text().contains("\"databaseAccountEndpoint\":\"http://127.0.0.1:8081/\""));
     assert_eq!(answer.header("etag"), None);
 }
 
@@ -140,15 +140,15 @@ async fn strangers_see_only_the_open_paths() {
 async fn browsers_may_ask() {
     let server = Running::start(Limits::default());
     let mut client = server.connect().await;
-    let preflight = "OPTIONS /dbs HTTP/1.1\r\nhost: x\r\norigin: http://app\r\naccess-control-request-method: POST\r\naccess-control-request-headers: authorization,x-ms-date\r\n\r\n";
+    let preflight = "OPTIONS /dbs HTTP/1.1\r\nhost: x\r\norigin: http://localhost:3000\r\naccess-control-request-method: POST\r\naccess-control-request-headers: authorization,x-ms-date\r\n\r\n";
     client.send(preflight).await;
     let answer = soon(client.answer()).await.unwrap();
     assert_eq!(answer.status, 204);
-    assert_eq!(answer.header("access-control-allow-origin"), Some("http://app"));
+    assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:3000"));
     let allowed = answer.header("access-control-allow-headers");
     assert_eq!(allowed, Some("authorization,x-ms-date"));
-    client.send(head("GET", ITEM, "origin: http://app\r\n\r\n")).await;
+    client.send(head("GET", ITEM, "origin: http://localhost:3000\r\n\r\n")).await;
     let answer = soon(client.answer()).await.unwrap();
-    assert_eq!(answer.header("access-control-allow-origin"), Some("http://app"));
+    assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:3000"));
     assert_eq!(answer.header("access-control-expose-headers"), Some("*"));
 }

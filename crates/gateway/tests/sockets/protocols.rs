@@ -31,7 +31,7 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> 
 fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
     Request::builder()
         .method(method)
-        .uri(format!("http://test:8081{path}"))
+        .uri(format!("http://localhost:8081{path}"))
         .header("x-ms-date", DATE)
         .header("authorization", authorization(method, path))
         .body(Full::new(body.into()))
@@ -76,7 +76,7 @@ async fn http2_with_prior_knowledge() {
     let mut sender = http2(server.connect().await.stream).await;
     let response = soon(sender.send_request(request("GET", "/", ""))).await.unwrap();
     assert_eq!(response.version(), http::Version::HTTP_2);
-    assert!(text(response).await.contains("\"http://test:8081/\""), "from the authority");
+    assert!(text(response).await.contains("\"http://127.0.0.1:8081/\""), "from the authority");
     let body = "{\"id\":1}".to_owned() + &" ".repeat(1_000_000);
     let response = soon(sender.send_request(request("POST", ITEMS, body.clone()))).await.unwrap();
     assert_eq!(response.status(), StatusCode::CREATED);
@@ -139,7 +139,7 @@ async fn tls_speaks_http2_and_http1_beside_plain() {
         assert_eq!(negotiated, alpn.first().map(|name| name.as_bytes().to_vec()));
         let mut client = Client { stream };
         let answer = soon(client.get("/")).await;
-        assert!(answer.text().contains("\"https://test:8081/\""), "the scheme is seen");
+        assert!(answer.text().contains("\"https://127.0.0.1:8081/\""), "the scheme is seen");
         assert_eq!(soon(client.get(ITEM)).await.status, 200);
     }
     assert_eq!(soon(server.connect().await.get(ITEM)).await.status, 200);

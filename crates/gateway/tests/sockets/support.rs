@@ -1,7 +1,7 @@
 //! A server with a stub service on a free port, and clients that speak to it byte by byte.
 
 use armilla_gateway::activity::ActivityIds;
-use armilla_gateway::auth::{Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::auth::{Authenticator, MasterKeys, Standing, WELL_KNOWN_KEY, WellKnownKey};
 use armilla_gateway::limits::Limits;
 use armilla_gateway::routes::Segments;
 use armilla_gateway::serve::{Protocols, Stopped};
@@ -29,6 +29,8 @@ pub(crate) const SLOW: Duration = Duration::from_millis(400);
 
 /// Answers by the id that is asked for.
 pub(crate) struct Stub;
+
+impl Standing for Stub {}
 
 impl Service for Stub {
     async fn call(&self, call: Call<'_>) -> Reply {
@@ -63,7 +65,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(limits: Limits) -> Self {
-        let authority = Authority::generate(NOW).unwrap();
+        let authority = Authority::generate(&[], NOW).unwrap();
         let config = authority.issue(&[], NOW).unwrap().server_config().unwrap();
         let keys = MasterKeys::new(WellKnownKey::OnLoopback);
         let gateway = Gateway {
@@ -112,7 +114,7 @@ pub(crate) fn authorization(method: &str, path: &str) -> String {
 /// A signed request head without its empty line.
 pub(crate) fn head(method: &str, path: &str, more: &str) -> String {
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: test:8081\r\nx-ms-date: {DATE}\r\nx-ms-version: 2020-07-15\r\nauthorization: {}\r\n{more}",
+        "{method} {path} HTTP/1.1\r\nhost: localhost:8081\r\nx-ms-date: {DATE}\r\nx-ms-version: 2020-07-15\r\nauthorization: {}\r\n{more}",
         authorization(method, path)
     )
 }
