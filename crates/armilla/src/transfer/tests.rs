@@ -112,7 +112,7 @@ async fn what_cannot_be_stored_is_told_and_the_rest_is_stored() {
     let file = folder.path().join("mixed.jsonl");
     std::fs::write(
         &file,
-        "{\"id\":\"a\"}\n{\"id\":\"b\",}\n{\"id\":7}\n{\"id\":\"b/c\"}\n{\"id\":\"d\"}\n",
+        "{\"id\":\"a\"}\n{\"id\":\"b\",}\n{\"id\":7}\n{\"id\":\"b\\\\c\"}\n{\"id\":\"d\"}\n",
     )
     .unwrap();
     let into = "import --database d --container a --partition-key /id";

@@ -160,6 +160,10 @@ struct Placed {
 
 impl State {
     fn new(bench: &Bench, known: &Items) -> Self {
+        // What is excluded from the index depends on the index that serves: the new one, once it is there.
+        if !known.excluded.is_empty() {
+            bench.container.wait_for_index();
+        }
         let container = &bench.container;
         let page = container.list_items(&EpkSpan::all(), None, usize::MAX).unwrap();
         let settings = container.settings();
