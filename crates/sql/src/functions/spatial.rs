@@ -14,9 +14,10 @@ mod validity;
 
 use super::{Context, Function, Kind, defined};
 use armilla_model::{Object, Value};
-use planar::Plane;
-use region::Figure;
 use shape::{Invalid, Shape};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
 
 pub use extent::{Extent, extent};
 pub use planar::SHAPE_CROSSINGS_MAX;
@@ -24,7 +25,7 @@ pub use shape::SHAPE_POSITIONS_MAX;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::exact("ST_DISTANCE", 2, |context, arguments| {
-        defined(pair(context, arguments).and_then(|pair| distance(&pair, context)))
+        defined(pair(context, arguments).and_then(|(left, right)| distance(&left, &right, context)))
     })
     .or(&["_ST_DISTANCE"])
     .by_container()
@@ -33,18 +34,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
         "Shortest distance of two shapes in metres, or in the units of the plane.",
     ),
     Function::exact("ST_WITHIN", 2, |context, arguments| {
-        defined(pair(context, arguments).and_then(|pair| match pair {
-            Pair::Plane(left, right) => Some(left.is_within(&right)),
-            Pair::Globe(left, right) => left.is_within(&right, &mut context.effort).ok(),
+        defined(pair(context, arguments).and_then(|(left, right)| match (&*left, &*right) {
+            (Shape::Plane(left), Shape::Plane(right)) => Some(left.is_within(right)),
+            (Shape::Globe(left), Shape::Globe(right)) => {
+                left.is_within(right, &mut context.effort).ok()
+            }
+            _ => None,
         }))
     })
     .or(&["_ST_WITHIN"])
     .by_container()
     .gives(Kind::Bool, "True when the first shape lies within the second."),
     Function::exact("ST_INTERSECTS", 2, |context, arguments| {
-        defined(pair(context, arguments).and_then(|pair| match pair {
-            Pair::Plane(left, right) => Some(left.intersects(&right)),
-            Pair::Globe(left, right) => left.intersects(&right, &mut context.effort).ok(),
+        defined(pair(context, arguments).and_then(|(left, right)| match (&*left, &*right) {
+            (Shape::Plane(left), Shape::Plane(right)) => Some(left.intersects(right)),
+            (Shape::Globe(left), Shape::Globe(right)) => {
+                left.intersects(right, &mut context.effort).ok()
+            }
+            _ => None,
         }))
     })
     .or(&["_ST_INTERSECTS"])
@@ -75,22 +82,34 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .gives(Kind::Object, "Whether a shape is valid, and if not, why."),
 ];
 
-/// Two shapes of one kind of container.
-enum Pair {
-    Plane(Plane, Plane),
-    Globe(Figure, Figure),
+/// A value, whether it was read in the plane, and the shape it is.
+type Known = (Arc<Object>, bool, Rc<Shape>);
+
+thread_local! {
+    /// The last shape at either place of a call. One of the two mostly is a constant of the query, which
+    /// then is read and checked once and not for every row.
+    static LAST: RefCell<[Option<Known>; 2]> = const { RefCell::new([None, None]) };
 }
 
 fn read(context: &mut Context<'_>, value: &Value) -> Result<Shape, Invalid> {
     Shape::read(value, context.geometry, &mut context.effort)
 }
 
-fn pair(context: &mut Context<'_>, arguments: &[Value]) -> Option<Pair> {
-    match (read(context, &arguments[0]).ok()?, read(context, &arguments[1]).ok()?) {
-        (Shape::Plane(left), Shape::Plane(right)) => Some(Pair::Plane(left, right)),
-        (Shape::Globe(left), Shape::Globe(right)) => Some(Pair::Globe(left, right)),
-        _ => None,
+fn pair(context: &mut Context<'_>, arguments: &[Value]) -> Option<(Rc<Shape>, Rc<Shape>)> {
+    Some((read_again(context, arguments, 0)?, read_again(context, arguments, 1)?))
+}
+
+fn read_again(context: &mut Context<'_>, arguments: &[Value], at: usize) -> Option<Rc<Shape>> {
+    let Value::Object(object) = &arguments[at] else { return None };
+    let same = |(known, planar, shape): &Known| {
+        (Arc::ptr_eq(known, object) && *planar == context.geometry).then(|| shape.clone())
+    };
+    if let Some(shape) = LAST.with_borrow(|last| last[at].as_ref().and_then(same)) {
+        return Some(shape);
     }
+    let shape = Rc::new(read(context, &arguments[at]).ok()?);
+    LAST.with_borrow_mut(|last| last[at] = Some((object.clone(), context.geometry, shape.clone())));
+    Some(shape)
 }
 
 fn detailed(invalid: Option<Invalid>) -> Value {
@@ -102,13 +121,16 @@ fn detailed(invalid: Option<Invalid>) -> Value {
     Value::object(answer)
 }
 
-fn distance(pair: &Pair, context: &mut Context<'_>) -> Option<f64> {
-    match pair {
-        Pair::Plane(left, right) => left.distance(right),
-        Pair::Globe(left, right) => match left.intersects(right, &mut context.effort).ok()? {
-            true => Some(0.0),
-            false => Some(ellipsoid::distance(left, right)).filter(|metres| metres.is_finite()),
-        },
+fn distance(left: &Shape, right: &Shape, context: &mut Context<'_>) -> Option<f64> {
+    match (left, right) {
+        (Shape::Plane(left), Shape::Plane(right)) => left.distance(right),
+        (Shape::Globe(left), Shape::Globe(right)) => {
+            if left.intersects(right, &mut context.effort).ok()? {
+                return Some(0.0);
+            }
+            Some(ellipsoid::distance(left, right)).filter(|metres| metres.is_finite())
+        }
+        _ => None,
     }
 }
 

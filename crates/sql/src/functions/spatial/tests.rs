@@ -276,3 +276,14 @@ fn what_is_not_valid_is_told_in_the_words_of_the_service() {
     }
     assert_eq!(evaluate("ST_ISVALID", &[Value::Undefined]), false.into());
 }
+
+#[test]
+fn a_shape_that_comes_again_is_not_mixed_up_with_another() {
+    let (inner, outer) = (point(5.0, 5.0), point(50.0, 5.0));
+    let (box_, other) = (square(0.0, 0.0, 10.0), square(45.0, 0.0, 10.0));
+    for _ in 0..3 {
+        assert!(is("ST_WITHIN", &inner, &box_) && !is("ST_WITHIN", &outer, &box_));
+        assert!(is("ST_WITHIN", &outer, &other) && !is("ST_WITHIN", &inner, &other));
+        assert!(evaluate("ST_WITHIN", &[inner.clone(), shape("Polygon", "[]")]).is_undefined());
+    }
+}
