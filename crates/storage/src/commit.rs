@@ -16,7 +16,9 @@
 //!
 //! A failed commit ends the process ([`Fatal`]): after a failed sync nobody knows what the disk
 //! holds, and trying again proves nothing. So does a panic in a completion, because some of its
-//! group would be visible and some not. The submissions concerned are never acknowledged.
+//! group would be visible and some not. The submissions concerned are neither acknowledged nor refused:
+//! they may be durable all the same, so their completions are kept until the process has ended, and with
+//! it the connections of those who wait.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -131,6 +133,7 @@ impl Committer {
             publish,
             group: 0,
             pending: VecDeque::new(),
+            unknown: Vec::new(),
         };
         let thread = thread::Builder::new()
             .name("committer".into())
@@ -239,6 +242,9 @@ struct Worker {
     group: u64,
     /// Taken from the queue, not yet in a group.
     pending: VecDeque<Submission>,
+    /// The group that is being committed. Dropping a completion tells its owner that nothing was
+    /// written, so it stays here when that is unknown.
+    unknown: Vec<Box<dyn Completion>>,
 }
 
 impl Worker {
@@ -255,8 +261,8 @@ impl Worker {
 
     fn commit_groups(&mut self) -> Result<(), StoreError> {
         while self.wait() {
-            let (batch, completions) = self.take_group();
-            self.commit(batch, completions)?;
+            let batch = self.take_group();
+            self.commit(batch)?;
         }
         Ok(())
     }
@@ -279,33 +285,29 @@ impl Worker {
         true
     }
 
-    fn take_group(&mut self) -> (Batch, Vec<Box<dyn Completion>>) {
+    fn take_group(&mut self) -> Batch {
         let mut batch = Batch::new();
-        let mut completions = Vec::with_capacity(self.pending.len().min(GROUP_SUBMISSIONS_MAX));
-        while completions.len() < GROUP_SUBMISSIONS_MAX && batch.bytes() < GROUP_BYTES_MAX {
+        while self.unknown.len() < GROUP_SUBMISSIONS_MAX && batch.bytes() < GROUP_BYTES_MAX {
             let Some(submission) = self.pending.pop_front() else { break };
             batch.append(submission.batch);
-            completions.push(submission.completion);
+            self.unknown.push(submission.completion);
         }
-        (batch, completions)
+        batch
     }
 
-    fn commit(
-        &mut self,
-        batch: Batch,
-        mut completions: Vec<Box<dyn Completion>>,
-    ) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
         let bytes = batch.bytes();
         if !batch.is_empty() {
             self.store.commit(batch, self.durability)?;
         }
         let snapshot = self.store.snapshot();
         self.group += 1;
-        for completion in &mut completions {
+        for completion in &mut self.unknown {
             completion.apply(self.group);
         }
         (self.publish)(self.group, snapshot);
 
+        let completions = std::mem::take(&mut self.unknown);
         let count = completions.len();
         self.shared.groups.fetch_add(1, Ordering::Relaxed);
         self.shared.submissions.fetch_add(count as u64, Ordering::Relaxed);

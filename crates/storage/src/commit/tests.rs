@@ -168,13 +168,59 @@ fn a_failed_commit_is_fatal_and_acknowledges_nothing() {
     bench.submit(1, false);
     let failure = StoreError::io("sync", std::io::Error::other("the disk is gone"));
     bench.gate.send(Err(failure)).unwrap();
-    bench.expect(&[Event::Dropped(1)]);
     let fatal = bench.fatal.recv_timeout(PATIENCE).unwrap();
     assert_eq!(fatal.to_string(), "a commit failed: sync: the disk is gone");
+    bench.expect(&[Event::Dropped(1)]);
     // Wait until the thread has ended, then nothing is accepted any more.
     bench.committer.shutdown();
     bench.submit(2, false);
     bench.expect(&[Event::Dropped(2)]);
+}
+
+#[test]
+fn nobody_hears_of_a_commit_whose_outcome_is_unknown_before_the_process_ends() {
+    /// Tells when it is dropped, as a waiting request would answer that it failed.
+    struct Waiting(Arc<AtomicUsize>);
+    impl Completion for Waiting {
+        fn apply(&mut self, _group: u64) {
+            panic!("a bug behind the sync");
+        }
+        fn notify(self: Box<Self>) {}
+    }
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    struct Broken;
+    impl Store for Broken {
+        fn snapshot(&self) -> Arc<dyn Snapshot> {
+            MemoryStore::new().snapshot()
+        }
+        fn commit(&self, _batch: Batch, _durability: Durability) -> Result<(), StoreError> {
+            Err(StoreError::io("sync", std::io::Error::other("the disk is gone")))
+        }
+        fn close(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+        fn stats(&self) -> crate::StoreStats {
+            crate::StoreStats::default()
+        }
+    }
+    let stores: [Arc<dyn Store>; 2] = [Arc::new(Broken), Arc::new(MemoryStore::new())];
+    for store in stores {
+        let answered = Arc::new(AtomicUsize::new(0));
+        let (seen_in, seen) = std::sync::mpsc::channel();
+        let at_the_end = Arc::clone(&answered);
+        let fatal = Box::new(move |_| seen_in.send(at_the_end.load(Ordering::Relaxed)).unwrap());
+        let publish = Box::new(|_, _| ());
+        let committer = Committer::start_with(store, Durability::Synced, publish, fatal);
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Items, b"k".to_vec(), "v");
+        let completion = Box::new(Waiting(Arc::clone(&answered)));
+        committer.submit(Submission { batch, completion });
+        assert_eq!(seen.recv_timeout(PATIENCE).unwrap(), 0);
+    }
 }
 
 #[test]
