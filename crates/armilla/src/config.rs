@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Query(QueryOptions),
     /// Read everything in a data folder and check that it agrees
     Verify(VerifyOptions),
+    /// Write what can still be read of a damaged data folder to a file, without changing the folder
+    Salvage(SalvageOptions),
     /// Ask several designs of one data model the same questions and compare what they cost
     Lab(LabOptions),
     /// Fill a container from a file, a pipe or another server
@@ -109,6 +111,10 @@ pub(crate) struct ServeOptions {
     /// Memory for the store's cache, in MB
     #[arg(long, env = "ARMILLA_CACHE_MB", default_value_t = 128)]
     pub(crate) cache_mb: u64,
+    /// Room that is kept free on the data's disk, in bytes or as 256MB: below it writes other than deletes
+    /// are refused (507)
+    #[arg(long, env = "ARMILLA_DISK_RESERVE", default_value = "256MB", value_parser = size)]
+    pub(crate) disk_reserve: u64,
     /// Threads for the network; as many as processors when not given
     #[arg(long, env = "ARMILLA_THREADS")]
     pub(crate) threads: Option<usize>,
@@ -191,6 +197,16 @@ pub(crate) struct VerifyOptions {
     /// The data folder; no server may have it open
     #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
     pub(crate) data: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SalvageOptions {
+    /// The damaged data folder; no server may have it open
+    #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
+    pub(crate) data: PathBuf,
+    /// The new file for the items, as JSON lines; what could not be read is listed in FILE.lost
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -20,6 +20,7 @@ mod local;
 mod offline;
 mod private;
 mod progress;
+mod salvage;
 mod script;
 mod serve;
 mod terminal;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Script(arguments) => script::run(&arguments),
         Command::Query(options) => ask::run(&options),
         Command::Verify(options) => offline::verify(&options),
+        Command::Salvage(options) => salvage::run(&options),
         Command::Lab(options) => lab::run(&options),
         Command::Import(options) => transfer::import(&options),
         Command::Export(options) => transfer::export(&options),

@@ -95,3 +95,6 @@ fn open(folder: &Path, scratch: &TempDir) -> Result<EmbeddedStore, StoreError> {
 fn scratch() -> Result<TempDir, String> {
     tempfile::tempdir().map_err(|error| format!("no temporary folder could be made: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

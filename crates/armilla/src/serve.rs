@@ -154,6 +154,7 @@ fn open_store(
     let embedded = EmbeddedOptions {
         cache_bytes: options.cache_mb * 1024 * 1024,
         files_max: descriptors.tables,
+        reserve_bytes: options.disk_reserve,
         ..EmbeddedOptions::default()
     };
     let store = EmbeddedStore::open(folder, &embedded).map_err(refusal)?;

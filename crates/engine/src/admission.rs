@@ -11,7 +11,7 @@ use crate::limits::{
     QUERIES_MEMORY_MAX, QUERY_RETRY_AFTER, WRITE_BYTES_MIN, WRITE_RETRY_AFTER, WRITES_BYTES_MAX,
 };
 use armilla_model::error::{Error, Result};
-use armilla_storage::Pressure;
+use armilla_storage::{Pressure, Room};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -90,13 +90,36 @@ impl Drop for WriteAdmission<'_> {
     }
 }
 
+/// What a write does to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    /// It may need more room.
+    Any,
+    /// It only removes items, which makes room in the end.
+    Delete,
+}
+
 impl Account {
+    /// Refuses a write for which the disk has no room.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DiskFull`].
+    pub fn require_room(&self, kind: WriteKind) -> Result<()> {
+        match (self.core.store.room(), kind) {
+            (Room::Plenty, _) | (Room::Reserve, WriteKind::Delete) => Ok(()),
+            _ => Err(Error::DiskFull),
+        }
+    }
+
     /// A place for one more write with a body of so many bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Overloaded`] while more is queued than the store keeps up with.
-    pub fn admit_write(&self, bytes: usize) -> Result<WriteAdmission<'_>> {
+    /// [`Error::Overloaded`] while more is queued than the store keeps up with, [`Error::DiskFull`] while
+    /// there is no room for this kind of write.
+    pub fn admit_write(&self, bytes: usize, kind: WriteKind) -> Result<WriteAdmission<'_>> {
+        self.require_room(kind)?;
         let bytes = bytes + WRITE_BYTES_MIN;
         let writes = &self.core.shares.writes;
         if self.core.keeps_up() && writes.take(bytes) {

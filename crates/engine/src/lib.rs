@@ -39,6 +39,7 @@ pub mod ranges;
 pub mod record;
 mod reindex;
 pub mod restore;
+pub mod salvage;
 pub mod scripts;
 mod sizes;
 mod split;

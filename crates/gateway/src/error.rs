@@ -54,6 +54,8 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::WriteConflict => (449, 0),
         Error::MetadataThrottled { .. } => (429, 3210),
         Error::Internal(_) => (500, 0),
+        // No SDK tries this status again by itself: the disk does not empty in a second.
+        Error::DiskFull => (507, 0),
     };
     let status = StatusCode::from_u16(status).expect("the table holds valid statuses only");
     ErrorStatus { status, substatus, code: code_of(status) }
@@ -78,6 +80,7 @@ pub fn code_of(status: StatusCode) -> &'static str {
         429 => "TooManyRequests",
         449 => "RetryWith",
         503 => "ServiceUnavailable",
+        507 => "InsufficientStorage",
         _ => "InternalServerError",
     }
 }

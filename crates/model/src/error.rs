@@ -83,6 +83,8 @@ pub enum Error {
         /// When to try again.
         retry_after: Duration,
     },
+    /// The disk is nearly full: nothing is written but deletes until there is room.
+    DiskFull,
     /// Another writer was faster; the same request may succeed when it is sent again.
     WriteConflict,
     /// A defect of this server. The message is for its log as much as for the client.
@@ -161,6 +163,9 @@ impl Error {
                 "Request rate is large. More Request Units may be needed."
             }
             Self::WriteConflict => "Another write came between; try again.",
+            Self::DiskFull => {
+                "The server's disk is nearly full: reads and deletes go on, other writes are refused until there is room."
+            }
             Self::Overloaded { .. } => "The server has more work queued than it takes; try again.",
         }
     }

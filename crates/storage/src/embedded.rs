@@ -28,7 +28,9 @@ mod journal;
 mod manifest;
 mod nothing;
 mod options;
+mod salvage;
 mod scratch;
+mod space;
 mod tree_files;
 mod trees;
 mod watch;
@@ -45,7 +47,7 @@ use parking_lot::RwLock;
 
 use crate::disk::FolderLock;
 use crate::{
-    Batch, Direction, Durability, KeyRange, Keyspace, Pressure, Snapshot, Store, StoreError,
+    Batch, Direction, Durability, KeyRange, Keyspace, Pressure, Room, Snapshot, Store, StoreError,
     StoreStats,
 };
 
@@ -56,6 +58,8 @@ pub(crate) use folder::RESTORING_FILE;
 use guard::Survey;
 use manifest::{Manifest, ManifestFile};
 pub use options::EmbeddedOptions;
+pub use salvage::{Loss, Salvage};
+use space::{SharedRoom, Space};
 use trees::{TreeMaker, Trees};
 use watch::{Opened, Progress, Watcher};
 
@@ -72,6 +76,7 @@ pub struct EmbeddedStore {
     engine: RwLock<Engine>,
     /// Its lock is held for a whole commit, so that conditions and changes see one state.
     progress: Arc<Progress>,
+    room: Arc<SharedRoom>,
     path: PathBuf,
 }
 
@@ -141,11 +146,13 @@ impl EmbeddedStore {
         let trees = Trees::open(&database, options, Some(Arc::clone(&manifest)), Some(lock));
         let trees = Arc::new(trees.map_err(fail)?);
         let progress = Arc::<Progress>::default();
+        let room = Arc::<SharedRoom>::default();
+        let space = Space::of_folder(path.clone(), options.reserve_bytes, &room);
         let opened = Opened { survey, counter };
-        let watcher = Watcher::start(&path, &trees, &manifest, &progress, &opened)?;
+        let watcher = Watcher::start(&path, &trees, &manifest, &progress, &opened, space)?;
         let maker = TreeMaker::start(&trees, &database)?;
         let running = Running { _maker: Some(maker), watcher: Some(watcher), database };
-        Ok(Self { trees, engine: RwLock::new(Engine::Open(running)), progress, path })
+        Ok(Self { trees, engine: RwLock::new(Engine::Open(running)), progress, room, path })
     }
 
     /// Opens the store in a folder that must not be changed, not even by its engine: what it would
@@ -176,7 +183,8 @@ impl EmbeddedStore {
         let trees = Arc::new(Trees::open(&database, options, None, lock).map_err(fail)?);
         let running = Running { _maker: None, watcher: None, database };
         let engine = RwLock::new(Engine::Open(running));
-        Ok(Self { trees, engine, progress: Arc::default(), path: path.into() })
+        let (progress, room) = (Arc::default(), Arc::default());
+        Ok(Self { trees, engine, progress, room, path: path.into() })
     }
 
     /// The folder.
@@ -313,6 +321,10 @@ impl Store for EmbeddedStore {
 
     fn pressure(&self) -> Pressure {
         Pressure::of(self.trees.flushes_waiting(), self.trees.files_unmerged())
+    }
+
+    fn room(&self) -> Room {
+        self.room.get()
     }
 }
 

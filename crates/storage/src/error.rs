@@ -76,6 +76,12 @@ impl StoreError {
         }
     }
 
+    /// Whether the disk has no room left.
+    #[must_use]
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+
     /// Whether stored bytes are damaged, rather than the disk out of reach.
     #[must_use]
     pub const fn is_corruption(&self) -> bool {

@@ -36,9 +36,9 @@ pub mod verify;
 
 pub use batch::{Batch, Condition, KEY_LENGTH_MAX, Operation, VALUE_LENGTH_MAX};
 pub use commit::{Committer, CommitterStats, Completion, Fatal, FatalHandler, Publish, Submission};
-pub use embedded::{EmbeddedOptions, EmbeddedStore, FORMAT_VERSION};
+pub use embedded::{EmbeddedOptions, EmbeddedStore, FORMAT_VERSION, Loss, Salvage};
 pub use error::StoreError;
 pub use keyspace::Keyspace;
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange};
-pub use store::{Durability, Pressure, Snapshot, Store, StoreStats};
+pub use store::{Durability, Pressure, Room, Snapshot, Store, StoreStats};

@@ -54,6 +54,11 @@ pub trait Store: Send + Sync {
     fn pressure(&self) -> Pressure {
         Pressure::Calm
     }
+
+    /// Whether there is room for more. Never waits: made to be asked before every write.
+    fn room(&self) -> Room {
+        Room::Plenty
+    }
 }
 
 /// One unchanging state of a store.
@@ -155,6 +160,37 @@ pub enum Pressure {
     Stalled,
 }
 
+/// How much room is left where the store lies.
+///
+/// A store that runs out of room in the middle of a flush cannot go on, so a part is kept free for what
+/// is on its way already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Room {
+    /// More than the reserve.
+    Plenty,
+    /// Less than the reserve: enough to finish what has begun, and for deletes, which make room.
+    Reserve,
+    /// Most of the reserve is gone too.
+    Nothing,
+}
+
+impl Room {
+    /// Deletes may use the reserve but for this part of it.
+    const LAST_PART: u64 = 4;
+
+    /// What so many free bytes mean.
+    #[must_use]
+    pub const fn of(free_bytes: u64, reserve_bytes: u64) -> Self {
+        if free_bytes >= reserve_bytes {
+            Self::Plenty
+        } else if free_bytes >= reserve_bytes / Self::LAST_PART {
+            Self::Reserve
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
 /// Sizes and signs of strain of a store; zero where a store has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -196,6 +232,15 @@ impl Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reserve_is_for_deletes_but_for_its_last_part() {
+        let room = |free| Room::of(free, 400);
+        assert_eq!([room(u64::MAX), room(400)], [Room::Plenty; 2]);
+        assert_eq!([room(399), room(100)], [Room::Reserve; 2]);
+        assert_eq!([room(99), room(0)], [Room::Nothing; 2]);
+        assert_eq!(Room::of(0, 0), Room::Plenty, "no reserve, no refusal");
+    }
 
     #[test]
     fn pressure_rises_before_the_engine_stalls() {

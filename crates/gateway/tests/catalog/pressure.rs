@@ -4,7 +4,7 @@ use crate::support::{Armilla, UPSERT};
 use armilla_engine::Options;
 use armilla_engine::limits::COMMIT_QUEUE_STALLED_MAX;
 use armilla_storage::{
-    Batch, Durability, MemoryStore, Pressure, Snapshot, Store, StoreError, StoreStats,
+    Batch, Durability, MemoryStore, Pressure, Room, Snapshot, Store, StoreError, StoreStats,
 };
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -17,12 +17,14 @@ struct SlowStore {
     inner: MemoryStore,
     is_stuck: Mutex<bool>,
     moved: Condvar,
+    room: Mutex<Room>,
 }
 
 impl SlowStore {
     fn new() -> Arc<Self> {
         let inner = MemoryStore::new();
-        Arc::new(Self { inner, is_stuck: Mutex::new(false), moved: Condvar::new() })
+        let (is_stuck, room) = (Mutex::new(false), Mutex::new(Room::Plenty));
+        Arc::new(Self { inner, is_stuck, moved: Condvar::new(), room })
     }
 
     fn stick(&self, is_stuck: bool) {
@@ -48,6 +50,10 @@ impl Store for SlowStore {
 
     fn stats(&self) -> StoreStats {
         self.inner.stats()
+    }
+
+    fn room(&self) -> Room {
+        *self.room.lock().unwrap()
     }
 
     fn pressure(&self) -> Pressure {
@@ -131,4 +137,42 @@ async fn large_items_and_large_pages_answer_as_small_ones_do() {
     let answer = armilla.send("POST", ITEMS, &atomic, batch).await.expect(200);
     assert!(answer.body.contains("\"n\":5"));
     armilla.send("GET", &format!("{ITEMS}/5"), &[key], "").await.expect(404);
+}
+
+#[tokio::test]
+async fn on_a_full_disk_reads_and_deletes_go_on_and_writes_come_back_with_the_room() {
+    let store = SlowStore::new();
+    let armilla = Armilla::over(store.clone(), Options::default(), |service| service);
+    let armilla = armilla.and_posts().await;
+    let key = |number: usize| format!("[\"{number}\"]");
+    let create = async |number: usize| {
+        let (body, key) = item(number);
+        armilla.send("POST", ITEMS, &[("x-ms-documentdb-partitionkey", &key)], &body).await
+    };
+    let other = async |method: &str, number: usize| {
+        let path = format!("{ITEMS}/{number}");
+        let key = key(number);
+        armilla.send(method, &path, &[("x-ms-documentdb-partitionkey", &key)], "").await
+    };
+    for number in 0..3 {
+        create(number).await.expect(201);
+    }
+    *store.room.lock().unwrap() = Room::Reserve;
+    let refused = create(9).await.expect(507);
+    assert_eq!(refused.text("code"), "InsufficientStorage");
+    assert!(refused.text("message").contains("disk is nearly full"));
+    let (body, key_of_1) = item(1);
+    let headers = [("x-ms-documentdb-partitionkey", key_of_1.as_str()), UPSERT];
+    armilla.send("POST", ITEMS, &headers, &body).await.expect(507);
+    other("GET", 0).await.expect(200);
+    other("DELETE", 0).await.expect(204);
+    armilla.post("/dbs", r#"{"id":"second"}"#).await.expect(201);
+    *store.room.lock().unwrap() = Room::Nothing;
+    other("DELETE", 1).await.expect(507);
+    armilla.post("/dbs", r#"{"id":"third"}"#).await.expect(507);
+    armilla.delete("/dbs/second").await.expect(204);
+    other("GET", 1).await.expect(200);
+    *store.room.lock().unwrap() = Room::Plenty;
+    create(9).await.expect(201);
+    other("DELETE", 1).await.expect(204);
 }

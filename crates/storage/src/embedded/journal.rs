@@ -56,6 +56,9 @@ const ZEROS: [u8; 4096] = [0; 4096];
 /// in between, a changed bit takes more.
 const SEQUENCE_STEP_MAX: u64 = 1 << 32;
 
+/// The engine has no sequence numbers from here on.
+const SEQUENCE_END: u64 = 1 << 63;
+
 /// A journal, looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Journal {
@@ -164,11 +167,14 @@ struct Order {
 impl Order {
     fn follow(&mut self, path: &Path, batch: &BatchBytes<'_>) -> Result<(), StoreError> {
         let (at, found) = (batch.at, batch.sequence);
-        let last = self.last.replace(found).unwrap_or(found.saturating_sub(1));
-        let step = found.checked_sub(last).filter(|step| (1..SEQUENCE_STEP_MAX).contains(step));
-        if (step.is_some() || found == 0) && found < 1 << 63 {
+        let last = self.last.replace(found);
+        let rises = |last| {
+            found.checked_sub(last).is_some_and(|step| (1..SEQUENCE_STEP_MAX).contains(&step))
+        };
+        if last.is_none_or(rises) && found < SEQUENCE_END {
             return Ok(());
         }
+        let last = last.map_or("none".to_owned(), |last| last.to_string());
         let reason = format!(
             "the batch at byte {at} has sequence number {found} and the one before it {last}; \
              acknowledged writes would be lost"
@@ -208,14 +214,24 @@ impl<'bytes> Batches<'bytes> {
         Self { bytes, at: 0 }
     }
 
+    /// Where the next batch would begin.
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Whether nothing but zeros follows.
+    pub(super) fn is_at_clean_end(&self) -> bool {
+        is_zero(self.tail())
+    }
+
     fn tail(&self) -> &'bytes [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
     /// What follows the last whole batch.
     fn end(&self) -> End {
-        let (tail, at) = (self.tail(), self.at);
-        if is_zero(tail) {
+        let at = self.at;
+        if self.is_at_clean_end() {
             return End::Clean;
         }
         let mut later = Self { bytes: self.bytes, at };

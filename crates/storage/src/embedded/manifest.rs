@@ -63,6 +63,13 @@ impl Manifest {
         }
     }
 
+    /// Whether these notes, of an earlier start, refuse nothing that newer ones allow.
+    fn is_true_beside(&self, newer: &Self) -> bool {
+        let floor = |number: &u64| newer.journals.get(number).map_or(u64::MAX, |note| note.floor);
+        self.keyspaces == newer.keyspaces
+            && self.journals.iter().all(|(number, note)| note.floor <= floor(number))
+    }
+
     fn encode(&self) -> String {
         let mut text = format!("{HEAD}\n");
         for (tree, name) in &self.keyspaces {
@@ -122,6 +129,15 @@ impl ManifestFile {
     /// The manifest that was read from this folder.
     pub(super) fn new(folder: &Path, manifest: Manifest) -> Result<Self, StoreError> {
         Ok(Self { disk: FolderDisk::new(folder)?, state: Mutex::new(manifest) })
+    }
+
+    /// The notes of a start. On a full disk the ones of before may stay, if they are still true.
+    pub(super) fn begin(&self, manifest: Manifest) -> Result<(), StoreError> {
+        let still_true = self.state.lock().is_true_beside(&manifest);
+        match self.change(|state| *state = manifest) {
+            Err(error) if still_true && error.is_full_disk() => Ok(()),
+            other => other,
+        }
     }
 
     /// Changes it; durable when this returns.

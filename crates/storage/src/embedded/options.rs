@@ -29,6 +29,8 @@ pub struct EmbeddedOptions {
     /// Files of tables that are kept open; at least 10. Where the process may open few, this
     /// leaves some to others.
     pub files_max: usize,
+    /// Bytes of the disk that are kept free for what is on its way and for deletes.
+    pub reserve_bytes: u64,
     /// Threads that flush and merge; at least one. One of them only flushes when there are more.
     pub workers: usize,
 }
@@ -39,6 +41,8 @@ impl Default for EmbeddedOptions {
             cache_bytes: 128 * MIB,
             items_buffer_bytes: 64 * MIB,
             journal_bytes_max: 128 * MIB,
+            // A new journal, a flush of every write buffer, and a merge.
+            reserve_bytes: 256 * MIB,
             files_max: 900,
             // Three, because with two the engine's idle flusher keeps handing the next merge back to the
             // queue while the other worker merges: it spins, and costs a core on a small machine.

@@ -46,6 +46,8 @@ pub(super) struct TableFile {
     checksum: u128,
     /// Added to the sequence number of every entry.
     sequence: u64,
+    /// The engine reads more of the upper levels when it opens.
+    level: u8,
 }
 
 /// One entry of a sorted file; a removed key has no value.
@@ -97,6 +99,13 @@ pub(super) fn version(engine: &Path, tree: u64) -> Option<u64> {
 impl TreeFiles {
     /// Reads the list of a tree and checks that every file it names is there.
     pub(super) fn read(engine: &Path, tree: u64) -> Result<Self, StoreError> {
+        let found = Self::read_list(engine, tree)?;
+        found.check_names()?;
+        Ok(found)
+    }
+
+    /// Reads the list of a tree.
+    pub(super) fn read_list(engine: &Path, tree: u64) -> Result<Self, StoreError> {
         let folder = tree_path(engine, tree);
         let current = folder.join(CURRENT);
         let bytes = must_read(&current, "it names the tree's list of files")?;
@@ -108,9 +117,7 @@ impl TreeFiles {
             return Err(damaged(&list, "its checksum is not the one in `current`"));
         }
         let tables = parse_list(&folder, &list)?;
-        let found = Self { folder, version, tables };
-        found.check_names()?;
-        Ok(found)
+        Ok(Self { folder, version, tables })
     }
 
     /// Every file of the list is there, and nothing the engine would stumble over.
@@ -121,6 +128,8 @@ impl TreeFiles {
             if metadata.len() == 0 {
                 return Err(damaged(&table.path, "the sorted file is empty"));
             }
+            // What the engine reads of it when it opens; the rest is checked as it is read.
+            table.recover(table.level == 0, table.level <= 1)?;
         }
         let folder = self.folder.join(TABLES);
         for name in names(&folder)? {
@@ -146,7 +155,7 @@ impl TreeFiles {
 impl TableFile {
     /// A sorted file that no list names, so that nothing is known about it.
     pub(super) fn unlisted(path: PathBuf) -> Self {
-        Self { path, checksum: 0, sequence: 0 }
+        Self { path, checksum: 0, sequence: 0, level: u8::MAX }
     }
 
     /// Whether the whole file has the checksum that the list says.
@@ -172,23 +181,24 @@ impl TableFile {
     pub(super) fn open(
         &self,
     ) -> Result<impl DoubleEndedIterator<Item = Result<TableEntry, StoreError>>, StoreError> {
-        let fail = {
-            let path = self.path.clone();
-            move |error: lsm_tree::Error| damaged(&path, &format!("{error:?}"))
-        };
-        let cache = Arc::new(Cache::with_capacity_bytes(1 << 20));
-        let checksum = Checksum::from_raw(self.checksum);
-        let (path, sequence) = (self.path.clone(), self.sequence);
-        let table = Table::recover(path, checksum, sequence, 0, cache, None, false, false);
-        let table = table.map_err(&fail)?;
-        Ok(table.iter().map(move |entry| {
-            let entry = entry.map_err(&fail)?;
+        let path = self.path.clone();
+        Ok(self.recover(false, false)?.iter().map(move |entry| {
+            let entry = entry.map_err(|error| damaged(&path, &format!("{error:?}")))?;
             let value = match entry.key.value_type {
                 ValueType::Value => Some(bytes::Bytes::from(entry.value)),
                 _ => None,
             };
             Ok(TableEntry { key: entry.key.user_key.to_vec(), sequence: entry.key.seqno, value })
         }))
+    }
+
+    /// Opens the file as the engine does.
+    fn recover(&self, pin_filter: bool, pin_index: bool) -> Result<Table, StoreError> {
+        let cache = Arc::new(Cache::with_capacity_bytes(1 << 20));
+        let checksum = Checksum::from_raw(self.checksum);
+        let (path, sequence) = (self.path.clone(), self.sequence);
+        Table::recover(path, checksum, sequence, 0, cache, None, pin_filter, pin_index)
+            .map_err(|error| damaged(&self.path, &format!("{error:?}")))
     }
 }
 
@@ -236,7 +246,7 @@ fn parse_tables(folder: &Path, bytes: &[u8]) -> Option<Vec<TableFile>> {
     let mut fields = Fields(bytes);
     let mut tables = Vec::new();
     let [levels] = fields.take()?;
-    for _ in 0..levels {
+    for level in 0..levels {
         let [runs] = fields.take()?;
         for _ in 0..runs {
             for _ in 0..u32::from_le_bytes(fields.take()?) {
@@ -244,7 +254,8 @@ fn parse_tables(folder: &Path, bytes: &[u8]) -> Option<Vec<TableFile>> {
                 let [_kind_of_checksum] = fields.take()?;
                 let checksum = u128::from_le_bytes(fields.take()?);
                 let sequence = u64::from_le_bytes(fields.take()?);
-                tables.push(TableFile { path: folder.join(id.to_string()), checksum, sequence });
+                let path = folder.join(id.to_string());
+                tables.push(TableFile { path, checksum, sequence, level });
             }
         }
     }

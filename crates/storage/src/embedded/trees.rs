@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 
 use super::EmbeddedOptions;
 use super::manifest::ManifestFile;
-use crate::disk::FolderLock;
+use crate::disk::{FolderLock, sync_names};
 use crate::{Keyspace, StoreError};
 
 /// The order in which a new store gets its trees: first what the first requests write.
-const MAKING_ORDER: [Keyspace; Keyspace::ALL.len()] = [
+pub(super) const MAKING_ORDER: [Keyspace; Keyspace::ALL.len()] = [
     Keyspace::Meta,
     Keyspace::Items,
     Keyspace::Feed,
@@ -89,6 +89,11 @@ impl Trees {
 
     fn note(&self, keyspace: Keyspace, tree: &fjall::Keyspace) -> Result<(), fjall::Error> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
+        // A note must not survive a loss of power that takes the tree's name; the engine syncs what is
+        // in the tree's folder, not the folder above.
+        if let Some(above) = tree.path().parent() {
+            sync_names(above)?;
+        }
         let noted = manifest.change(|manifest| {
             manifest.keyspaces.insert(tree.id(), keyspace.name().to_owned());
         });

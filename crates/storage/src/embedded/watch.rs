@@ -3,7 +3,8 @@
 //! The engine begins and removes journals on its own threads. This one looks at them while commits come
 //! (an idle store costs nothing) and keeps [`engine.manifest`](super::manifest) and
 //! [`engine.covered`](super::covered) up to date. What it notes was true when it looked and says nothing
-//! about later, so being late is never wrong.
+//! about later, so being late is never wrong. It looks at the disk's free space too, and goes on looking
+//! while there is too little of it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,12 +21,17 @@ use super::folder::engine_path;
 use super::guard::Survey;
 use super::journal;
 use super::manifest::{JournalNote, Manifest, ManifestFile};
+use super::space::Space;
 use super::tree_files;
 use super::trees::Trees;
-use crate::StoreError;
+use crate::disk::sync_names;
+use crate::{Room, StoreError};
 
 /// How far the notes may be behind.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How often a full disk is looked at again when nobody writes.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
 
 /// What commits and the watcher share.
 #[derive(Default)]
@@ -71,6 +77,7 @@ impl Watcher {
         manifest: &Arc<ManifestFile>,
         progress: &Arc<Progress>,
         opened: &Opened<'_>,
+        space: Space,
     ) -> Result<Self, StoreError> {
         let mut watch = Watch {
             engine: engine_path(folder),
@@ -82,6 +89,7 @@ impl Watcher {
             unflushed: Vec::new(),
             since: (0, 0),
             durable: 0,
+            space,
         };
         watch.begin(opened)?;
         let ours = Arc::clone(progress);
@@ -122,11 +130,13 @@ struct Watch {
     since: (u64, u64),
     /// What was durable at the last look.
     durable: u64,
+    space: Space,
 }
 
 impl Watch {
     /// The notes of the start. Also what makes a folder without a manifest one with a manifest.
     fn begin(&mut self, opened: &Opened<'_>) -> Result<(), StoreError> {
+        self.space.look();
         let journals = &opened.survey.journals;
         let before: Vec<u64> = journals.iter().map(|journal| journal.number).collect();
         // The engine replays older journals into buffers that it closes at once, and the newest one
@@ -148,7 +158,7 @@ impl Watch {
             }
         }
         let keyspaces = self.trees.names();
-        self.manifest.change(|manifest| *manifest = Manifest { keyspaces, journals: notes })?;
+        self.manifest.begin(Manifest { keyspaces, journals: notes })?;
         self.since = (self.numbers.last().copied().unwrap_or(0), 0);
         if let Some(newest) = journals.last()
             && let Some((_, last)) = newest.sequences
@@ -159,10 +169,15 @@ impl Watch {
     }
 
     fn run(mut self) {
+        let mut room = self.space.look();
         loop {
             let mut state = self.progress.state.lock();
             while !state.active && !state.stop {
-                self.progress.wake.wait(&mut state);
+                if room == Room::Plenty {
+                    self.progress.wake.wait(&mut state);
+                } else if self.progress.wake.wait_for(&mut state, LOOK_FOR_ROOM_EVERY).timed_out() {
+                    break;
+                }
             }
             if !state.stop {
                 state.active = false;
@@ -170,6 +185,7 @@ impl Watch {
             }
             let stop = state.stop;
             drop(state);
+            room = self.space.look();
             // A note that cannot be written is an older note, which is still true.
             let _noted = self.look();
             if stop {
@@ -203,6 +219,8 @@ impl Watch {
 
     /// Journals were begun or removed since the last look.
     fn note(&mut self, numbers: &[u64]) -> Result<(), StoreError> {
+        // A note must not survive a loss of power that takes the journal's name.
+        sync_names(&self.engine).map_err(|e| StoreError::file("sync folder", &self.engine, e))?;
         let was_newest = self.numbers.last().copied();
         let (floor, unflushed) = (self.durable, std::mem::take(&mut self.unflushed));
         self.manifest.change(|manifest| {

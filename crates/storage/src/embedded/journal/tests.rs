@@ -138,9 +138,16 @@ fn damage_before_whole_batches_is_refused_and_nothing_is_changed() {
 fn a_changed_sequence_number_is_refused_and_nothing_is_changed() {
     let written = written();
     let sequence_at = |batch: usize| if batch == 0 { 5 } else { written.ends[batch - 1] + 5 };
-    for (batch, byte, bit) in [(2, 1, 8), (3, 0, 0x40), (0, 2, 1), (5, 7, 0x80), (5, 5, 1)] {
+    let damage = |batch: usize, change: &dyn Fn(&mut [u8])| {
         let mut bytes = written.bytes.clone();
-        bytes[sequence_at(batch) + byte] ^= bit;
+        let at = sequence_at(batch);
+        change(&mut bytes[at..at + 8]);
+        bytes
+    };
+    let flipped = [(2, 1, 8), (3, 0, 0x40), (0, 2, 1), (5, 7, 0x80), (5, 5, 1)]
+        .map(|(batch, byte, bit)| (batch, damage(batch, &|number| number[byte] ^= bit)));
+    let zeroed = [1, 5].map(|batch| (batch, damage(batch, &|number| number.fill(0))));
+    for (batch, bytes) in flipped.into_iter().chain(zeroed) {
         let refused = written.open_with(&bytes).unwrap_err();
         assert!(refused.to_string().contains("sequence number"), "batch {batch}: {refused}");
         assert!(refused.to_string().contains(".jnl"), "{refused}");
