@@ -1,0 +1,255 @@
+//! A folder with acknowledged items, and what must be true of every copy of it.
+
+use crate::check_named;
+use crate::files::new_folder;
+use armilla_engine::account::NewContainer;
+use armilla_engine::feed::Start;
+use armilla_engine::items::WriteOptions;
+use armilla_engine::query::{Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::ranges::EpkSpan;
+use armilla_engine::{Account, Container, Options, Txn};
+use armilla_index::Limits;
+use armilla_model::clock::ManualClock;
+use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Value, json};
+use armilla_storage::disk::{Disk, FolderDisk, OverlayDisk};
+use armilla_storage::{EmbeddedOptions, EmbeddedStore, StoreError};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use tempfile::TempDir;
+
+/// How the server of a template was stopped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Stop {
+    Clean,
+    Killed,
+}
+
+/// How a copy is opened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Opening {
+    ReadOnly,
+    Serve,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// With a name; true when it was the store that refused, before its engine was opened.
+    Refused(bool),
+    Right,
+}
+
+pub(crate) struct Template {
+    folder: TempDir,
+    pub(crate) stop: Stop,
+    /// Text of every acknowledged item by partition key and id.
+    items: BTreeMap<(u64, u64), String>,
+}
+
+const ITEMS: u64 = 60;
+
+impl Template {
+    pub(crate) fn new(stop: Stop) -> Self {
+        let folder = new_folder();
+        let mut template = Self { folder, stop, items: BTreeMap::new() };
+        let account = open(template.path(), Opening::Serve, None).unwrap();
+        account.create_database("d", None).unwrap();
+        let definition = json::parse(
+            br#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":-1,
+                "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}"#,
+        );
+        let definition = definition.unwrap();
+        let new = NewContainer { definition: &definition, throughput: None };
+        let container = account.create_container("d", &new).unwrap();
+        (0..ITEMS).for_each(|id| template.put(&container, id, "first"));
+        drop(container);
+        account.close().unwrap();
+        drop(account);
+        // A second run changes some, deletes some and adds some.
+        let account = open(template.path(), Opening::Serve, None).unwrap();
+        let container = account.container("d", "c").unwrap();
+        (0..ITEMS / 3).for_each(|id| template.put(&container, id, "second"));
+        (ITEMS..ITEMS + 10).for_each(|id| template.put(&container, id, "new"));
+        (10..15).for_each(|id| template.delete(&container, id));
+        drop(container);
+        if stop == Stop::Clean {
+            account.close().unwrap();
+        }
+        drop(account);
+        let healthy = template.check(template.path(), Opening::ReadOnly, "untouched");
+        assert_eq!(healthy, Outcome::Right, "an untouched folder");
+        template
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn put(&mut self, container: &Arc<Container>, id: u64, word: &str) {
+        let pk = id % 5;
+        let text = format!(
+            r#"{{"id":"{id}","pk":{pk},"mail":"m{id}","word":"{word}","ttl":100000,"padding":"{}"}}"#,
+            "x".repeat(100)
+        );
+        let mut txn = begin(container, pk);
+        txn.upsert_item(text.as_bytes(), &WriteOptions::default()).unwrap();
+        commit(txn);
+        self.items.insert((pk, id), word.to_owned());
+    }
+
+    fn delete(&mut self, container: &Arc<Container>, id: u64) {
+        let pk = id % 5;
+        let mut txn = begin(container, pk);
+        txn.delete_item(&id.to_string(), &WriteOptions::default()).unwrap();
+        commit(txn);
+        self.items.remove(&(pk, id));
+    }
+
+    /// Opens a copy and asks for everything; panics when an answer is wrong.
+    pub(crate) fn check(&self, folder: &Path, opening: Opening, about: &str) -> Outcome {
+        let scratch = new_folder();
+        let about = format!("{about}, {opening:?}");
+        let account = match open(folder, opening, Some(scratch.path())) {
+            Ok(account) => account,
+            Err(Refusal { error, by_store }) => {
+                check_named(&error, &about);
+                return Outcome::Refused(by_store);
+            }
+        };
+        let container = match account.container("d", "c") {
+            Ok(container) => container,
+            Err(error) => panic!("{about}: the container is gone: {error}"),
+        };
+        match self.ask(&container, &about) {
+            Ok(()) => Outcome::Right,
+            // Damage that is met by a read is told by that read.
+            Err(Error::Internal(message)) => {
+                assert!(message.contains("corruption"), "{about}: {message}");
+                Outcome::Refused(false)
+            }
+            Err(error) => panic!("{about}: {error}"),
+        }
+    }
+
+    fn ask(&self, container: &Arc<Container>, about: &str) -> Result<()> {
+        let word_of = |text: &[u8]| {
+            let value = json::parse(text).unwrap();
+            let word = value.get("word").and_then(Value::as_str).unwrap().to_owned();
+            let id = value.get("id").and_then(Value::as_str).unwrap().parse::<u64>().unwrap();
+            ((id % 5, id), word)
+        };
+        for id in 0..ITEMS + 10 {
+            let key = key_of(id % 5);
+            let found = container.read_item(&key, &id.to_string())?;
+            let found = found.map(|item| word_of(&item.text).1);
+            assert_eq!(found.as_ref(), self.items.get(&(id % 5, id)), "{about}: item {id}");
+        }
+        for text in ["SELECT * FROM c", "SELECT * FROM c WHERE c.word != 'nothing'"] {
+            let rows = rows(container, text)?;
+            let rows: BTreeMap<_, _> = rows.iter().map(|row| word_of(row)).collect();
+            assert_eq!(rows, self.items, "{about}: {text}");
+        }
+        let mut changes = BTreeMap::new();
+        for partition in container.partitions().iter() {
+            let page =
+                container.read_changes(partition, &EpkSpan::all(), Start::Beginning, 1000)?;
+            changes.extend(page.items.iter().map(|item| word_of(&item.text)));
+        }
+        assert_eq!(changes, self.items, "{about}: the change feed");
+        for (pk, id) in self.items.keys().step_by(7) {
+            let text = format!(r#"{{"id":"other{id}","pk":{pk},"mail":"m{id}"}}"#);
+            let mut txn = begin(container, *pk);
+            let created = txn.create_item(text.as_bytes(), &WriteOptions::default());
+            match created {
+                Err(Error::UniqueKeyViolation(_)) => {}
+                Err(error) => return Err(error),
+                Ok(_) => panic!("{about}: the unique key of item {id} no longer holds"),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Refusal {
+    error: StoreError,
+    by_store: bool,
+}
+
+impl std::fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+fn open(
+    folder: &Path,
+    opening: Opening,
+    scratch: Option<&Path>,
+) -> std::result::Result<Arc<Account>, Refusal> {
+    let options = EmbeddedOptions { workers: 1, ..EmbeddedOptions::default() };
+    let open_once = || match (opening, scratch) {
+        (Opening::ReadOnly, Some(scratch)) => {
+            EmbeddedStore::open_read_only(folder, scratch, &options)
+        }
+        _ => EmbeddedStore::open(folder, &options),
+    };
+    let mut store = open_once();
+    // The last threads of an account that was dropped end a moment later.
+    while matches!(store, Err(StoreError::Locked { .. })) {
+        std::thread::yield_now();
+        store = open_once();
+    }
+    let store = store.map_err(|error| Refusal { error, by_store: true })?;
+    let disk: Arc<dyn Disk> = match opening {
+        Opening::ReadOnly => Arc::new(OverlayDisk::new(folder)),
+        Opening::Serve => Arc::new(FolderDisk::new(folder).unwrap()),
+    };
+    let index_limits = Limits { tail_documents_max: 8, file_documents_min: 8, ..Limits::default() };
+    let options = Options {
+        clock: Arc::new(ManualClock::at_seconds(1_700_000_000)),
+        background: false,
+        disk: Some(disk),
+        index_limits,
+        ..Options::default()
+    };
+    let account = Account::open(Arc::new(store), options);
+    account.map_err(|error| Refusal { error, by_store: false })
+}
+
+fn key_of(pk: u64) -> PartitionKey {
+    PartitionKey::parse(&format!("[{pk}]")).unwrap()
+}
+
+fn begin(container: &Arc<Container>, pk: u64) -> Txn {
+    let key = key_of(pk);
+    let epk = container.settings().policy.partition_key.epk(&key);
+    Txn::begin(container.clone(), key, container.lock_and_wait(&epk)).unwrap()
+}
+
+fn commit(txn: Txn) {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    txn.commit(move |outcome| sender.send(outcome).unwrap());
+    receiver.recv().unwrap().unwrap();
+}
+
+fn rows(container: &Arc<Container>, text: &str) -> Result<Vec<Vec<u8>>> {
+    let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
+    let (mut rows, mut continuation) = (Vec::new(), None::<String>);
+    loop {
+        let query = Query::new(container.clone(), Request::of_text(text), &scope)?;
+        let options = PageOptions {
+            count_max: 1000,
+            continuation: continuation.as_deref(),
+            range_by_range: false,
+        };
+        let page = query.page(options)?;
+        rows.extend(page.rows.iter().map(|row| row.to_vec()));
+        continuation = page.continuation;
+        if continuation.is_none() {
+            return Ok(rows);
+        }
+    }
+}
