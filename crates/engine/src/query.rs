@@ -390,6 +390,10 @@ fn shape(plan: &Compiled) -> Shape {
         return Shape::Stream;
     }
     match (&plan.input, &plan.order) {
+        // Groups in an order of their own are all made before the first is handed out.
+        (Input::Items, _) if plan.aggregation.as_ref().is_some_and(|all| !all.order.is_empty()) => {
+            Shape::Whole
+        }
         (Input::Items, _) if plan.aggregation.is_some() && !plan.distinct => Shape::Grouped,
         (Input::Items, Order::Keys { .. }) if plan.aggregation.is_none() => Shape::Ordered,
         (Input::Items, Order::None) if plan.distinct && plan.aggregation.is_none() => {

@@ -73,7 +73,6 @@ impl Advisor<'_> {
         match &source.collection {
             Collection::Path { .. } => {}
             Collection::Query(query) => self.query(query),
-            Collection::Call(call) => self.expression(call, false),
         }
     }
 

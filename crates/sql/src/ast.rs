@@ -30,6 +30,47 @@ pub struct Query {
     pub offset_limit: Option<(Count, Count)>,
     /// The whole query.
     pub location: Location,
+    /// Where its clauses stand.
+    pub places: Places,
+    /// What was parsed; empty in sub-queries.
+    pub text: Text,
+}
+
+/// Where the clauses of a query stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Places {
+    /// From SELECT up to FROM.
+    pub select: Location,
+    /// `TOP n`
+    pub top: Location,
+    /// `GROUP BY …`
+    pub group_by: Location,
+    /// `ORDER BY …`
+    pub order_by: Location,
+    /// `OFFSET n LIMIT m`
+    pub offset_limit: Location,
+}
+
+/// The text a query was parsed from, for messages that quote it. Two of them always compare equal.
+#[derive(Clone, Debug, Default)]
+pub struct Text(pub Name);
+
+impl PartialEq for Text {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Text {
+    /// What stands at a place.
+    pub fn at(&self, location: Location) -> Option<String> {
+        let (start, end) = (location.start as usize, location.end as usize);
+        if self.0.is_ascii() {
+            return self.0.get(start..end).map(str::to_owned);
+        }
+        let units: Vec<u16> = self.0.encode_utf16().skip(start).take(end - start).collect();
+        String::from_utf16(&units).ok()
+    }
 }
 
 /// A row count: a literal or a parameter.
@@ -79,6 +120,8 @@ pub struct Source {
     pub iterate: bool,
     /// The explicit alias.
     pub alias: Option<Name>,
+    /// Where the alias stands, the explicit one or the name it is taken from.
+    pub alias_location: Location,
     /// The whole source.
     pub location: Location,
 }
@@ -90,13 +133,13 @@ pub enum Collection {
     Path {
         /// The container or an alias.
         root: Name,
+        /// Where that stands.
+        root_location: Location,
         /// Steps below it.
         steps: Vec<Step>,
     },
     /// A sub-query.
     Query(Box<Query>),
-    /// A call of a function.
-    Call(Box<Expr>),
 }
 
 /// One step into a value.
@@ -115,6 +158,8 @@ pub struct OrderItem {
     pub expr: Expr,
     /// `DESC` is there.
     pub descending: bool,
+    /// `ASC` or `DESC` is there.
+    pub directed: bool,
 }
 
 /// A scalar expression and its place.
@@ -387,12 +432,12 @@ impl Source {
             return self.alias.as_ref();
         }
         match &self.collection {
-            Collection::Path { root, steps } => match steps.last() {
+            Collection::Path { root, steps, .. } => match steps.last() {
                 None => Some(root),
                 Some(Step::Member(name)) => Some(name),
                 Some(Step::Element(_)) => None,
             },
-            Collection::Query(_) | Collection::Call(_) => None,
+            Collection::Query(_) => None,
         }
     }
 }

@@ -10,8 +10,9 @@ mod expression;
 mod fold;
 mod order;
 mod query;
+mod rank;
 
-pub(crate) use fold::is_boolean;
+pub(crate) use fold::{fold, is_boolean};
 pub(crate) use query::{is_aggregated, output_names};
 
 use crate::aggregate::AggregateKind;
@@ -19,21 +20,67 @@ use crate::ast::{self, Name, Query};
 use crate::compiled::{Aggregate, Compiled, Expr};
 use crate::error::{Code, Diagnostic, Location, Result, SqlError};
 use crate::limits::ERRORS_REPORTED_MAX;
+use crate::print;
 use crate::schema::Schema;
 use armilla_model::Value;
+use std::collections::HashMap;
 
 /// The parameters of a query: names with their `@`, and values.
 pub type Parameters = [(Name, Value)];
 
 /// Compiles a query for a container.
 pub fn compile(query: &Query, parameters: &Parameters, schema: &Schema) -> Result<Compiled> {
+    compile_for(Purpose::Run, query, parameters, schema)
+}
+
+/// What a query is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To run: parameters must have values, and orders must have indexes.
+    Run,
+    /// To plan: a parameter without a value is undefined, and no index is asked for.
+    Plan,
+}
+
+pub(crate) fn compile_for(
+    purpose: Purpose,
+    query: &Query,
+    parameters: &Parameters,
+    schema: &Schema,
+) -> Result<Compiled> {
     let mut binder = Binder::new(parameters, schema);
+    binder.purpose = purpose;
+    binder.text = query.text.clone();
     let compiled = binder.query(query, Place::Top);
-    match (binder.refusal, binder.errors) {
-        (_, errors) if !errors.is_empty() => Err(SqlError::Compile(errors)),
-        (Some(refusal), _) => Err(SqlError::Refused(refusal)),
-        _ => Ok(compiled),
+    if !binder.errors.is_empty() {
+        binder.errors.sort_by_key(|error| error.code.phase());
+        return Err(SqlError::Compile(binder.errors));
     }
+    if binder.orders_by_no_path {
+        // Only when nothing else is wrong.
+        let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped \
+                       to a document path.";
+        return Err(SqlError::compile(Code::OrderByNotPath, message, Location::default()));
+    }
+    binder.refusal.map_or(Ok(compiled), |refusal| Err(SqlError::Refused(refusal)))
+}
+
+/// Refuses parameters whose names are no names, or are given twice.
+pub fn check_parameters(parameters: &Parameters) -> Result<()> {
+    let mut seen = std::collections::HashSet::with_capacity(parameters.len());
+    for (name, _) in parameters {
+        if !crate::lexer::is_parameter(name) {
+            return Err(SqlError::refused(format!(
+                "Invalid query. Specified parameter name '{name}' is invalid. Parameter names \
+                 should be in the format of symbol '@' followed by a valid identifier. E.g. @param1"
+            )));
+        }
+        if !seen.insert(name) {
+            let message = format!("Invalid query. Specified duplicate parameter name '{name}'.");
+            return Err(SqlError::refused(message));
+        }
+    }
+    Ok(())
 }
 
 /// Where a query stands.
@@ -57,23 +104,75 @@ struct Binding {
     hidden: bool,
     /// The frame is an array whose only element, if any, is the value: that of a LET.
     lifted: bool,
+    /// What of it lies in a document, so that it can be sorted by.
+    mapping: Mapping,
+}
+
+impl Binding {
+    fn new(name: Option<Name>, depth: usize) -> Self {
+        let mapping = Mapping::Document;
+        Self { name, depth, is_item: false, hidden: false, lifted: false, mapping }
+    }
+}
+
+/// How the values of a frame lie in documents.
+#[derive(Clone, Debug)]
+enum Mapping {
+    /// As they are.
+    Document,
+    /// Members that were selected from documents.
+    Members(Vec<Name>),
+    /// Not at all: they are computed.
+    Nowhere,
+}
+
+/// What is being bound, for errors that depend on the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clause {
+    /// The select list, or anything else.
+    Select,
+    /// WHERE.
+    Where,
+    /// ORDER BY of an aggregated query.
+    Order,
+    /// A query with ORDER BY RANK: nothing may be aggregated.
+    Ranked,
 }
 
 /// The SELECT list of an aggregated query while it is being bound.
 #[derive(Debug)]
 struct Grouping {
     keys: Vec<ast::Expr>,
-    aggregates: Vec<(ast::Expr, Aggregate)>,
+    /// The keys and aggregates by their texts: a list may be long.
+    slots: HashMap<String, usize>,
+    aggregates: Vec<Aggregate>,
     row_depth: usize,
     bindings_from: usize,
 }
 
+impl Grouping {
+    fn new(keys: &[ast::Expr], row_depth: usize, bindings_from: usize) -> Self {
+        let mut slots = HashMap::with_capacity(keys.len());
+        for (position, key) in keys.iter().enumerate() {
+            slots.entry(print::expression(key)).or_insert(position);
+        }
+        Self { keys: keys.to_vec(), slots, aggregates: Vec::new(), row_depth, bindings_from }
+    }
+}
+
 struct Binder<'a> {
+    purpose: Purpose,
+    text: ast::Text,
     parameters: &'a Parameters,
     schema: &'a Schema,
     bindings: Vec<Binding>,
     depth: usize,
+    clause: Clause,
+    /// Inside a sub-query.
+    nested: bool,
     grouping: Option<Grouping>,
+    /// GROUP BY is wrong itself: what is not grouped is not reported.
+    groups_are_wrong: bool,
     inside_aggregate: bool,
     /// Inside a constructor or call: the outermost one is guarded for all.
     inside_constructor: bool,
@@ -82,23 +181,31 @@ struct Binder<'a> {
     /// Computed properties being expanded: they do not see each other.
     inside_computed: bool,
     errors: Vec<Diagnostic>,
+    /// Some ORDER BY key is no path; reported when nothing else is wrong.
+    orders_by_no_path: bool,
     refusal: Option<String>,
 }
 
 impl<'a> Binder<'a> {
     fn new(parameters: &'a Parameters, schema: &'a Schema) -> Self {
         Self {
+            purpose: Purpose::Run,
+            text: ast::Text::default(),
             parameters,
             schema,
             bindings: Vec::new(),
             depth: 0,
+            clause: Clause::Select,
+            nested: false,
             grouping: None,
+            groups_are_wrong: false,
             inside_aggregate: false,
             inside_constructor: false,
             calls_user_functions: false,
             multiplies: false,
             inside_computed: false,
             errors: Vec::new(),
+            orders_by_no_path: false,
             refusal: None,
         }
     }
@@ -130,6 +237,9 @@ impl<'a> Binder<'a> {
 
     fn parameter(&mut self, name: &Name, location: Location) -> Option<Value> {
         let found = self.parameters.iter().find(|(known, _)| known == name);
+        if found.is_none() && self.purpose == Purpose::Plan {
+            return Some(Value::Undefined);
+        }
         if found.is_none() {
             let message = format!("The parameter '{name}' was not supplied.");
             self.error(Code::Parameter, message, location);
@@ -151,6 +261,26 @@ pub(crate) fn aggregate_of(expr: &ast::Expr) -> Option<(AggregateKind, &[ast::Ex
 /// True when an aggregate occurs in an expression, sub-queries not counted.
 pub(crate) fn contains_aggregate(expr: &ast::Expr) -> bool {
     aggregate_of(expr).is_some() || children(expr).into_iter().any(contains_aggregate)
+}
+
+/// True when a LET occurs in an expression.
+pub(crate) fn contains_let(expr: &ast::Expr) -> bool {
+    matches!(expr.kind, ast::ExprKind::Let { .. }) || children(expr).into_iter().any(contains_let)
+}
+
+/// True when a name occurs in an expression.
+pub(crate) fn contains_reference(expr: &ast::Expr) -> bool {
+    matches!(expr.kind, ast::ExprKind::Identifier(_))
+        || children(expr).into_iter().any(contains_reference)
+}
+
+/// True for a name and steps into it.
+pub(crate) fn is_path(expr: &ast::Expr) -> bool {
+    match &expr.kind {
+        ast::ExprKind::Identifier(_) => true,
+        ast::ExprKind::Member(base, _) | ast::ExprKind::Index(base, _) => is_path(base),
+        _ => false,
+    }
 }
 
 /// True when a sub-query occurs in an expression.

@@ -89,6 +89,8 @@ pub struct Aggregation {
     pub aggregates: Vec<Aggregate>,
     /// GROUP BY is there: without rows there is no group.
     pub grouped: bool,
+    /// The order of the groups: keys over their slots.
+    pub order: Vec<OrderKey>,
 }
 
 /// One aggregate.
@@ -129,7 +131,7 @@ pub struct OrderKey {
 pub struct Rank {
     /// The components.
     pub components: Vec<RankComponent>,
-    /// One weight per component.
+    /// One weight per component, or none for equal ones.
     pub weights: Vec<f64>,
 }
 
@@ -138,8 +140,8 @@ pub struct Rank {
 pub enum RankComponent {
     /// BM25 of terms in a text.
     FullText {
-        /// The text, a path into the item.
-        path: PathRef,
+        /// The text, over the item.
+        text: Expr,
         /// The terms.
         terms: Vec<Value>,
     },

@@ -40,50 +40,120 @@ pub enum Code {
     UnexpectedEnd,
     /// A character starts no token.
     InvalidToken,
-    /// A string token is malformed.
-    MalformedString,
     /// A number token is malformed.
     MalformedNumber,
+    /// A string token is malformed.
+    MalformedString,
+    /// `SELECT *` without FROM.
+    StarWithoutFrom,
     /// A name is unknown.
     UnknownIdentifier,
     /// A built-in function is unknown.
     UnknownFunction,
-    /// An alias or an output name is used twice.
-    DuplicateName,
+    /// A parameter was not supplied.
+    Parameter,
+    /// An alias is in use already.
+    DuplicateAlias,
+    /// An output name or a key of an object is written twice.
+    DuplicateProperty,
     /// The name of a LET is in use already.
     LetName,
-    /// A parameter was not supplied, or cannot be used in its place.
-    Parameter,
+    /// `SELECT *` with aggregates.
+    StarWithAggregates,
     /// `SELECT *` with GROUP BY.
     StarWithGroupBy,
-    /// `SELECT *` over several sources or none.
+    /// `SELECT *` over several sources.
     StarNeedsOneSource,
     /// A function has the wrong number of arguments.
     ArgumentCount,
+    /// The modulo of HASH is no literal.
+    HashModulo,
+    /// A timespan is no such literal.
+    Timespan,
     /// TOP is too large or no integer.
     Top,
     /// LIMIT is too large.
     Limit,
     /// OFFSET is too large.
     Offset,
+    /// A limit of ours is exceeded: length or nesting.
+    TooLarge,
+    /// LET in GROUP BY.
+    LetInGroupBy,
+    /// LET in ORDER BY.
+    LetInOrderBy,
+    /// An aggregate inside an aggregate.
+    NestedAggregate,
+    /// A property outside of GROUP BY is selected.
+    NotGrouped,
+    /// A property outside of GROUP BY in ORDER BY.
+    NotGroupedInOrder,
+    /// An aggregate in WHERE.
+    AggregateInWhere,
+    /// A GROUP BY key without a property.
+    GroupByConstant,
+    /// An aggregate or a sub-query in GROUP BY.
+    GroupByAggregate,
+    /// A scalar sub-query that may have several rows.
+    ScalarRows,
+    /// ORDER BY in a sub-query.
+    OrderInSubquery,
+    /// TOP in a sub-query.
+    TopInSubquery,
+    /// OFFSET LIMIT in a sub-query.
+    OffsetInSubquery,
+    /// TOP and OFFSET in one query.
+    TopWithOffset,
+    /// ORDER BY over something that is no path.
+    OrderByNotPath,
+    /// The escape of LIKE is not one character.
+    LikeEscape,
+    /// A direction or an option that VectorDistance does not take.
+    VectorOption,
+    /// The third argument of VectorDistance is no boolean.
+    VectorExactSearch,
+    /// `searchListSizeMultiplier` is out of range.
+    VectorSearchList,
+    /// `quantizedVectorListMultiplier` is out of range.
+    VectorQuantizedList,
+    /// `filterPriority` is out of range.
+    VectorFilterPriority,
+    /// The argument of GenerateEmbeddings is no string.
+    Embeddings,
+    /// ORDER BY RANK with DISTINCT.
+    RankWithDistinct,
+    /// ORDER BY RANK of a function that ranks nothing.
+    RankFunction,
+    /// ORDER BY RANK with a direction.
+    RankDirection,
+    /// ORDER BY RANK over the elements of an array.
+    RankWithIn,
+    /// ORDER BY RANK with JOIN.
+    RankWithJoin,
+    /// ORDER BY RANK over a sub-query.
+    RankWithSubquery,
+    /// ORDER BY RANK with aggregates.
+    RankWithAggregate,
+    /// ORDER BY RANK with GROUP BY.
+    RankWithGroupBy,
+    /// ORDER BY RANK in a sub-query.
+    RankInSubquery,
+    /// The weights of RRF are no list of numbers, one for each component.
+    RankWeights,
+    /// COMBINEDSCORE of something that is no FullTextScore.
+    CombinedScore,
+    /// Fewer than two components to fuse.
+    RankComponents,
+    /// FullTextScore outside of ORDER BY RANK.
+    FullTextScorePlace,
+    /// A search term that is no such literal.
+    FullTextTerms,
+    /// An expression the language has and no query may use.
+    Unsupported,
     /// Too many JOINs.
     Joins,
     /// Too many calls of user functions.
     UserFunctions,
-    /// A limit of the language is exceeded.
-    TooLarge,
-    /// An aggregate inside an aggregate.
-    NestedAggregate,
-    /// A property outside of GROUP BY.
-    NotGrouped,
-    /// An aggregate where none may stand.
-    AggregateNotAllowed,
-    /// GROUP BY and ORDER BY together.
-    GroupByWithOrderBy,
-    /// A clause or function in a place that cannot serve it.
-    Unsupported,
-    /// ORDER BY over something that is no path.
-    OrderByNotPath,
 }
 
 impl Code {
@@ -95,26 +165,72 @@ impl Code {
             Self::InvalidToken => "SC1010",
             Self::MalformedNumber => "SC1011",
             Self::MalformedString => "SC1012",
+            Self::StarWithoutFrom => "SC1021",
             Self::UnknownIdentifier => "SC2001",
             Self::UnknownFunction => "SC2005",
-            Self::DuplicateName => "SC2011",
-            Self::LetName => "SC2023",
             Self::Parameter => "SC2020",
-            Self::StarNeedsOneSource => "SC2040",
+            Self::DuplicateAlias => "SC2021",
+            Self::DuplicateProperty => "SC2022",
+            Self::LetName => "SC2023",
+            Self::StarWithAggregates => "SC2040",
             Self::StarWithGroupBy => "SC2041",
+            Self::StarNeedsOneSource => "SC2042",
             Self::ArgumentCount => "SC2050",
+            Self::HashModulo => "SC2051",
+            Self::Timespan => "SC2053",
             Self::Top => "SC2060",
             Self::Limit => "SC2061",
             Self::Offset => "SC2062",
             Self::TooLarge => "SC2070",
-            Self::Joins => "SC3002",
-            Self::UserFunctions => "SC3005",
+            Self::LetInGroupBy => "SC2090",
+            Self::LetInOrderBy => "SC2091",
             Self::NestedAggregate => "SC2101",
             Self::NotGrouped => "SC2102",
-            Self::AggregateNotAllowed => "SC2103",
-            Self::GroupByWithOrderBy => "SC2104",
-            Self::Unsupported => "SC2201",
-            Self::OrderByNotPath => "SC2206",
+            Self::NotGroupedInOrder => "SC2103",
+            Self::AggregateInWhere => "SC2104",
+            Self::GroupByConstant => "SC2110",
+            Self::GroupByAggregate => "SC2111",
+            Self::ScalarRows => "SC2201",
+            Self::OrderInSubquery => "SC2202",
+            Self::TopInSubquery => "SC2203",
+            Self::OffsetInSubquery => "SC2204",
+            Self::TopWithOffset => "SC2205",
+            Self::OrderByNotPath => "2206",
+            Self::LikeEscape => "SC2207",
+            Self::VectorOption => "SC2210",
+            Self::VectorExactSearch => "SC2212",
+            Self::VectorSearchList => "SC2213",
+            Self::VectorQuantizedList => "SC2214",
+            Self::VectorFilterPriority => "SC2215",
+            Self::Embeddings => "SC2216",
+            Self::RankWithDistinct => "SC2220",
+            Self::RankFunction => "SC2221",
+            Self::RankDirection => "SC2222",
+            Self::RankWithIn => "SC2223",
+            Self::RankWithJoin => "SC2224",
+            Self::RankWithSubquery => "SC2225",
+            Self::RankWithAggregate => "SC2226",
+            Self::RankWithGroupBy => "SC2227",
+            Self::RankInSubquery => "SC2228",
+            Self::RankWeights => "SC2229",
+            Self::CombinedScore => "SC2231",
+            Self::RankComponents => "SC2233",
+            Self::FullTextScorePlace => "SC2240",
+            Self::FullTextTerms => "SC2241",
+            Self::Unsupported => "SC2990",
+            Self::Joins => "SC3002",
+            Self::UserFunctions => "SC3005",
+        }
+    }
+}
+
+impl Code {
+    /// When the service looks for such an error: names first, then groups, then the rows of sub-queries.
+    pub(crate) fn phase(self) -> u8 {
+        match self {
+            Self::NotGrouped | Self::NotGroupedInOrder => 1,
+            Self::ScalarRows => 2,
+            _ => 0,
         }
     }
 }
@@ -188,6 +304,15 @@ impl SqlError {
 impl Diagnostic {
     fn write_json(&self, out: &mut Vec<u8>) {
         let Location { start, end } = self.location;
+        // One code of the service is a number and has no place.
+        if self.code == Code::OrderByNotPath {
+            let head = format!("{{\"severity\":\"Error\",\"code\":{},", self.code.as_str());
+            out.extend_from_slice(head.as_bytes());
+            out.extend_from_slice(b"\"message\":");
+            write_string(&self.message, out);
+            out.push(b'}');
+            return;
+        }
         let head = format!(
             "{{\"severity\":\"Error\",\"location\":{{\"start\":{start},\"end\":{end}}},\
              \"code\":\"{}\",\"message\":",

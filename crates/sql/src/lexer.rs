@@ -225,6 +225,13 @@ pub fn is_plain_name(text: &str) -> bool {
         && Keyword::lookup(text).is_none_or(Keyword::is_contextual)
 }
 
+/// True for `@` and a name.
+pub fn is_parameter(text: &str) -> bool {
+    text.strip_prefix('@').is_some_and(|name| {
+        name.chars().next().is_some_and(is_word_start) && name.chars().all(is_word_part)
+    })
+}
+
 fn utf16_length(text: &str) -> u32 {
     let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
     u32::try_from(units).unwrap_or(u32::MAX)

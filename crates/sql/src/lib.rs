@@ -55,6 +55,7 @@ pub mod like;
 pub mod limits;
 pub mod parser;
 pub mod plan;
+mod possible;
 mod precedence;
 pub mod print;
 pub mod rank;
@@ -65,7 +66,7 @@ pub mod stable;
 pub mod udf;
 pub mod weight;
 
-pub use bind::{Parameters, compile};
+pub use bind::{Parameters, check_parameters, compile};
 pub use compiled::Compiled;
 pub use error::{Result, SqlError};
 pub use parser::{parse, parse_condition, parse_expression};

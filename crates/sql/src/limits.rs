@@ -8,13 +8,17 @@ pub const EXPRESSION_NESTING_MAX: usize = 128;
 /// Tallest expression tree. Chains such as `a + b + c` grow a tree without nesting the text.
 pub const EXPRESSION_HEIGHT_MAX: usize = 200;
 /// What a sub-query adds to the height of the expression around it: it costs more stack.
-pub const SUBQUERY_HEIGHT: usize = 16;
+pub const SUBQUERY_HEIGHT: usize = 8;
 /// Most JOINs in one query.
 pub const JOINS_MAX: usize = 10;
 /// Most calls of user functions in one query.
 pub const USER_FUNCTION_CALLS_MAX: usize = 10;
-/// Largest TOP, OFFSET or LIMIT.
-pub const COUNT_MAX: u64 = i32::MAX as u64;
+/// Largest TOP.
+pub const TOP_MAX: u64 = i32::MAX as u64;
+/// Largest OFFSET, and largest LIMIT behind one.
+pub const PLANNED_LIMIT_MAX: u64 = u32::MAX as u64;
+/// Largest LIMIT of a page that skips nothing: clients that merge add up what they skip and take.
+pub const LIMIT_MAX: u64 = i64::MAX as u64;
 /// Most aggregates in a GROUP BY that a client merges over several ranges.
 pub const GROUP_AGGREGATES_MAX: usize = 21;
 /// Most expressions of a GROUP BY.

@@ -7,16 +7,21 @@
 mod expression;
 mod query;
 
-use crate::ast::{Expr, Name, Query};
+use crate::ast::{Expr, Name, Query, Selection, Text};
 use crate::error::{Code, Location, Result, SqlError};
 use crate::lexer::{Keyword, Kind, Lexer, Token};
-use crate::limits::{EXPRESSION_HEIGHT_MAX, EXPRESSION_NESTING_MAX, QUERY_LENGTH_MAX};
+use crate::limits::{
+    EXPRESSION_HEIGHT_MAX, EXPRESSION_NESTING_MAX, JOINS_MAX, QUERY_LENGTH_MAX,
+    USER_FUNCTION_CALLS_MAX,
+};
 
 /// Parses a query text.
 pub fn parse(text: &str) -> Result<Query> {
     let mut parser = Parser::new(text)?;
-    let query = parser.query()?.0;
+    let mut query = parser.query()?.0;
     parser.expect_end()?;
+    parser.check(&query)?;
+    query.text = Text(text.into());
     Ok(query)
 }
 
@@ -27,6 +32,7 @@ pub fn parse_condition(text: &str) -> Result<Query> {
     let query =
         if parser.at_keyword(Keyword::Select) { parser.query()?.0 } else { parser.condition()?.0 };
     parser.expect_end()?;
+    parser.check(&query)?;
     Ok(query)
 }
 
@@ -45,7 +51,7 @@ struct Parser<'t> {
     lexer: Lexer<'t>,
     current: Token<'t>,
     following: Token<'t>,
-    previous_end: u32,
+    previous: Location,
     nesting: usize,
     joins: usize,
     user_calls: usize,
@@ -60,14 +66,15 @@ impl<'t> Parser<'t> {
         let mut lexer = Lexer::new(text);
         let current = lexer.next_token();
         let following = lexer.next_token();
-        Ok(Self { lexer, current, following, previous_end: 0, nesting: 0, joins: 0, user_calls: 0 })
+        let previous = Location::default();
+        Ok(Self { lexer, current, following, previous, nesting: 0, joins: 0, user_calls: 0 })
     }
 
     fn advance(&mut self) -> Token<'t> {
         let next = self.lexer.next_token();
         let following = std::mem::replace(&mut self.following, next);
         let current = std::mem::replace(&mut self.current, following);
-        self.previous_end = current.location.end;
+        self.previous = current.location;
         current
     }
 
@@ -148,8 +155,31 @@ impl<'t> Parser<'t> {
         SqlError::compile(code, message, *location)
     }
 
+    /// What the grammar cannot say.
+    fn check(&self, query: &Query) -> Result<()> {
+        let refuse = |code: Code, message: String| SqlError::compile(code, message, query.location);
+        if let Selection::Star(location) = query.select
+            && query.from.is_empty()
+        {
+            let message = "Syntax error, 'SELECT *' is not valid if FROM clause is omitted.";
+            return Err(SqlError::compile(Code::StarWithoutFrom, message, location));
+        }
+        if self.joins > JOINS_MAX {
+            let message =
+                "The SQL query exceeded the maximum number of joins. The allowed limit is";
+            return Err(refuse(Code::Joins, format!("{message} {JOINS_MAX}.")));
+        }
+        if self.user_calls > USER_FUNCTION_CALLS_MAX {
+            let message = "The SQL query exceeded the maximum number of user-defined function \
+                           calls. The allowed limit is";
+            let message = format!("{message} {USER_FUNCTION_CALLS_MAX}.");
+            return Err(refuse(Code::UserFunctions, message));
+        }
+        Ok(())
+    }
+
     fn since(&self, start: Location) -> Location {
-        Location { start: start.start, end: self.previous_end.max(start.start) }
+        Location { start: start.start, end: self.previous.end.max(start.start) }
     }
 
     fn descend(&mut self) -> Result<()> {
@@ -203,17 +233,6 @@ mod tests {
         assert_eq!(error("SELECT c.12a FROM c").0, "SC1011");
         assert_eq!(error("SELECT VALUE 'abc").0, "SC1012");
         assert_eq!(error("SELECT VALUE 1 # 2"), ("SC1010".into(), 15, 16));
-    }
-
-    #[test]
-    fn what_is_ranked_has_no_direction() {
-        let ranked = "SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')";
-        assert!(parse(ranked).is_ok());
-        assert_eq!(error(&format!("{ranked} DESC")), ("SC2201".into(), 54, 58));
-        let nearest = "SELECT TOP 2 * FROM c ORDER BY VectorDistance(c.v, [1])";
-        assert!(parse(nearest).is_ok());
-        assert_eq!(error(&format!("{nearest} ASC")).0, "SC2201");
-        assert!(parse("SELECT * FROM c ORDER BY c.vectordistance DESC").is_ok());
     }
 
     #[test]

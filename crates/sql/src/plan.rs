@@ -15,10 +15,11 @@ pub use hybrid::HybridInfo;
 
 use crate::access::{KeyConstraint, partition_keys};
 use crate::aggregate::AggregateKind;
-use crate::ast::{Name, Query};
-use crate::bind::{Parameters, compile};
+use crate::ast::{Name, Query, Selection};
+use crate::bind::{Parameters, Purpose, compile_for};
 use crate::compiled::{Compiled, Input, Order};
-use crate::error::{Result, SqlError};
+use crate::error::Result;
+use crate::possible;
 use crate::schema::Schema;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::path::Path;
@@ -123,30 +124,58 @@ pub struct PlanRequest<'p> {
     pub features: &'p Features,
     /// The range of a partition key or a prefix of one.
     pub range_of: &'p dyn Fn(&PartitionKey) -> PlanRange,
+    /// The client names one partition key beside the query: a single range answers, and skips by itself.
+    pub for_one_key: bool,
 }
 
 /// Plans a query for a client that merges itself.
 pub fn partitioned_plan(request: PlanRequest<'_>) -> Result<QueryPlan> {
-    let compiled = compile(request.query, request.parameters, request.schema)?;
-    let constraint = partition_keys(&compiled, request.partition_key);
-    let ranges = ranges(&constraint, request.range_of);
+    let PlanRequest { query, parameters, schema, features, .. } = request;
+    let compiled = compile_for(Purpose::Plan, query, parameters, schema)?;
+    let constraint = planned_keys(&compiled, request.partition_key);
     if let Order::Rank(rank) = &compiled.order {
-        let info = hybrid::plan(request.query, &compiled, rank)?;
-        features::check_hybrid(&info, rank, request.features)?;
+        let skips_rewrite = features.has("HybridSearchSkipOrderByRewrite");
+        let info = hybrid::plan(query, &compiled, rank, skips_rewrite)?;
+        features::check_hybrid(&info, rank, features)?;
+        let ranges = ranges(&constraint, request.range_of);
         return Ok(QueryPlan { kind: PlanKind::Hybrid(info), ranges });
     }
-    check_inner(&compiled)?;
-    let pins_one = match &constraint {
-        KeyConstraint::Any => false,
-        KeyConstraint::Keys(keys) => match keys.as_slice() {
-            [] => true,
-            [key] => key.0.len() == request.partition_key.len(),
-            _ => false,
+    // What no item can have a row of needs no merging: any one range has the answer.
+    let has_rows = possible::has_rows(&compiled);
+    let merges_groups = query.distinct && !query.group_by.is_empty();
+    if matches!(compiled.input, Input::Single) || (!has_rows && !merges_groups) {
+        let kept = query.distinct && !matches!(compiled.input, Input::Single);
+        let info = QueryInfo {
+            distinct: if kept { DistinctKind::Unordered } else { DistinctKind::None },
+            has_select_value: matches!(query.select, Selection::Value(_)),
+            ..QueryInfo::default()
+        };
+        return Ok(QueryPlan { kind: PlanKind::Query(info), ranges: vec![PlanRange::empty()] });
+    }
+    let pins_one = request.for_one_key
+        || match &constraint {
+            KeyConstraint::Any => false,
+            KeyConstraint::Keys(keys) => match keys.as_slice() {
+                [] => true,
+                [key] => key.0.len() == request.partition_key.len(),
+                _ => false,
+            },
+        };
+    let info = rewrite::plan(query, &compiled, pins_one)?;
+    features::check(&info, features)?;
+    Ok(QueryPlan { kind: PlanKind::Query(info), ranges: ranges(&constraint, request.range_of) })
+}
+
+/// The keys a query can find items in. A sub-query that reads no items is asked of every range, as
+/// the service does.
+fn planned_keys(query: &Compiled, paths: &[Path]) -> KeyConstraint {
+    match &query.input {
+        Input::Query(inner) => match inner.input {
+            Input::Single => KeyConstraint::Any,
+            _ => planned_keys(inner, paths),
         },
-    };
-    let info = rewrite::plan(request.query, &compiled, pins_one)?;
-    features::check(&info, request.features)?;
-    Ok(QueryPlan { kind: PlanKind::Query(info), ranges })
+        _ => partition_keys(query, paths),
+    }
 }
 
 fn ranges(
@@ -169,20 +198,4 @@ fn ranges(
         }
     }
     merged
-}
-
-/// A query over another query's rows can be split by ranges only when the inner one yields its rows
-/// item by item.
-fn check_inner(query: &Compiled) -> Result<()> {
-    let Input::Query(inner) = &query.input else { return Ok(()) };
-    if rewrite::is_distinct_count(query, inner) {
-        return Ok(());
-    }
-    if !inner.is_streaming() || inner.window() != (0, u64::MAX) {
-        return Err(SqlError::refused(
-            "A query over several partitions cannot select from a subquery with aggregates, \
-             DISTINCT, ORDER BY, TOP or OFFSET LIMIT.",
-        ));
-    }
-    check_inner(inner)
 }

@@ -39,7 +39,11 @@ pub fn order_list(items: &[OrderItem]) -> String {
     let mut out = String::new();
     write_separated(items, &mut out, |item, out| {
         write_order_key(&item.expr, out);
-        out.push_str(if item.descending { " DESC" } else { "" });
+        out.push_str(match (item.directed, item.descending) {
+            (true, false) => " ASC",
+            (_, true) => " DESC",
+            _ => "",
+        });
     });
     out
 }
@@ -88,6 +92,13 @@ fn write_query(query: &Query, out: &mut String) {
         out.push_str(" LIMIT ");
         write_count(limit, out);
     }
+}
+
+/// A row count as text.
+pub fn count(count: &Count) -> String {
+    let mut out = String::new();
+    write_count(count, &mut out);
+    out
 }
 
 fn write_count(count: &Count, out: &mut String) {
@@ -141,7 +152,7 @@ fn write_from(sources: &[Source], out: &mut String) {
 
 fn write_collection(collection: &Collection, out: &mut String) {
     match collection {
-        Collection::Path { root, steps } => {
+        Collection::Path { root, steps, .. } => {
             out.push_str(root);
             for step in steps {
                 match step {
@@ -151,7 +162,6 @@ fn write_collection(collection: &Collection, out: &mut String) {
             }
         }
         Collection::Query(query) => write_parenthesised(query, out),
-        Collection::Call(call) => write_expr(call, out),
     }
 }
 

@@ -7,9 +7,10 @@
 //! a negative weight ranks the worst first.
 
 use crate::compiled::{Expr, Rank, RankComponent};
-use crate::eval::{Runtime, walk};
+use crate::eval::{Frame, Runtime, evaluate};
 use crate::functions::{self, Function};
 use armilla_model::Value;
+use std::borrow::Cow;
 
 /// The constant of reciprocal rank fusion.
 pub const FUSION_CONSTANT: f64 = 60.0;
@@ -33,8 +34,10 @@ impl Statistics {
         self.documents += 1;
         self.components.resize_with(rank.components.len(), ComponentStatistics::default);
         for (component, statistics) in rank.components.iter().zip(&mut self.components) {
-            let RankComponent::FullText { path, terms } = component else { continue };
-            let text = walk(item, &path.steps).clone();
+            let RankComponent::FullText { text, terms } = component else { continue };
+            let frame = Frame::item(item);
+            // A text that cannot be made counts as none.
+            let text = evaluate(text, &frame, runtime).map(Cow::into_owned).unwrap_or_default();
             statistics.hits.resize(terms.len(), 0);
             let words = run("_FULLTEXTWORDCOUNT", std::slice::from_ref(&text), runtime);
             statistics.words += words.as_f64().unwrap_or(0.0);
@@ -69,12 +72,12 @@ fn run(name: &str, arguments: &[Value], runtime: &mut Runtime<'_>) -> Value {
 /// One expression per component whose value is larger for better matches.
 pub fn score_expressions(rank: &Rank, statistics: &Statistics) -> Vec<Expr> {
     let score = |(position, component): (usize, &RankComponent)| match component {
-        RankComponent::FullText { path, terms } => {
+        RankComponent::FullText { text, terms } => {
             let empty = ComponentStatistics::default();
             let counted = statistics.components.get(position).unwrap_or(&empty);
             let hits = (0..terms.len()).map(|term| number(counted.hits.get(term).copied()));
             let arguments = vec![
-                Expr::Path(path.clone()),
+                text.clone(),
                 Expr::Constant(Value::array(terms.clone())),
                 Expr::Constant(number(Some(statistics.documents))),
                 Expr::Constant(Value::from(counted.words)),
@@ -98,12 +101,15 @@ fn number(count: Option<u64>) -> Value {
 /// score is ranked last by that component.
 pub fn fuse(rank: &Rank, rows: Vec<(Vec<Value>, Value)>) -> Vec<Value> {
     let mut fused = vec![0.0; rows.len()];
-    for (component, weight) in rank.weights.iter().enumerate() {
+    for component in 0..rank.components.len() {
+        let weight = rank.weights.get(component).copied().unwrap_or(1.0);
         let score = |row: usize| rows[row].0.get(component).and_then(Value::as_f64);
         let mut order: Vec<usize> = (0..rows.len()).collect();
         let compare = |left: usize, right: usize| {
             let order = compare_scores(score(left), score(right));
-            if *weight < 0.0 { order.reverse() } else { order }
+            // Rows without a score come last either way.
+            let turned = weight < 0.0 && score(left).is_some() && score(right).is_some();
+            if turned { order.reverse() } else { order }
         };
         order.sort_by(|left, right| compare(*left, *right));
         let mut place = 1.0;

@@ -42,6 +42,7 @@ fn phases(text: &str) -> Vec<(&'static str, Duration)> {
         partition_key: &[Path::parse("/pk").unwrap()],
         features: &Features::all(),
         range_of: &range_of,
+        for_one_key: false,
     });
     drop(plan);
     lap("plan", &mut times);

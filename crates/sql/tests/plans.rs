@@ -35,6 +35,7 @@ fn plan_with(text: &str, features: &str) -> Result<QueryPlan> {
         partition_key: &[Path::parse("/pk").unwrap()],
         features: &if features.is_empty() { Features::all() } else { Features::parse(features) },
         range_of: &range_of,
+        for_one_key: false,
     })
 }
 
@@ -163,7 +164,7 @@ fn conditions_pin_partition_keys() {
         ("NOT (c.pk != 'x')", "\"x\"/-\"x\"/]"),
         ("false", "-]"),
         ("c.pk = undefined", "-]"),
-        ("c.pk = [1]", "/-/]"),
+        ("c.pk = [1]", "-FF)"),
         ("c.pk = null AND c.pk = null", "null/-null/]"),
         ("ARRAY_CONTAINS(['x'], c.pk)", "\"x\"/-\"x\"/]"),
     ] {
@@ -202,9 +203,8 @@ fn what_a_client_cannot_merge_is_refused() {
         ("SELECT VALUE AVG(c.a) + 1 FROM c", "Compositions of aggregates"),
         ("SELECT VALUE {s: SUM(c.a)} FROM c", "Compositions of aggregates"),
         ("SELECT * FROM c GROUP BY c.a", "SC2041"),
-        ("SELECT * FROM c ORDER BY c.a + 1", "SC2206"),
+        ("SELECT * FROM c ORDER BY c.a + 1", "\"code\":2206"),
         ("SELECT TOP 2147483648 * FROM c", "SC2060"),
-        ("SELECT VALUE x FROM (SELECT VALUE MAX(c.a) FROM c) x", "cannot select from a subquery"),
     ] {
         let error = plan_with(text, "").unwrap_err().to_json();
         assert!(error.contains(message), "{text}: {error}");

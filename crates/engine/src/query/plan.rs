@@ -10,9 +10,14 @@ use armilla_sql::advice::advise;
 use armilla_sql::plan::{Features, PlanRange, PlanRequest, partitioned_plan};
 
 /// The plan of a query, as the document that clients read. `features` is the list of what the
-/// client can merge, or nothing when it did not say. It does not depend on the number of ranges: a
+/// client can merge, or nothing when it did not say; `for_one_key`: it names a partition key. It does not depend on the number of ranges: a
 /// query that works today must not fail, or page by other tokens, once the container has grown.
-pub fn plan(container: &Container, request: &Request, features: Option<&str>) -> Result<Value> {
+pub fn plan(
+    container: &Container,
+    request: &Request,
+    features: Option<&str>,
+    for_one_key: bool,
+) -> Result<Value> {
     let settings = container.settings();
     let (query, schema) = prepare::parsed(&settings, request)?;
     let definition = &settings.policy.partition_key;
@@ -22,10 +27,16 @@ pub fn plan(container: &Container, request: &Request, features: Option<&str>) ->
         parameters: &request.parameters,
         schema: &schema,
         partition_key: &definition.paths,
-        features: &features.map_or_else(Features::all, Features::parse),
+        features: &features.map_or_else(classic_features, Features::parse),
         range_of: &range_of,
+        for_one_key,
     });
     Ok(plan.map_err(failure)?.to_value())
+}
+
+/// What a client can merge that does not say: everything, in the older form.
+fn classic_features() -> Features {
+    Features::all().without("HybridSearchSkipOrderByRewrite")
 }
 
 /// The numbers of the rules of advice that a query breaks.
@@ -45,7 +56,7 @@ pub struct ClientMerge {
 /// The merge of a query, if it needs one: filters and projections do not. What no client can merge
 /// is refused.
 pub fn client_merge(container: &Container, request: &Request) -> Result<Option<ClientMerge>> {
-    let plan = plan(container, request, None)?;
+    let plan = plan(container, request, None, false)?;
     let Some(info) = plan.get("queryInfo") else {
         return Ok(Some(ClientMerge { plan, groups: false }));
     };

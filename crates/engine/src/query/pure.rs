@@ -17,7 +17,7 @@ pub(super) fn is_pure(query: &Compiled) -> bool {
         Order::None => true,
         Order::Keys { keys, .. } => keys.iter().all(|key| is_fixed(&key.expr)),
         Order::Rank(rank) => rank.components.iter().all(|component| match component {
-            RankComponent::FullText { .. } => true,
+            RankComponent::FullText { text, .. } => is_fixed(text),
             RankComponent::Vector { distance, .. } => is_fixed(distance),
         }),
     };

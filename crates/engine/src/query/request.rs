@@ -57,7 +57,8 @@ impl Request {
                 name.ok_or_else(|| Error::bad_request("A query parameter needs a 'name'."))?;
             Ok((name.into(), parameter.get("value").cloned().unwrap_or_default()))
         };
-        let parameters = parameters.iter().map(parameter).collect::<Result<_>>()?;
+        let parameters = parameters.iter().map(parameter).collect::<Result<Vec<_>>>()?;
+        armilla_sql::check_parameters(&parameters).map_err(super::failure)?;
         let resume = match body.get("resumeFilter") {
             None | Some(Value::Null) => None,
             Some(filter) => Some(ResumeFilter::parse(filter)?),

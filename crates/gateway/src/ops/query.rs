@@ -415,11 +415,15 @@ pub(super) async fn plan(
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
     let container = addressed::container(service, call, path)?;
+    // A whole key beside the query: one range answers, and skips for itself.
+    let levels = container.settings().policy.partition_key.paths.len();
+    let key = call.context.partition_key.as_ref();
+    let for_one_key = key.is_some_and(|key| key.components.len() == levels);
     let (asked, body) = (container.clone(), call.body.clone());
     let features = call.context.query_features.map(str::to_owned);
     let plan = compiling(service, &call.body, move || {
         let request = Request::parse(&body)?;
-        Ok(query::plan(&asked, &request, features.as_deref())?.to_json())
+        Ok(query::plan(&asked, &request, features.as_deref(), for_one_key)?.to_json())
     });
     let plan = plan.await?;
     Ok(addressed::owned_by(Reply::ok(plan).charge(RequestCharge::ZERO), &container))

@@ -60,15 +60,14 @@ fn partials(node: &Node, paths: &[Path]) -> Option<Vec<Partial>> {
             let values: Vec<&Value> = match &atom.test {
                 Test::Equal(value) => vec![value],
                 Test::In(set) => set.values().iter().collect(),
-                // A key that is an array or object counts as undefined.
-                Test::Type(types)
-                    if types.iter().all(|kind| *kind >= armilla_model::value::Type::Array) =>
-                {
-                    vec![&Value::Undefined]
-                }
-                Test::NotDefined => vec![&Value::Undefined],
+                // A key that is no scalar sits where missing ones do; the service asks everywhere.
                 _ => return None,
             };
+            let is_infinite =
+                |value: &&Value| value.as_f64().is_some_and(|number| !number.is_finite());
+            if values.iter().any(is_infinite) {
+                return None;
+            }
             let partial = |value: &Value| {
                 let mut partial: Partial = vec![None; paths.len()];
                 partial[level] = Some(Component::from_value(Some(value)));

@@ -98,7 +98,7 @@ fn collect_rows(query: &Compiled, outer: &Scope, paths: &mut Paths) -> (Scope, S
         Order::None => {}
         Order::Keys { keys, .. } => keys.iter().for_each(|key| collect(&key.expr, &scope)),
         Order::Rank(rank) => rank.components.iter().for_each(|component| match component {
-            RankComponent::FullText { path, .. } => collect(&Expr::Path(path.clone()), &scope),
+            RankComponent::FullText { text, .. } => collect(text, &scope),
             RankComponent::Vector { distance, .. } => collect(distance, &scope),
         }),
     }

@@ -1,7 +1,7 @@
 //! Calls: the table of built-in functions, user functions, and those that need more than values.
 
-use super::Binder;
 use super::fold::fold;
+use super::{Binder, Purpose};
 use crate::ast::{self, ExprKind, Name};
 use crate::compiled::{Expr, Step};
 use crate::error::{Code, Location};
@@ -9,59 +9,126 @@ use crate::functions::{self, DistanceFunction, Function, VectorSetting};
 use armilla_model::{Object, Value};
 
 impl Binder<'_> {
+    /// Binds a call; `places` are those of its name and of all of it.
     pub(super) fn call(
         &mut self,
         name: &Name,
         user: bool,
         arguments: &[ast::Expr],
-        location: Location,
+        places: (Location, Location),
     ) -> Expr {
+        let (name_location, location) = places;
         if user {
             self.calls_user_functions = true;
             return Expr::User(name.clone(), self.list(arguments));
         }
         if name.eq_ignore_ascii_case("DOCUMENTID") {
-            return self.document_id(arguments, location);
+            return self.document_id(name, arguments, location);
         }
-        for ranking in ["FullTextScore", "RRF"] {
-            if name.eq_ignore_ascii_case(ranking) {
-                let message =
-                    format!("The {ranking} function is only allowed in the ORDER BY RANK clause.");
-                return self.wrong(Code::Unsupported, message, location);
-            }
+        if name.eq_ignore_ascii_case("FULLTEXTSCORE") && arguments.len() >= 2 {
+            let message = "The FullTextScore function is only allowed in the ORDER BY RANK clause.";
+            return self.wrong(Code::FullTextScorePlace, message, location);
         }
         if functions::is_refused(name) {
-            let message = format!("The function '{name}' is not supported by this server.");
-            return self.wrong(Code::Unsupported, message, location);
+            return self.refused(name, arguments, places);
         }
-        let Some(function) = functions::lookup(name) else {
-            let message = format!("'{name}' is not a recognized built-in function name.");
-            return self.wrong(Code::UnknownFunction, message, location);
+        let special = functions::special(name).filter(|special| special.name == "FULLTEXTSCORE");
+        let (function, min, max) = match (functions::lookup(name), special) {
+            (Some(function), _) => (function, function.arguments_min, function.arguments_max),
+            (None, Some(special)) => {
+                let counts = (special.arguments_min, special.arguments_max);
+                return self.wrong(Code::ArgumentCount, argument_count(name, counts), location);
+            }
+            (None, None) => {
+                self.list(arguments);
+                let message = format!("'{name}' is not a recognized built-in function name.");
+                return self.wrong(Code::UnknownFunction, message, name_location);
+            }
         };
         if !function.takes(arguments.len()) {
-            return self.wrong(Code::ArgumentCount, argument_count(function), location);
+            return self.wrong(Code::ArgumentCount, argument_count(name, (min, max)), location);
         }
         let mut compiled = self.list(arguments);
-        if function.name == "VECTORDISTANCE" {
+        if matches!(function.name, "VECTORDISTANCE" | "_VECTORSCORE") {
+            self.check_vector_arguments(arguments, &compiled);
             self.add_vector_policy(&mut compiled);
+        }
+        if is_timespan_call(function, arguments.len()) && !compiled.first().is_some_and(is_timespan)
+        {
+            let message = "The timespan argument provided to the DateTime function is invalid.";
+            return self.wrong(Code::Timespan, message, location);
         }
         fold(Expr::Call(function, compiled))
     }
 
-    fn document_id(&mut self, arguments: &[ast::Expr], location: Location) -> Expr {
+    /// A function of the service that this server does not have. Two of them are planned, so that the
+    /// refusal comes from whoever runs the query.
+    fn refused(
+        &mut self,
+        name: &Name,
+        arguments: &[ast::Expr],
+        (name_location, location): (Location, Location),
+    ) -> Expr {
+        if self.purpose == Purpose::Run {
+            let message = format!("The function '{name}' is not supported by this server.");
+            return self.wrong(Code::Unsupported, message, name_location);
+        }
+        let is_literal = |argument: &ast::Expr| matches!(argument.kind, ExprKind::String(_));
+        if name.eq_ignore_ascii_case("GENERATEEMBEDDINGS") {
+            if arguments.len() != 1 {
+                return self.wrong(Code::ArgumentCount, argument_count(name, (1, 1)), location);
+            }
+            if !is_literal(&arguments[0]) {
+                let message =
+                    "The 'GenerateEmbeddings' function requires a single string literal argument.";
+                return self.wrong(Code::Embeddings, message, arguments[0].location);
+            }
+        } else if name.eq_ignore_ascii_case("HASH") {
+            if !(1..=3).contains(&arguments.len()) {
+                return self.wrong(Code::ArgumentCount, argument_count(name, (1, 3)), location);
+            }
+            let modulo = arguments.get(1);
+            if let Some(modulo) = modulo
+                && !matches!(&modulo.kind, ExprKind::Number(number) if number.as_i64() != Some(0))
+            {
+                let message =
+                    "The modulo value for the 'Hash' function must be a non-zero integer literal.";
+                return self.wrong(Code::HashModulo, message, modulo.location);
+            }
+        } else {
+            let message = format!("'{name}' is not a recognized built-in function name.");
+            return self.wrong(Code::UnknownFunction, message, name_location);
+        }
+        Expr::User(name.clone(), self.list(arguments))
+    }
+
+    fn document_id(&mut self, name: &Name, arguments: &[ast::Expr], location: Location) -> Expr {
         let [argument] = arguments else {
-            let message = "The DOCUMENTID function requires 1 argument(s).";
-            return self.wrong(Code::ArgumentCount, message, location);
+            return self.wrong(Code::ArgumentCount, argument_count(name, (1, 1)), location);
         };
-        if let ExprKind::Identifier(name) = &argument.kind {
-            match self.find(name) {
-                Some(binding) if binding.is_item && !binding.hidden => return Expr::DocumentId,
-                Some(_) => {}
-                None => return self.expression(argument),
+        // Whatever is asked about lies in an item.
+        let _bound = self.expression(argument);
+        Expr::DocumentId
+    }
+
+    /// What VectorDistance takes beside two vectors: a boolean, and options with their ranges.
+    fn check_vector_arguments(&mut self, arguments: &[ast::Expr], compiled: &[Expr]) {
+        if let (Some(written), Some(exact)) = (arguments.get(2), compiled.get(2))
+            && exact.constant().and_then(Value::as_bool).is_none()
+        {
+            let message = "The third argument provided in the VectorDistance function is invalid. \
+                           This value must be a boolean value set to either \"true\" to execute an \
+                           exact search or \"false\" to execute an efficient search leveraging the \
+                           index.";
+            self.error(Code::VectorExactSearch, message, written.location);
+        }
+        let (Some(written), Some(options)) = (arguments.get(3), compiled.get(3)) else { return };
+        let Some(options) = options.constant().and_then(Value::as_object) else { return };
+        for (name, value) in options.iter() {
+            if let Some((code, message)) = vector_option(name, value) {
+                self.error(code, message, written.location);
             }
         }
-        let message = "The argument of DOCUMENTID must be the alias of the items.";
-        self.wrong(Code::Unsupported, message, argument.location)
     }
 
     /// The container's vector policy says how vectors at a path are compared, unless the call
@@ -104,11 +171,81 @@ impl Binder<'_> {
     }
 }
 
-fn argument_count(function: &Function) -> String {
-    let Function { name, arguments_min: min, arguments_max: max, .. } = function;
+/// What is wrong with an option of VectorDistance.
+fn vector_option(name: &str, value: &Value) -> Option<(Code, String)> {
+    let outside = |low: i64, high: i64| {
+        let number = value.as_number().and_then(|number| number.as_i64());
+        number.is_none_or(|number| !(low..=high).contains(&number))
+    };
+    let out_of_range = |code: Code, high: i64| {
+        let message = format!(
+            "The '{name}' value {} specified in the VectorDistance function is outside the supported \
+             range. The value must be between 1 and {high}.",
+            value.to_json()
+        );
+        (code, message)
+    };
+    match name {
+        "distanceFunction" | "dataType" => {
+            let known: &[&str] = if name == "dataType" {
+                &["float32", "float16", "uint8", "int8"]
+            } else {
+                &["cosine", "dotproduct", "euclidean"]
+            };
+            let text = value.as_str();
+            let fits =
+                text.is_some_and(|text| known.iter().any(|known| text.eq_ignore_ascii_case(known)));
+            (!fits).then(|| {
+                let shown = text.map_or_else(|| value.to_json(), str::to_owned);
+                let message = format!(
+                    "VectorDistance function options argument property value '{shown}' is not a \
+                     valid value for option '{name}'."
+                );
+                (Code::VectorOption, message)
+            })
+        }
+        "searchListSizeMultiplier" => {
+            outside(1, 100).then(|| out_of_range(Code::VectorSearchList, 100))
+        }
+        "quantizedVectorListMultiplier" => {
+            outside(1, 50).then(|| out_of_range(Code::VectorQuantizedList, 50))
+        }
+        "filterPriority" => {
+            let fits = value.as_f64().is_some_and(|value| (0.0..=1.0).contains(&value));
+            (!fits).then(|| {
+                let message = "The 'filterPriority' value specified in the VectorDistance function \
+                               must be a value between 0 and 1.";
+                (Code::VectorFilterPriority, message.to_owned())
+            })
+        }
+        _ => {
+            let message = format!(
+                "'{name}' is not a valid option name for VectorDistance function options argument."
+            );
+            Some((Code::VectorOption, message))
+        }
+    }
+}
+
+/// True for the calls whose first argument is a timespan such as `'1d'`.
+fn is_timespan_call(function: &Function, count: usize) -> bool {
+    matches!((function.name, count), ("AGO" | "NOW", 1) | ("DATETIMEADD", 2))
+}
+
+/// A constant of digits with something behind them. Whether that is a part of a date is a matter of
+/// values.
+fn is_timespan(expr: &Expr) -> bool {
+    let Some(text) = expr.constant().and_then(Value::as_str) else { return false };
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let unit = digits.trim_start_matches(|character: char| character.is_ascii_digit());
+    unit.len() < digits.len() && !unit.is_empty()
+}
+
+/// The refusal of a number of arguments, in the spelling of the query.
+fn argument_count(name: &str, (min, max): (usize, usize)) -> String {
     if min == max {
         format!("The {name} function requires {min} argument(s).")
-    } else if *max == usize::MAX {
+    } else if max == usize::MAX {
         format!("The {name} function requires at least {min} argument(s).")
     } else {
         format!("The {name} function requires {min} to {max} argument(s).")

@@ -1,7 +1,7 @@
 //! Expressions: names to frames, parameters to values, constants folded.
 
 use super::fold::fold;
-use super::{Binder, Place, aggregate_of};
+use super::{Binder, Clause, Place, aggregate_of, contains_aggregate, is_path};
 use crate::ast::{self, ExprKind, Name, SubqueryKind, UnaryOperator};
 use crate::compiled::{
     Aggregate, Compiled, Expr, Input, Order, PathRef, Projection, Source, Step, ValueSet,
@@ -12,6 +12,7 @@ use crate::limits::{AGGREGATES_MAX, REFERENCES_UNGUARDED_MAX};
 use crate::print;
 use armilla_model::number::INTEGERS_END;
 use armilla_model::{Number, Value};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -47,8 +48,9 @@ impl Binder<'_> {
             ExprKind::Object(members) => self.object(members),
             ExprKind::And(parts) => self.connective(parts, true),
             ExprKind::Or(parts) => self.connective(parts, false),
-            ExprKind::Call { name, user, arguments, .. } => {
-                self.call(name, *user, arguments, expr.location)
+            ExprKind::Call { name, user, arguments, name_location } => {
+                let places = (*name_location, expr.location);
+                self.call(name, *user, arguments, places)
             }
             ExprKind::Subquery(kind, query) => self.subquery(*kind, query, expr.location),
             _ => self.operation(expr),
@@ -92,7 +94,7 @@ impl Binder<'_> {
                 negate(*negated, fold(Expr::Between(Box::new(parts))))
             }
             ExprKind::Like { value, pattern, escape, negated } => {
-                let escape = escape.as_ref().and_then(|escape| escape.chars().next());
+                let escape = escape.as_ref().and_then(|text| self.escape(text, expr.location));
                 let value = self.expression(value);
                 let pattern = self.expression(pattern);
                 negate(*negated, fold(like(value, pattern, escape)))
@@ -132,13 +134,8 @@ impl Binder<'_> {
         // In an array, so that an undefined value is a row as well.
         let value = Expr::Array(vec![self.expression(value)]);
         self.depth += 1;
-        self.bindings.push(super::Binding {
-            name: Some(name.clone()),
-            depth: self.depth,
-            is_item: false,
-            hidden: false,
-            lifted: true,
-        });
+        let binding = super::Binding::new(Some(name.clone()), self.depth);
+        self.bindings.push(super::Binding { lifted: true, ..binding });
         let body = self.expression(body);
         self.bindings.pop();
         self.depth -= 1;
@@ -160,27 +157,35 @@ impl Binder<'_> {
         Expr::Subquery(SubqueryKind::Scalar, Box::new(query))
     }
 
+    /// The escape of LIKE: one character.
+    fn escape(&mut self, text: &Name, location: Location) -> Option<char> {
+        let mut characters = text.chars();
+        let first = characters.next();
+        if first.is_none() || characters.next().is_some() {
+            let message =
+                format!("The invalid escape character '{text}' was specified in a LIKE predicate.");
+            self.error(Code::LikeEscape, message, location);
+        }
+        first
+    }
+
     fn object(&mut self, members: &[(Name, ast::Expr)]) -> Expr {
         let mut compiled: Vec<(Name, Expr)> = Vec::with_capacity(members.len());
-        let large = members.len() > 16;
-        let mut positions = std::collections::HashMap::new();
+        let mut seen = HashSet::with_capacity(members.len());
         for (name, expr) in members {
-            let expr = self.expression(expr);
-            let position = if large {
-                positions.get(name).copied()
-            } else {
-                compiled.iter().position(|(seen, _)| seen == name)
-            };
-            match position {
-                // A name written twice has the value written last.
-                Some(position) => compiled[position].1 = expr,
-                None => {
-                    positions.insert(name.clone(), compiled.len());
-                    compiled.push((name.clone(), expr));
-                }
+            if !seen.insert(name) {
+                self.duplicate_property(name, expr.location);
+                continue;
             }
+            compiled.push((name.clone(), self.expression(expr)));
         }
         fold(Expr::Object(compiled))
+    }
+
+    pub(super) fn duplicate_property(&mut self, name: &Name, location: Location) {
+        let message =
+            format!("Object creation error, property name '{name}' specified more than once.");
+        self.error(Code::DuplicateProperty, message, location);
     }
 
     fn connective(&mut self, parts: &[ast::Expr], is_and: bool) -> Expr {
@@ -199,8 +204,11 @@ impl Binder<'_> {
     fn reference(&mut self, expr: &ast::Expr) -> Expr {
         let mut steps = Vec::new();
         let mut base = expr;
-        // From the outermost step inwards, as long as the steps are constants.
+        // From the outermost step inwards.
         loop {
+            if let Some(slot) = self.key_slot(base) {
+                return descend(Expr::Slot(slot), steps.into_iter().rev());
+            }
             match &base.kind {
                 ExprKind::Member(inner, name) => {
                     steps.push(Step::Member(name.clone()));
@@ -211,51 +219,64 @@ impl Binder<'_> {
                         steps.push(step);
                         base = inner;
                     }
-                    None => break,
+                    None => return self.computed_index(index, base.location),
                 },
                 _ => break,
             }
         }
-        steps.reverse();
         if let ExprKind::Identifier(name) = &base.kind {
             if self.find(name).is_some_and(|binding| binding.hidden) {
-                let message = format!(
-                    "Property reference '{}' is invalid in the select list because it is not \
-                     contained in either an aggregate function or the GROUP BY clause.",
-                    print::expression(expr)
-                );
-                return self.wrong(Code::NotGrouped, message, expr.location);
+                return self.not_grouped(named_part(expr).location);
             }
+            steps.reverse();
             return self.path(name, steps, base.location);
         }
-        let base = match &base.kind {
-            ExprKind::Index(inner, index) => {
-                let inner = self.boxed(inner);
-                fold(Expr::Index(inner, self.boxed(index)))
-            }
-            _ => self.expression(base),
-        };
-        steps.into_iter().fold(base, |base, step| {
-            fold(match step {
-                Step::Member(name) => Expr::Member(Box::new(base), name),
-                Step::Element(index) => {
-                    let index = i64::try_from(index).unwrap_or(i64::MAX);
-                    Expr::Index(Box::new(base), Box::new(Expr::Constant(Value::from(index))))
-                }
-            })
-        })
+        let base = self.expression(base);
+        descend(base, steps.into_iter().rev())
+    }
+
+    /// `e[computed]`, which the language has and no query may use.
+    fn computed_index(&mut self, index: &ast::Expr, location: Location) -> Expr {
+        let _bound = self.expression(index);
+        let message =
+            "The specified query includes 'member indexer' which is currently not supported.";
+        self.wrong(Code::Unsupported, message, location)
+    }
+
+    /// Reports a property that is neither grouped nor aggregated.
+    pub(super) fn not_grouped(&mut self, location: Location) -> Expr {
+        if self.groups_are_wrong {
+            return Expr::UNDEFINED;
+        }
+        let (code, clause) = self.clause_words();
+        let property = self.text.at(location).unwrap_or_default();
+        let message = format!(
+            "Property reference '{property}' is invalid in the {clause} because it is not contained \
+             in either an aggregate function or the GROUP BY clause."
+        );
+        self.wrong(code, message, location)
     }
 
     /// A literal or parameter that chooses a member or an element.
     fn constant_step(&mut self, index: &ast::Expr) -> Option<Step> {
         let value = match &index.kind {
             ExprKind::Number(number) => Value::Number(*number),
+            ExprKind::Unary(UnaryOperator::Minus, operand) => {
+                let ExprKind::Number(number) = &operand.kind else { return None };
+                let is_zero = number.as_f64() == 0.0;
+                return Some(Step::Element(if is_zero { 0 } else { usize::MAX }));
+            }
             ExprKind::Parameter(name) => self.parameter(name, index.location)?,
             _ => return None,
         };
         match value {
             Value::String(name) => Some(Step::Member(name)),
-            Value::Number(number) => number.as_i64()?.try_into().ok().map(Step::Element),
+            // A fraction or a negative number is the position of no element.
+            Value::Number(number) => {
+                let position = number.as_i64().and_then(|position| position.try_into().ok());
+                Some(Step::Element(position.unwrap_or(usize::MAX)))
+            }
+            Value::Undefined => Some(Step::Element(usize::MAX)),
             _ => None,
         }
     }
@@ -285,55 +306,76 @@ impl Binder<'_> {
         }
         let mut inner = Binder::new(&[], schema);
         inner.inside_computed = true;
-        inner.bindings.push(super::Binding {
-            name: property.alias.clone(),
-            depth: 0,
-            is_item: true,
-            hidden: false,
-            lifted: false,
-        });
+        let binding = super::Binding::new(property.alias.clone(), 0);
+        inner.bindings.push(super::Binding { is_item: true, ..binding });
         let definition = Arc::new(inner.expression(&property.expr));
         self.errors.extend(inner.errors);
         Some(Expr::Computed { name: first.clone(), hops, definition, steps: rest.into() })
     }
 
     fn subquery(&mut self, kind: SubqueryKind, query: &ast::Query, location: Location) -> Expr {
-        if self.inside_aggregate {
-            return self.nested_aggregate(location);
-        }
         let inside_constructor = std::mem::take(&mut self.inside_constructor);
         let compiled = self.query(query, Place::Inner);
         self.inside_constructor = inside_constructor;
+        if kind == SubqueryKind::Scalar && may_have_rows(query) {
+            let message =
+                "The cardinality of a scalar subquery result set cannot be greater than one.";
+            return self.wrong(Code::ScalarRows, message, location);
+        }
         Expr::Subquery(kind, Box::new(compiled))
+    }
+
+    /// The slot of a GROUP BY key, behind an aggregation.
+    fn key_slot(&self, expr: &ast::Expr) -> Option<usize> {
+        let grouping = self.grouping.as_ref()?;
+        let alike = |key: &ast::Expr| {
+            std::mem::discriminant(&key.kind) == std::mem::discriminant(&expr.kind)
+        };
+        if !grouping.keys.iter().take(KEYS_LOOKED_AT).any(alike)
+            && grouping.keys.len() <= KEYS_LOOKED_AT
+        {
+            return None;
+        }
+        let slot = *grouping.slots.get(&print::expression(expr))?;
+        (slot < grouping.keys.len()).then_some(slot)
     }
 
     /// Behind an aggregation: keys and aggregates are slots, everything else is bound as usual.
     fn grouped(&mut self, expr: &ast::Expr) -> Option<Expr> {
         let aggregate = aggregate_of(expr);
-        let Some(grouping) = &self.grouping else {
-            return aggregate.map(|_| self.misplaced_aggregate(expr.location));
-        };
-        if let Some(position) = grouping.keys.iter().position(|key| key == expr) {
+        if self.grouping.is_none() {
+            return aggregate.map(|(_, arguments)| self.misplaced_aggregate(arguments, expr));
+        }
+        // What is sorted by is a path, though the same expression may be grouped by.
+        if (self.clause != Clause::Order || is_path(expr))
+            && let Some(position) = self.key_slot(expr)
+        {
             return Some(Expr::Slot(position));
         }
         let (kind, arguments) = aggregate?;
-        let key_count = grouping.keys.len();
-        if let Some(seen) = grouping.aggregates.iter().position(|(known, _)| known == expr) {
-            return Some(Expr::Slot(key_count + seen));
+        let text = print::expression(expr);
+        if let Some(seen) = self.grouping.as_ref().and_then(|grouping| grouping.slots.get(&text)) {
+            return Some(Expr::Slot(*seen));
         }
+        let ExprKind::Call { name, .. } = &expr.kind else { return None };
         let [argument] = arguments else {
-            let name = kind.name();
             let message = format!("The {name} function requires 1 argument(s).");
             return Some(self.wrong(Code::ArgumentCount, message, expr.location));
         };
-        if grouping.aggregates.len() >= AGGREGATES_MAX {
+        let aggregates = self.grouping.as_ref().map_or(0, |grouping| grouping.aggregates.len());
+        if aggregates >= AGGREGATES_MAX {
             let message = format!("A query has at most {AGGREGATES_MAX} aggregates.");
             return Some(self.wrong(Code::TooLarge, message, expr.location));
         }
-        let argument = self.aggregate_argument(argument);
+        let bound = self.aggregate_argument(argument);
+        if contains_aggregate(argument) {
+            return Some(self.nested_aggregate(expr.location));
+        }
         let grouping = self.grouping.as_mut()?;
-        grouping.aggregates.push((expr.clone(), Aggregate { kind, argument }));
-        Some(Expr::Slot(key_count + grouping.aggregates.len() - 1))
+        let slot = grouping.keys.len() + grouping.aggregates.len();
+        grouping.aggregates.push(Aggregate { kind, argument: bound });
+        grouping.slots.insert(text, slot);
+        Some(Expr::Slot(slot))
     }
 
     /// Binds the argument of an aggregate, which sees rows and not groups.
@@ -353,12 +395,28 @@ impl Binder<'_> {
         compiled
     }
 
-    fn misplaced_aggregate(&mut self, location: Location) -> Expr {
-        if self.inside_aggregate {
-            return self.nested_aggregate(location);
+    fn misplaced_aggregate(&mut self, arguments: &[ast::Expr], expr: &ast::Expr) -> Expr {
+        let location = expr.location;
+        if let ExprKind::Call { name, .. } = &expr.kind
+            && arguments.len() != 1
+        {
+            let message = format!("The {name} function requires 1 argument(s).");
+            return self.wrong(Code::ArgumentCount, message, location);
         }
-        let message = "An aggregate function is only allowed in the SELECT clause.";
-        self.wrong(Code::AggregateNotAllowed, message, location)
+        if self.inside_aggregate {
+            // The aggregate around it reports that.
+            self.list(arguments);
+            if arguments.iter().any(contains_aggregate) {
+                self.nested_aggregate(location);
+            }
+            return Expr::UNDEFINED;
+        }
+        if self.clause == Clause::Ranked {
+            let message = "Aggregate functions are not allowed with the ORDER BY RANK clause.";
+            return self.wrong(Code::RankWithAggregate, message, location);
+        }
+        let message = "Aggregates are not allowed in the WHERE clause.";
+        self.wrong(Code::AggregateInWhere, message, location)
     }
 
     fn nested_aggregate(&mut self, location: Location) -> Expr {
@@ -366,6 +424,52 @@ impl Binder<'_> {
                        aggregate or a subquery.";
         self.wrong(Code::NestedAggregate, message, location)
     }
+}
+
+/// Keys of GROUP BY that are compared by their kind before a text is made of an expression.
+const KEYS_LOOKED_AT: usize = 16;
+
+/// Steps into the value of an expression.
+fn descend(base: Expr, steps: impl Iterator<Item = Step>) -> Expr {
+    steps.fold(base, |base, step| {
+        fold(match step {
+            Step::Member(name) => Expr::Member(Box::new(base), name),
+            Step::Element(index) => {
+                let index = i64::try_from(index).unwrap_or(i64::MAX);
+                Expr::Index(Box::new(base), Box::new(Expr::Constant(Value::from(index))))
+            }
+        })
+    })
+}
+
+/// A reference up to its first index: what messages call a property.
+fn named_part(expr: &ast::Expr) -> &ast::Expr {
+    let (mut part, mut at) = (expr, expr);
+    loop {
+        match &at.kind {
+            ExprKind::Member(inner, _) => at = inner,
+            ExprKind::Index(inner, _) => {
+                at = inner;
+                part = inner;
+            }
+            _ => return part,
+        }
+    }
+}
+
+/// True when a sub-query may have more than one row, whatever the data: it goes through an array and
+/// aggregates nothing.
+fn may_have_rows(query: &ast::Query) -> bool {
+    if super::is_aggregated(query) && query.group_by.is_empty() {
+        return false;
+    }
+    query.from.iter().any(|source| {
+        let inner = match &source.collection {
+            ast::Collection::Query(query) => may_have_rows(query),
+            ast::Collection::Path { .. } => false,
+        };
+        source.iterate || inner
+    })
 }
 
 /// True when an expression refers to so many values that what it makes of them may be enormous.

@@ -12,7 +12,7 @@ use armilla_model::Value;
 const FOLDED_MAX: usize = 64 * 1024;
 
 /// Replaces an expression over constants by its value, and drops what cannot matter in AND and OR.
-pub(super) fn fold(expr: Expr) -> Expr {
+pub(crate) fn fold(expr: Expr) -> Expr {
     let expr = match expr {
         Expr::And(parts) => return fold_connective(parts, true),
         Expr::Or(parts) => return fold_connective(parts, false),

@@ -1,19 +1,45 @@
-//! ORDER BY: keys that are paths, and ranks.
+//! ORDER BY: keys that are paths, and distances.
 
-use super::{Binder, Place, is_aggregated};
-use crate::ast::{self, ExprKind, Name, OrderItem, Query};
-use crate::compiled::{Expr, Order, OrderKey, Rank, RankComponent, Step};
-use crate::error::{Code, Location};
+use super::{Binder, Clause, Mapping, Place, Purpose, contains_let, is_aggregated, is_path};
+use crate::ast::{Name, OrderItem, Query};
+use crate::compiled::{Expr, Order, OrderKey, Step};
+use crate::error::Code;
 use armilla_model::Value;
 
 impl Binder<'_> {
-    pub(super) fn order_by(&mut self, query: &Query, place: Place) -> Order {
-        if query.rank {
-            return self.rank(&query.order_by, place);
+    /// The order of a query that is not aggregated.
+    pub(super) fn order(&mut self, query: &Query, place: Place, nested: bool) -> Order {
+        if query.order_by.is_empty() {
+            return Order::None;
         }
-        let mut keys = Vec::with_capacity(query.order_by.len());
-        let mut paths = Vec::with_capacity(query.order_by.len());
-        for item in &query.order_by {
+        self.check_order_place(query, nested);
+        if query.rank { self.rank(query) } else { self.order_by(query, &query.order_by, place) }
+    }
+
+    /// The order of rows that become one: only paths say anything about rows.
+    pub(super) fn order_of_rows(&mut self, query: &Query, place: Place, nested: bool) -> Order {
+        self.check_order_place(query, nested);
+        let paths: Vec<_> =
+            query.order_by.iter().filter(|item| is_path(&item.expr)).cloned().collect();
+        if paths.is_empty() { Order::None } else { self.order_by(query, &paths, place) }
+    }
+
+    /// Refuses ORDER BY in sub-queries.
+    pub(super) fn check_order_place(&mut self, query: &Query, nested: bool) {
+        let location = query.places.order_by;
+        if nested && query.rank {
+            let message = "The ORDER BY RANK clause is not supported in subqueries.";
+            self.error(Code::RankInSubquery, message, location);
+        } else if nested && !query.order_by.is_empty() {
+            let message = "'ORDER BY' is not supported in subqueries.";
+            self.error(Code::OrderInSubquery, message, location);
+        }
+    }
+
+    fn order_by(&mut self, query: &Query, items: &[OrderItem], place: Place) -> Order {
+        let mut keys = Vec::with_capacity(items.len());
+        let mut paths = Vec::with_capacity(items.len());
+        for item in items {
             let (key, path) = self.order_key(item);
             keys.push(key);
             paths.push(path);
@@ -24,53 +50,83 @@ impl Binder<'_> {
         Order::Keys { keys }
     }
 
-    fn order_key(&mut self, item: &OrderItem) -> (OrderKey, Option<Vec<Name>>) {
-        let expr = self.expression(&item.expr);
+    pub(super) fn order_key(&mut self, item: &OrderItem) -> (OrderKey, Option<Vec<Name>>) {
         let mut descending = item.descending;
-        let path = match &expr {
-            Expr::Path(path) => {
-                let names = self.document_path(path.hops, &path.steps);
-                if path.steps.is_empty() && names.is_some() {
-                    self.not_a_path(item.expr.location);
+        if contains_let(&item.expr) {
+            let message = "LET expressions are not allowed in the ORDER BY clause.";
+            let expr = self.wrong(Code::LetInOrderBy, message, item.expr.location);
+            return (OrderKey { expr, descending }, None);
+        }
+        let errors = self.errors.len();
+        let expr = self.expression(&item.expr);
+        let mut path = None;
+        match &expr {
+            Expr::Path(found) => {
+                if self.is_mapped(found.hops, &found.steps) {
+                    path = self.document_path(found.hops, &found.steps);
+                } else {
+                    self.orders_by_no_path = true;
                 }
-                names
             }
             Expr::Computed { name, steps, .. } => {
                 let rest = member_names(steps);
-                rest.map(|rest| std::iter::once(name.clone()).chain(rest).collect())
+                path = rest.map(|rest| std::iter::once(name.clone()).chain(rest).collect());
             }
-            // Similarity always goes from the best match to the worst.
+            // Similarity goes from the best match to the worst.
             Expr::Call(function, arguments) if function.name == "VECTORDISTANCE" => {
+                if item.directed {
+                    let message = "Specifying a sorting order (ASC or DESC) with VectorDistance \
+                                   function is not supported. VectorDistance will always sort in \
+                                   the order of most similar (first) to least similar (last).";
+                    let location = item.expr.location;
+                    self.error(Code::VectorOption, message, location);
+                }
+                self.orders_by_no_path |= !compares_with_vector(arguments);
                 descending = largest_first(arguments);
-                None
             }
-            Expr::Call(function, _) if function.name == "_FULLTEXTSCORE" => None,
-            Expr::Constant(_) if !self.errors.is_empty() => None,
-            _ => {
-                self.not_a_path(item.expr.location);
-                None
+            // The planner's own, which may be turned round.
+            Expr::Call(function, arguments) if function.name == "_VECTORSCORE" => {
+                if !item.directed {
+                    descending = largest_first(arguments);
+                }
             }
-        };
+            Expr::Call(function, _) if function.name == "_FULLTEXTSCORE" => {}
+            Expr::Call(function, arguments) if function.name == "ST_DISTANCE" => {
+                self.orders_by_no_path |= !measures_from_constant(arguments);
+            }
+            _ if self.errors.len() > errors => {}
+            // Behind an aggregation a path is a slot, or a part of one.
+            _ if self.grouping.is_some() && is_path(&item.expr) => {}
+            _ => self.orders_by_no_path = true,
+        }
         (OrderKey { expr, descending }, path)
     }
 
-    fn not_a_path(&mut self, location: Location) {
-        let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped \
-                       to a document path.";
-        self.error(Code::OrderByNotPath, message, location);
+    /// True when a path into a frame is one into a document.
+    fn is_mapped(&self, hops: usize, steps: &[Step]) -> bool {
+        let depth = self.depth.saturating_sub(hops);
+        let Some(binding) = self.bindings.iter().rev().find(|binding| binding.depth == depth)
+        else {
+            return true;
+        };
+        match (&binding.mapping, steps.first()) {
+            (Mapping::Document, _) => true,
+            (Mapping::Members(names), Some(Step::Member(name))) => names.contains(name),
+            _ => false,
+        }
     }
 
     /// The names from the item to a path in a frame, when the frame is the item.
     fn document_path(&self, hops: usize, steps: &[Step]) -> Option<Vec<Name>> {
         let depth = self.depth.checked_sub(hops)?;
         let is_item = self.bindings.iter().any(|binding| binding.depth == depth && binding.is_item);
-        if is_item { member_names(steps) } else { None }
+        if is_item && !steps.is_empty() { member_names(steps) } else { None }
     }
 
     /// Refuses what no index serves.
     fn check_index(&mut self, query: &Query, keys: &[OrderKey], paths: &[Option<Vec<Name>>]) {
         let schema = self.schema;
-        if schema.indexing.is_none() {
+        if schema.indexing.is_none() || self.purpose == Purpose::Plan {
             return;
         }
         let named: Option<Vec<_>> = paths.iter().cloned().collect();
@@ -95,100 +151,12 @@ impl Binder<'_> {
         }
     }
 
-    fn rank(&mut self, items: &[OrderItem], place: Place) -> Order {
-        let [item] = items else {
-            let message = "ORDER BY RANK takes exactly one function; use RRF to combine several.";
-            self.error(Code::Unsupported, message, items[1].expr.location);
-            return Order::None;
-        };
-        if place != Place::Top {
-            let message = "ORDER BY RANK is not allowed in a subquery.";
-            self.error(Code::Unsupported, message, item.expr.location);
-            return Order::None;
+    /// The text of a clause, for errors that name it.
+    pub(super) fn clause_words(&self) -> (Code, &'static str) {
+        match self.clause {
+            Clause::Order => (Code::NotGroupedInOrder, "ORDER BY clause"),
+            _ => (Code::NotGrouped, "select list"),
         }
-        let (calls, weights) = self.rank_parts(&item.expr);
-        let components: Option<Vec<_>> =
-            calls.iter().map(|call| self.rank_component(call)).collect();
-        components.map_or(Order::None, |components| Order::Rank(Rank { components, weights }))
-    }
-
-    /// The ranked calls and their weights: those of RRF, or the single call itself.
-    fn rank_parts<'e>(&mut self, expr: &'e ast::Expr) -> (Vec<&'e ast::Expr>, Vec<f64>) {
-        let arguments = match &expr.kind {
-            ExprKind::Call { name, user: false, arguments, .. }
-                if name.eq_ignore_ascii_case("RRF") =>
-            {
-                arguments
-            }
-            _ => return (vec![expr], vec![1.0]),
-        };
-        let mut calls: Vec<_> = arguments.iter().collect();
-        let is_call = |expr: &ast::Expr| matches!(expr.kind, ExprKind::Call { .. });
-        let weights = calls.pop_if(|last| !is_call(last)).map(|last| self.expression(last));
-        if calls.len() < 2 {
-            let message = "The RRF function requires at least 2 argument(s).";
-            self.error(Code::ArgumentCount, message, expr.location);
-        }
-        let weights = match weights {
-            None => vec![1.0; calls.len()],
-            Some(weights) => {
-                let list = weights.constant().and_then(Value::as_array).unwrap_or_default();
-                let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
-                numbers.filter(|numbers| numbers.len() == calls.len()).unwrap_or_else(|| {
-                    let message = "The weights of RRF must be one number for each function.";
-                    self.error(Code::Unsupported, message, expr.location);
-                    vec![1.0; calls.len()]
-                })
-            }
-        };
-        (calls, weights)
-    }
-
-    fn rank_component(&mut self, expr: &ast::Expr) -> Option<RankComponent> {
-        let ExprKind::Call { name, user: false, arguments, .. } = &expr.kind else {
-            return self.not_a_rank(expr.location);
-        };
-        if name.eq_ignore_ascii_case("FULLTEXTSCORE") {
-            return self.full_text(arguments, expr.location);
-        }
-        if !name.eq_ignore_ascii_case("VECTORDISTANCE") {
-            return self.not_a_rank(expr.location);
-        }
-        let distance = self.expression(expr);
-        let Expr::Call(_, arguments) = &distance else { return None };
-        let largest_first = largest_first(arguments);
-        Some(RankComponent::Vector { distance, largest_first })
-    }
-
-    fn full_text(&mut self, arguments: &[ast::Expr], location: Location) -> Option<RankComponent> {
-        let compiled = self.list(arguments);
-        let Some((Expr::Path(path), terms)) = compiled.split_first() else {
-            let message = "The first argument of FullTextScore must be a path of the item.";
-            self.error(Code::Unsupported, message, location);
-            return None;
-        };
-        let mut flat = Vec::new();
-        for term in terms {
-            match term.constant() {
-                Some(Value::Array(list)) => flat.extend(list.iter().cloned()),
-                Some(value) => flat.push(value.clone()),
-                None => {
-                    let message = "The terms of FullTextScore must be constants.";
-                    self.error(Code::Unsupported, message, location);
-                }
-            }
-        }
-        if flat.is_empty() {
-            let message = "The FullTextScore function requires at least 2 argument(s).";
-            self.error(Code::ArgumentCount, message, location);
-        }
-        Some(RankComponent::FullText { path: path.clone(), terms: flat })
-    }
-
-    fn not_a_rank(&mut self, location: Location) -> Option<RankComponent> {
-        let message = "ORDER BY RANK takes FullTextScore, VectorDistance or RRF of these.";
-        self.error(Code::Unsupported, message, location);
-        None
     }
 }
 
@@ -197,8 +165,28 @@ fn member_names(steps: &[Step]) -> Option<Vec<Name>> {
     steps.iter().map(name).collect()
 }
 
+/// True when one argument is a constant list of numbers, or is made one only when the query runs.
+fn compares_with_vector(arguments: &[Expr]) -> bool {
+    let is_vector = |expr: &Expr| match expr {
+        Expr::Constant(Value::Array(elements)) => {
+            elements.iter().all(|element| element.as_number().is_some())
+        }
+        Expr::User(..) => true,
+        _ => false,
+    };
+    arguments.iter().take(2).any(is_vector)
+}
+
+fn measures_from_constant(arguments: &[Expr]) -> bool {
+    matches!(
+        arguments,
+        [Expr::Path(_) | Expr::Computed { .. }, Expr::Constant(_)]
+            | [Expr::Constant(_), Expr::Path(_) | Expr::Computed { .. }]
+    )
+}
+
 /// True unless the distance is Euclidean, where the smallest is the best.
-fn largest_first(arguments: &[Expr]) -> bool {
+pub(super) fn largest_first(arguments: &[Expr]) -> bool {
     let options = arguments.get(3).and_then(Expr::constant);
     let function = options.and_then(|options| options.get("distanceFunction"));
     !function.and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case("euclidean"))

@@ -145,7 +145,7 @@ fn finish_groups(
     runtime: &mut Runtime<'_>,
 ) -> Result<Vec<Value>> {
     let mut rows = Vec::with_capacity(groups.len());
-    for slots in finished_slots(query, groups) {
+    for slots in sort_groups(query, finished_slots(query, groups), base, runtime)? {
         let frame = Frame::on(base, &slots);
         rows.extend(project(query, &frame, runtime)?);
     }
@@ -164,6 +164,30 @@ pub fn finished_slots(query: &Compiled, groups: Groups) -> Vec<Value> {
             .push(Group { keys: Vec::new(), accumulators: kinds.map(Accumulator::new).collect() });
     }
     groups.into_iter().map(Group::finish).collect()
+}
+
+/// Finished groups in the order that the query asks for.
+fn sort_groups(
+    query: &Compiled,
+    slots: Vec<Value>,
+    base: &Frame<'_>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Vec<Value>> {
+    let keys = query.aggregation.as_ref().map_or(&[][..], |aggregation| &aggregation.order);
+    if keys.is_empty() {
+        return Ok(slots);
+    }
+    let mut keyed = Vec::with_capacity(slots.len());
+    for group in slots {
+        let frame = Frame::on(base, &group);
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            values.push(evaluate(&key.expr, &frame, runtime)?.into_owned());
+        }
+        keyed.push((values, group));
+    }
+    keyed.sort_by(|left, right| compare_keys(&left.0, &right.0, keys));
+    Ok(keyed.into_iter().map(|(_, group)| group).collect())
 }
 
 /// Sorts rows; equal ones stay in the order they came, or in reverse when the first key descends.

@@ -2,9 +2,9 @@
 
 use super::{Parser, Tall};
 use crate::ast::{BinaryOperator, Expr, ExprKind, SubqueryKind, UnaryOperator};
-use crate::error::{Code, Location, Result, SqlError};
+use crate::error::{Location, Result};
 use crate::lexer::{Keyword, Kind};
-use crate::limits::{SUBQUERY_HEIGHT, USER_FUNCTION_CALLS_MAX};
+use crate::limits::SUBQUERY_HEIGHT;
 use crate::precedence;
 use armilla_model::Number;
 
@@ -404,13 +404,17 @@ impl Parser<'_> {
         if user {
             self.advance();
             self.expect_symbol(".")?;
-            self.count_user_call(start)?;
+            self.user_calls += 1;
         }
         let is_side = self.at_keyword(Keyword::Left) || self.at_keyword(Keyword::Right);
         let name_location = self.current.location;
-        let name = if is_side && !user { self.advance().text.into() } else { self.name()? };
+        let name = if is_side && !user {
+            self.advance().text.to_ascii_uppercase().into()
+        } else {
+            self.name()?
+        };
         self.expect_symbol("(")?;
-        if self.at_keyword(Keyword::Select) {
+        if !user && self.at_keyword(Keyword::Select) {
             // A sub-query as an argument needs parentheses of its own.
             self.query()?;
             return Err(self.unexpected());
@@ -421,18 +425,6 @@ impl Parser<'_> {
         let height = self.check_height(height + 1)?;
         let kind = ExprKind::Call { name, user, arguments, name_location };
         Ok((Expr { kind, location: self.since(start) }, height))
-    }
-
-    fn count_user_call(&mut self, location: Location) -> Result<()> {
-        self.user_calls += 1;
-        if self.user_calls > USER_FUNCTION_CALLS_MAX {
-            let message = format!(
-                "The SQL query exceeded the maximum number of user-defined function calls. The \
-                 allowed limit is {USER_FUNCTION_CALLS_MAX}."
-            );
-            return Err(SqlError::compile(Code::UserFunctions, message, location));
-        }
-        Ok(())
     }
 }
 

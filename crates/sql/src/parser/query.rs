@@ -2,12 +2,12 @@
 
 use super::{Parser, Tall};
 use crate::ast::{
-    Collection, Count, CountValue, Expr, ExprKind, Name, OrderItem, Query, SelectItem, Selection,
-    Source, Step,
+    Collection, Count, CountValue, Expr, ExprKind, Name, OrderItem, Places, Query, SelectItem,
+    Selection, Source, Step, Text,
 };
-use crate::error::{Code, Result, SqlError};
+use crate::error::Result;
 use crate::lexer::{Keyword, Kind};
-use crate::limits::{JOINS_MAX, SUBQUERY_HEIGHT};
+use crate::limits::SUBQUERY_HEIGHT;
 use armilla_model::Number;
 
 impl Parser<'_> {
@@ -17,11 +17,15 @@ impl Parser<'_> {
         self.descend()?;
         self.expect_keyword(Keyword::Select)?;
         let distinct = self.take_keyword(Keyword::Distinct);
+        let top_start = self.current.location;
         let top = if self.take_keyword(Keyword::Top) { Some(self.count(false)?) } else { None };
+        let top_location = self.since(top_start);
         let (select, height) = self.selection()?;
+        let select_location = self.since(start);
         let (mut query, rest) = self.clauses(select)?;
         self.ascend();
         (query.distinct, query.top, query.location) = (distinct, top, self.since(start));
+        (query.places.select, query.places.top) = (select_location, top_location);
         Ok((query, height.max(rest)))
     }
 
@@ -45,11 +49,18 @@ impl Parser<'_> {
         } else {
             None
         };
+        let mut places = Places::default();
+        let clause = self.current.location;
         let (group_by, tall) = self.group_by()?;
+        places.group_by = self.since(clause);
         taller(tall);
+        let clause = self.current.location;
         let (order_by, rank, tall) = self.order_by()?;
+        places.order_by = self.since(clause);
         taller(tall);
+        let clause = self.current.location;
         let offset_limit = self.offset_limit()?;
+        places.offset_limit = self.since(clause);
         let location = self.since(start);
         let query = Query {
             distinct: false,
@@ -62,6 +73,8 @@ impl Parser<'_> {
             rank,
             offset_limit,
             location,
+            places,
+            text: Text::default(),
         };
         Ok((query, height))
     }
@@ -130,15 +143,8 @@ impl Parser<'_> {
         let (first, mut tallest) = self.source()?;
         let mut sources = vec![first];
         while self.at_keyword(Keyword::Join) {
-            let location = self.advance().location;
+            self.advance();
             self.joins += 1;
-            if self.joins > JOINS_MAX {
-                let message = format!(
-                    "The SQL query exceeded the maximum number of joins. The allowed limit is \
-                     {JOINS_MAX}."
-                );
-                return Err(SqlError::compile(Code::Joins, message, location));
-            }
             let (source, height) = self.source()?;
             tallest = tallest.max(height);
             sources.push(source);
@@ -150,15 +156,21 @@ impl Parser<'_> {
         let start = self.current.location;
         let iterate = self.at_name() && self.following.kind == Kind::Keyword(Keyword::In);
         let mut alias = None;
+        let mut alias_location = start;
         if iterate {
             alias = Some(self.name()?);
             self.advance();
         }
         let (collection, height) = self.collection()?;
+        let location = self.since(start);
+        if !iterate {
+            alias_location = self.previous;
+        }
         if !iterate && (self.take_keyword(Keyword::As) || self.at_name()) {
+            alias_location = self.current.location;
             alias = Some(self.name()?);
         }
-        Ok((Source { collection, iterate, alias, location: self.since(start) }, height))
+        Ok((Source { collection, iterate, alias, alias_location, location }, height))
     }
 
     fn collection(&mut self) -> Result<Tall<Collection>> {
@@ -168,6 +180,7 @@ impl Parser<'_> {
             let height = self.check_height(height + SUBQUERY_HEIGHT)?;
             return Ok((Collection::Query(Box::new(query)), height));
         }
+        let root_location = self.current.location;
         let root = self.name()?;
         let mut steps = Vec::new();
         loop {
@@ -177,7 +190,7 @@ impl Parser<'_> {
                 steps.push(self.bracket_step()?);
                 self.expect_symbol("]")?;
             } else {
-                return Ok((Collection::Path { root, steps }, 1));
+                return Ok((Collection::Path { root, root_location, steps }, 1));
             }
         }
     }
@@ -220,14 +233,9 @@ impl Parser<'_> {
         loop {
             let (expr, height) = if rank { self.call()? } else { self.expression()? };
             tallest = tallest.max(height);
-            let location = self.current.location;
             let descending = self.take_keyword(Keyword::Desc);
-            if (descending || self.take_keyword(Keyword::Asc))
-                && let Some(refusal) = undirected(&expr, rank)
-            {
-                return Err(SqlError::compile(Code::Unsupported, refusal, location));
-            }
-            items.push(OrderItem { expr, descending });
+            let directed = descending || self.take_keyword(Keyword::Asc);
+            items.push(OrderItem { expr, descending, directed });
             if rank || !self.take_symbol(",") {
                 return Ok((items, rank, tallest));
             }
@@ -242,22 +250,5 @@ impl Parser<'_> {
         self.expect_keyword(Keyword::Limit)?;
         let limit = self.count(true)?;
         Ok(Some((offset, limit)))
-    }
-}
-
-/// Why a key cannot be given a direction: what is ranked goes from the best match to the worst.
-fn undirected(key: &Expr, rank: bool) -> Option<&'static str> {
-    match &key.kind {
-        _ if rank => Some(
-            "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed. The \
-             best match always comes first.",
-        ),
-        ExprKind::Call { name, user: false, .. } if name.eq_ignore_ascii_case("VECTORDISTANCE") => {
-            Some(
-                "Specifying a sorting order (ASC or DESC) with VectorDistance function is not \
-             supported. The best match always comes first.",
-            )
-        }
-        _ => None,
     }
 }

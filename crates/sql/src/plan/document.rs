@@ -53,6 +53,7 @@ impl HybridInfo {
         Value::object(object([
             ("globalStatisticsQuery", Value::from(self.statistics_query.as_str())),
             ("componentQueryInfos", array(self.components.iter().map(ComponentInfo::to_value))),
+            ("componentWithoutPayloadQueryInfos", Value::array(Vec::new())),
             ("componentWeights", array(self.weights.iter().map(|weight| Value::from(*weight)))),
             ("skip", count(Some(self.skip))),
             ("take", count(self.take)),
@@ -64,11 +65,12 @@ impl HybridInfo {
 impl ComponentInfo {
     fn to_value(&self) -> Value {
         QueryInfo {
+            top: self.top,
             offset: self.limit.map(|_| 0),
             limit: self.limit,
-            order_by: vec![(self.score.clone(), self.descending)],
+            order_by: self.order.iter().cloned().collect(),
             rewritten: self.rewritten.clone(),
-            non_streaming_order: true,
+            non_streaming_order: self.order.is_some(),
             ..QueryInfo::default()
         }
         .to_value()

@@ -10,22 +10,36 @@ use crate::limits::GROUP_AGGREGATES_MAX;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     names: Option<Vec<String>>,
+    lacking: Vec<String>,
 }
 
 impl Features {
     /// Every feature: for plans the server makes for itself.
     pub fn all() -> Self {
-        Self { names: None }
+        Self { names: None, lacking: Vec::new() }
     }
 
     /// Reads the header: names separated by commas, blanks allowed.
     pub fn parse(header: &str) -> Self {
         let names = header.split(',').map(str::trim).filter(|name| !name.is_empty());
-        Self { names: Some(names.map(str::to_ascii_lowercase).collect()) }
+        let names = Some(names.map(str::to_ascii_lowercase).collect());
+        Self { names, lacking: Vec::new() }
     }
 
-    fn has(&self, feature: &str) -> bool {
-        self.names.as_ref().is_none_or(|names| names.contains(&feature.to_ascii_lowercase()))
+    /// The same without one feature.
+    pub fn without(mut self, feature: &str) -> Self {
+        let feature = feature.to_ascii_lowercase();
+        match &mut self.names {
+            Some(names) => names.retain(|name| *name != feature),
+            None => self.lacking.push(feature),
+        }
+        self
+    }
+
+    pub(super) fn has(&self, feature: &str) -> bool {
+        let feature = feature.to_ascii_lowercase();
+        !self.lacking.contains(&feature)
+            && self.names.as_ref().is_none_or(|names| names.contains(&feature))
     }
 
     fn require(&self, needed: &[(&str, bool)]) -> Result<()> {

@@ -1,14 +1,24 @@
 //! Plans for ORDER BY RANK: one query for statistics, one per component, fused by the client.
+//!
+//! A component has two forms. In the older one every row carries its score as `orderByItems`, and the
+//! client sorts; clients with the feature `HybridSearchSkipOrderByRewrite` take the rows of several
+//! components as they come and read the scores beside the payload. A component with a negative weight
+//! is turned round: its worst matches come first, and the client gets the size of the weight.
 
-use super::rewrite::{filter, payload, rid};
-use crate::ast::{ExprKind, Query};
+use super::rewrite::{count_text, filter, payload, rid};
+use crate::ast::{Expr, ExprKind, Query};
 use crate::compiled::{Compiled, Rank, RankComponent};
 use crate::error::Result;
 use crate::print;
-use armilla_model::Value;
+use std::collections::HashSet;
 
-/// Rows per component for every row the client wants: deeper ranks still move the fused order.
-const COMPONENT_DEPTH: u64 = 12;
+/// Fewest rows of a component: deeper ranks still move the fused order.
+const COMPONENT_DEPTH_MIN: u64 = 120;
+/// Rows of a component for every row the client wants, beyond those.
+const COMPONENT_DEPTH: u64 = 2;
+/// What a row without a score has instead, so that it is ranked behind all others.
+const WORST: &str = "1.7976900000000001e+308";
+const PLACEHOLDER: &str = "documentdb-formattablehybridsearchquery";
 
 /// How a client runs and fuses a ranked query.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +27,7 @@ pub struct HybridInfo {
     pub statistics_query: String,
     /// One query per component.
     pub components: Vec<ComponentInfo>,
-    /// One weight per component.
+    /// The size of each component's weight; none for equal ones.
     pub weights: Vec<f64>,
     /// Fused rows left out at the start.
     pub skip: u64,
@@ -30,11 +40,11 @@ pub struct HybridInfo {
 /// One component of a ranked query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComponentInfo {
-    /// The text of its score.
-    pub score: String,
-    /// The best match has the largest score.
-    pub descending: bool,
-    /// Rows of the component, if bounded.
+    /// The text of its score and whether the best match has the largest; nothing in the newer form.
+    pub order: Option<(String, bool)>,
+    /// Rows of the component, when TOP says how many are wanted.
+    pub top: Option<u64>,
+    /// Rows of the component, when LIMIT does.
     pub limit: Option<u64>,
     /// The text to send to each range.
     pub rewritten: String,
@@ -43,91 +53,142 @@ pub struct ComponentInfo {
 /// How well a row matches, as one component sees it.
 struct Score {
     text: String,
-    /// The best match has the largest score.
+    /// The largest score comes first.
     descending: bool,
     /// The direction to ask for: the language refuses one where it knows the best itself.
     direction: &'static str,
+    /// The score of a row without one.
+    missing: String,
 }
 
-pub(super) fn plan(query: &Query, compiled: &Compiled, rank: &Rank) -> Result<HybridInfo> {
+impl Score {
+    fn or_missing(&self) -> String {
+        format!("({} ?? {})", self.text, self.missing)
+    }
+}
+
+pub(super) fn plan(
+    query: &Query,
+    compiled: &Compiled,
+    rank: &Rank,
+    skips_rewrite: bool,
+) -> Result<HybridInfo> {
     let calls = rank_calls(query);
-    let mut full_text = 0;
+    // Components that look for the same in the same text share their statistics.
+    let mut searches: Vec<String> = Vec::new();
     let mut scores = Vec::with_capacity(calls.len());
-    for (component, call) in rank.components.iter().zip(&calls) {
+    for (position, (component, call)) in rank.components.iter().zip(&calls).enumerate() {
+        let turned = rank.weights.get(position).is_some_and(|weight| *weight < 0.0);
         scores.push(match component {
-            RankComponent::FullText { terms, .. } => {
-                full_text += 1;
-                let text = full_text_score(call, terms, full_text - 1);
-                Score { text, descending: true, direction: " DESC" }
+            RankComponent::FullText { .. } => {
+                let search = print::expression(call);
+                let known = searches.iter().position(|known| *known == search);
+                let position = known.unwrap_or_else(|| {
+                    searches.push(search);
+                    searches.len() - 1
+                });
+                full_text_score(call, position, turned)
             }
             RankComponent::Vector { largest_first, .. } => {
-                let text = print::expression(call);
-                Score { text, descending: *largest_first, direction: "" }
+                vector_score(call, *largest_first, turned)
             }
         });
     }
     let (skip, take) = compiled.window();
     let take = Some(take).filter(|take| *take != u64::MAX);
-    let limit = take.map(|take| COMPONENT_DEPTH.saturating_mul(skip.saturating_add(take)));
-    let limit = limit.map(|limit| limit.min(crate::limits::COUNT_MAX));
-    let components =
-        (0..scores.len()).map(|component| component_info(query, &scores, component, limit));
+    let depth = take.map(|take| {
+        COMPONENT_DEPTH_MIN.max(COMPONENT_DEPTH.saturating_mul(skip.saturating_add(take)))
+    });
+    let is_new_form = skips_rewrite && scores.len() > 1;
+    let component = |component: usize| {
+        if is_new_form {
+            new_component(query, &scores, component, depth)
+        } else {
+            // The score of the only component is what its rows are sorted by.
+            let listed: &[Score] = if skips_rewrite { &[] } else { &scores };
+            component_info(query, &scores[component], listed, depth)
+        }
+    };
     Ok(HybridInfo {
         statistics_query: statistics_query(query, rank, &calls),
-        components: components.collect(),
-        weights: rank.weights.clone(),
+        components: (0..scores.len()).map(component).collect(),
+        weights: rank.weights.iter().map(|weight| weight.abs()).collect(),
         skip,
         take,
-        requires_statistics: full_text > 0,
+        requires_statistics: !searches.is_empty(),
     })
 }
 
 /// The ranked calls as they were written.
-fn rank_calls(query: &Query) -> Vec<&crate::ast::Expr> {
+fn rank_calls(query: &Query) -> Vec<&Expr> {
     let Some(item) = query.order_by.first() else { return Vec::new() };
     match &item.expr.kind {
-        ExprKind::Call { name, arguments, .. } if name.eq_ignore_ascii_case("RRF") => {
-            let is_call =
-                |argument: &&crate::ast::Expr| matches!(argument.kind, ExprKind::Call { .. });
+        ExprKind::Call { name, arguments, .. }
+            if name.eq_ignore_ascii_case("RRF") || name.eq_ignore_ascii_case("COMBINEDSCORE") =>
+        {
+            let is_call = |argument: &&Expr| matches!(argument.kind, ExprKind::Call { .. });
             arguments.iter().filter(is_call).collect()
         }
         _ => vec![&item.expr],
     }
 }
 
-/// The text a full-text call looks into.
-fn searched(call: &crate::ast::Expr) -> String {
+/// The text a full-text call looks into, and its terms.
+fn searched(call: &Expr) -> (String, &[Expr]) {
     match &call.kind {
-        ExprKind::Call { arguments, .. } => {
-            arguments.first().map(print::expression).unwrap_or_default()
-        }
-        _ => String::new(),
+        ExprKind::Call { arguments, .. } => match arguments.split_first() {
+            Some((text, terms)) => (print::expression(text), terms),
+            None => (String::new(), &[]),
+        },
+        _ => (String::new(), &[]),
     }
 }
 
-fn full_text_score(call: &crate::ast::Expr, terms: &[Value], position: usize) -> String {
-    const PREFIX: &str = "documentdb-formattablehybridsearchquery";
-    format!(
-        "_FullTextScore({}, {}, {{{PREFIX}-totaldocumentcount}}, \
-         {{{PREFIX}-totalwordcount-{position}}}, {{{PREFIX}-hitcountsarray-{position}}})",
-        searched(call),
-        Value::array(terms.to_vec()).to_json(),
-    )
+fn full_text_score(call: &Expr, position: usize, turned: bool) -> Score {
+    let (text, terms) = searched(call);
+    let text = format!(
+        "_FullTextScore({text}, [{}], {{{PLACEHOLDER}-totaldocumentcount}}, \
+         {{{PLACEHOLDER}-totalwordcount-{position}}}, {{{PLACEHOLDER}-hitcountsarray-{position}}})",
+        print::expression_list(terms),
+    );
+    if turned {
+        return Score { text, descending: false, direction: " ASC", missing: WORST.to_owned() };
+    }
+    Score { text, descending: true, direction: " DESC", missing: "-1".to_owned() }
 }
 
-fn statistics_query(query: &Query, rank: &Rank, calls: &[&crate::ast::Expr]) -> String {
+fn vector_score(call: &Expr, largest_first: bool, turned: bool) -> Score {
+    let arguments = match &call.kind {
+        ExprKind::Call { arguments, .. } => print::expression_list(arguments),
+        _ => String::new(),
+    };
+    let descending = largest_first != turned;
+    let direction = match (turned, descending) {
+        (false, _) => "",
+        (true, true) => " DESC",
+        (true, false) => " ASC",
+    };
+    let missing = if descending { format!("-{WORST}") } else { WORST.to_owned() };
+    Score { text: format!("_VectorScore({arguments})"), descending, direction, missing }
+}
+
+fn statistics_query(query: &Query, rank: &Rank, calls: &[&Expr]) -> String {
+    let mut seen = HashSet::new();
     let statistics: Vec<_> = rank
         .components
         .iter()
         .zip(calls)
-        .filter_map(|(component, call)| match component {
-            RankComponent::FullText { terms, .. } => Some((searched(call), terms)),
-            RankComponent::Vector { .. } => None,
+        .filter(|(component, call)| {
+            matches!(component, RankComponent::FullText { .. })
+                && seen.insert(print::expression(call))
         })
-        .map(|(text, terms)| {
+        .map(|(_, call)| {
+            let (text, terms) = searched(call);
             let hits: Vec<_> = terms
                 .iter()
-                .map(|term| format!("COUNTIF(FullTextContains({text}, {}))", term.to_json()))
+                .map(|term| {
+                    format!("COUNTIF(FullTextContains({text}, {}))", print::expression(term))
+                })
                 .collect();
             format!(
                 "{{\"totalWordCount\": SUM(_FullTextWordCount({text})), \"hitCounts\": [{}]}}",
@@ -142,31 +203,61 @@ fn statistics_query(query: &Query, rank: &Rank, calls: &[&crate::ast::Expr]) -> 
     )
 }
 
+/// `TOP n ` or ` OFFSET 0 LIMIT n`, whichever the query has.
+fn bounds(query: &Query, depth: Option<u64>) -> (String, String) {
+    match depth {
+        Some(depth) if query.top.is_some() => (format!("TOP {depth} "), String::new()),
+        Some(depth) => (String::new(), format!(" OFFSET 0 LIMIT {depth}")),
+        None => (String::new(), String::new()),
+    }
+}
+
 fn component_info(
     query: &Query,
-    scores: &[Score],
-    component: usize,
-    limit: Option<u64>,
+    score: &Score,
+    listed: &[Score],
+    depth: Option<u64>,
 ) -> ComponentInfo {
-    let Score { text: score, descending, direction } = &scores[component];
-    // A row without a score must still be ranked, behind all others.
-    let all: Vec<_> = scores
-        .iter()
-        .map(|score| {
-            let worst = if score.descending { "-1" } else { "999999" };
-            format!("({} ?? {worst})", score.text)
-        })
-        .collect();
-    let bounded = limit.map(|limit| format!(" OFFSET 0 LIMIT {limit}")).unwrap_or_default();
+    let all: Vec<_> = listed.iter().map(Score::or_missing).collect();
+    let (top, limit) = bounds(query, depth);
+    let Score { text, descending, direction, .. } = score;
     let rewritten = format!(
-        "SELECT {rid}, [{{\"item\": {score}}}] AS orderByItems, {{\"payload\": {payload}, \
-         \"componentScores\": [{all}]}} AS payload{from} WHERE {filter} ORDER BY {score}{direction}\
-         {bounded}",
+        "SELECT {top}{rid}, [{{\"item\": {text}}}] AS orderByItems, {{\"payload\": {payload}, \
+         \"componentScores\": [{all}]}} AS payload{from} WHERE {filter} ORDER BY \
+         {text}{direction}{limit}",
         rid = rid(query),
         payload = payload(query),
         all = all.join(", "),
         from = print::from_clause(&query.from),
-        filter = filter(query),
+        filter = filter(query, false),
     );
-    ComponentInfo { score: score.clone(), descending: *descending, limit, rewritten }
+    let by_top = query.top.is_some();
+    ComponentInfo {
+        order: Some((text.clone(), *descending)),
+        top: depth.filter(|_| by_top),
+        limit: depth.filter(|_| !by_top),
+        rewritten,
+    }
+}
+
+fn new_component(
+    query: &Query,
+    scores: &[Score],
+    component: usize,
+    depth: Option<u64>,
+) -> ComponentInfo {
+    let all: Vec<_> = scores.iter().map(Score::or_missing).collect();
+    let (top, limit) = bounds(query, depth);
+    let Score { text, direction, .. } = &scores[component];
+    let filter =
+        count_text(query.filter.as_ref(), |filter| format!(" WHERE {}", print::expression(filter)));
+    let rewritten = format!(
+        "SELECT {top}{rid}, {payload} AS payload, [{all}] AS componentScores{from}{filter} ORDER BY \
+         {text}{direction}{limit}",
+        rid = rid(query),
+        payload = payload(query),
+        all = all.join(", "),
+        from = print::from_clause(&query.from),
+    );
+    ComponentInfo { order: None, top: None, limit: None, rewritten }
 }

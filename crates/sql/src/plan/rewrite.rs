@@ -2,10 +2,10 @@
 
 use super::{DistinctKind, FILTER_PLACEHOLDER, QueryInfo};
 use crate::aggregate::AggregateKind;
-use crate::ast::{Collection, Expr, Name, Query, Selection};
-use crate::bind::{aggregate_of, contains_aggregate, is_aggregated, output_names};
+use crate::ast::{Collection, Expr, ExprKind, Name, OrderItem, Query, Selection};
+use crate::bind::{aggregate_of, contains_aggregate, is_path, output_names};
 use crate::compiled::{Compiled, Expr as CompiledExpr, Input, Order};
-use crate::error::{Code, Result, SqlError};
+use crate::error::{Result, SqlError};
 use crate::print;
 
 /// Plans a query that is no ranked one. `pins_one`: it reads a single logical partition.
@@ -25,7 +25,10 @@ pub(super) fn plan(query: &Query, compiled: &Compiled, pins_one: bool) -> Result
     {
         return Ok(distinct_count(query, info));
     }
-    if is_aggregated(query) {
+    let selects_aggregates = selects_aggregates(query);
+    if !query.order_by.is_empty() && !query.group_by.is_empty() && !selects_aggregates {
+        ordered_groups(query, compiled, &mut info);
+    } else if selects_aggregates || !query.group_by.is_empty() {
         aggregated(query, &mut info)?;
     } else if !query.order_by.is_empty() {
         ordered(query, compiled, &mut info);
@@ -33,6 +36,15 @@ pub(super) fn plan(query: &Query, compiled: &Compiled, pins_one: bool) -> Result
         plain(query, pins_one, &mut info);
     }
     Ok(info)
+}
+
+/// True when the select list aggregates.
+fn selects_aggregates(query: &Query) -> bool {
+    match &query.select {
+        Selection::Star(_) => false,
+        Selection::Value(expr) => contains_aggregate(expr),
+        Selection::List(items) => items.iter().any(|item| contains_aggregate(&item.expr)),
+    }
 }
 
 /// Filters and projections, DISTINCT, TOP, OFFSET LIMIT.
@@ -53,41 +65,86 @@ fn plain(query: &Query, pins_one: bool, info: &mut QueryInfo) {
 
 /// Every range hands out what the client might skip, too.
 pub(super) fn first_rows(offset: u64, limit: u64) -> String {
-    format!(" OFFSET 0 LIMIT {}", offset.saturating_add(limit).min(crate::limits::COUNT_MAX))
+    format!(" OFFSET 0 LIMIT {}", offset.saturating_add(limit))
 }
 
 /// ORDER BY: every row carries its keys and its `_rid`.
 fn ordered(query: &Query, compiled: &Compiled, info: &mut QueryInfo) {
-    let keys = match &compiled.order {
-        Order::Keys { keys, .. } => keys.as_slice(),
+    order_info(query, compiled, info);
+    let rewritten = ordered_text(query, info, &payload(query), &filter(query, true), "");
+    info.rewritten = rewritten;
+}
+
+/// GROUP BY and ORDER BY without aggregates: every row carries its groups, too.
+fn ordered_groups(query: &Query, compiled: &Compiled, info: &mut QueryInfo) {
+    order_info(query, compiled, info);
+    info.group_by = query.group_by.iter().map(print::expression).collect();
+    if let Selection::List(items) = &query.select {
+        info.group_aliases = output_names(items).into_iter().map(|name| (name, None)).collect();
+    }
+    let payload = format!(
+        "{{\"groupByItems\": {}, \"payload\": {}}}",
+        items(query.group_by.iter()),
+        payload(query)
+    );
+    let groups = format!(" GROUP BY {}", print::expression_list(&query.group_by));
+    info.rewritten = ordered_text(query, info, &payload, &filter(query, false), &groups);
+}
+
+fn order_info(query: &Query, compiled: &Compiled, info: &mut QueryInfo) {
+    let keys = match (&compiled.order, &compiled.aggregation) {
+        (Order::Keys { keys, .. }, _) => keys.as_slice(),
+        (_, Some(aggregation)) => &aggregation.order,
         _ => &[],
     };
+    let descending = |(position, item): (usize, &OrderItem)| {
+        keys.get(position).map_or(item.descending, |key| key.descending)
+    };
     let texts = query.order_by.iter().map(|item| print::expression(&item.expr));
-    info.order_by = texts.zip(keys.iter().map(|key| key.descending)).collect();
-    info.non_streaming_order = keys.iter().any(|key| matches!(key.expr, CompiledExpr::Call(..)));
+    info.order_by = texts.zip(query.order_by.iter().enumerate().map(descending)).collect();
+    info.non_streaming_order = query.order_by.iter().any(|item| is_computed(&item.expr));
     if query.distinct && key_is_projection(query) {
         info.distinct = DistinctKind::Ordered;
     }
-    // Duplicates are removed by the client: before that, no range may cut its rows.
-    let cut = !query.distinct;
-    let top = match info.top {
-        Some(top) if cut => format!("TOP {top} "),
-        _ => String::new(),
-    };
+}
+
+/// True for a key that no index has in order.
+fn is_computed(key: &Expr) -> bool {
+    let is_score = matches!(
+        &key.kind,
+        ExprKind::Call { name, user: false, .. } if name.eq_ignore_ascii_case("_FULLTEXTSCORE")
+    );
+    !is_path(key) && !is_score
+}
+
+fn ordered_text(
+    query: &Query,
+    info: &QueryInfo,
+    payload: &str,
+    filter: &str,
+    groups: &str,
+) -> String {
+    // Duplicates and groups are made one by the client: before that, no range may cut its rows.
+    let cut = !query.distinct && groups.is_empty();
+    let top =
+        count_text(query.top.as_ref().filter(|_| cut), |top| format!("TOP {} ", print::count(top)));
     let limit = match (info.offset, info.limit) {
         (Some(offset), Some(limit)) if cut => first_rows(offset, limit),
         _ => String::new(),
     };
-    info.rewritten = format!(
-        "SELECT {top}{rid}, {items} AS orderByItems, {payload} AS payload{from} WHERE {filter} \
-         ORDER BY {order}{limit}",
+    format!(
+        "SELECT {top}{rid}, {items} AS orderByItems, {payload} AS payload{from} WHERE {filter}\
+         {groups} ORDER BY {order}{limit}",
         rid = rid(query),
         items = items(query.order_by.iter().map(|item| &item.expr)),
-        payload = payload(query),
         from = print::from_clause(&query.from),
-        filter = filter(query),
         order = print::order_list(&query.order_by),
-    );
+    )
+}
+
+/// The text of something that may be missing.
+pub(super) fn count_text<T>(part: Option<T>, write: impl FnOnce(T) -> String) -> String {
+    part.map(write).unwrap_or_default()
 }
 
 /// `c._rid` of the alias that stands for the item.
@@ -128,10 +185,12 @@ fn member(name: &str, text: &str) -> String {
 }
 
 /// The condition, the rule that undefined rows vanish, and the client's placeholder.
-pub(super) fn filter(query: &Query) -> String {
+pub(super) fn filter(query: &Query, drops_undefined: bool) -> String {
     let own = query.filter.as_ref().map(|filter| format!("({})", print::expression(filter)));
     let defined = match &query.select {
-        Selection::Value(expr) => Some(format!("IS_DEFINED({})", print::expression(expr))),
+        Selection::Value(expr) if drops_undefined => {
+            Some(format!("IS_DEFINED({})", print::expression(expr)))
+        }
         _ => None,
     };
     let mut parts: Vec<String> = own.into_iter().chain(defined).collect();
@@ -183,6 +242,15 @@ fn aggregated(query: &Query, info: &mut QueryInfo) -> Result<()> {
         }
     };
     info.group_by = query.group_by.iter().map(print::expression).collect();
+    info.non_streaming_order = query.order_by.iter().any(|item| is_computed(&item.expr));
+    if query.distinct && key_is_projection(query) {
+        info.distinct = DistinctKind::Ordered;
+    }
+    let distinct = if query.distinct { "DISTINCT " } else { "" };
+    // One value per range is never cut, and neither are groups that ranges share.
+    let cut = !query.distinct && !info.has_select_value && query.group_by.is_empty();
+    let top =
+        count_text(query.top.as_ref().filter(|_| cut), |top| format!("TOP {} ", print::count(top)));
     let selection = if !query.group_by.is_empty() {
         format!("{} AS groupByItems, {payload} AS payload", items(query.group_by.iter()))
     } else if info.has_select_value {
@@ -190,8 +258,12 @@ fn aggregated(query: &Query, info: &mut QueryInfo) -> Result<()> {
     } else {
         format!("{payload} AS payload")
     };
-    info.rewritten =
-        format!("SELECT {selection}{}{}", print::from_clause(&query.from), tail(query));
+    let from = print::from_clause(&query.from);
+    let limit = match (info.offset, info.limit) {
+        (Some(offset), Some(limit)) if cut => first_rows(offset, limit),
+        _ => String::new(),
+    };
+    info.rewritten = format!("SELECT {distinct}{top}{selection}{from}{}{limit}", tail(query));
     Ok(())
 }
 
@@ -235,7 +307,7 @@ fn partial(kind: AggregateKind, arguments: &[Expr]) -> String {
 fn refuse_composition(expr: &Expr) -> Result<()> {
     if contains_aggregate(expr) {
         let message = "Compositions of aggregates and other expressions are not allowed.";
-        return Err(SqlError::compile(Code::Unsupported, message, expr.location));
+        return Err(SqlError::refused(message));
     }
     Ok(())
 }
