@@ -245,3 +245,15 @@ async fn a_query_is_explained_when_asked() {
     let answer = armilla.send("POST", &docs, &[query, key], body).await.expect(200);
     assert_eq!(answer.header("x-armilla-explain"), None);
 }
+
+#[tokio::test]
+async fn page_sizes_inside_scripts_must_be_numbers() {
+    for (size, status) in [("20", 200), ("-1", 200), ("undefined", 200), ("'x'", 400), ("-2", 400)]
+    {
+        let body = format!(
+            "function () {{ var c = getContext().getCollection(); c.queryDocuments(c.getSelfLink(), 'SELECT * FROM c', {{ pageSize: {size} }}, function () {{}}); }}"
+        );
+        let armilla = with_procedure(&body).await;
+        armilla.send("POST", &format!("{POSTS}/sprocs/run"), &[KEY], "[]").await.expect(status);
+    }
+}

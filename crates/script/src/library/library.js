@@ -125,7 +125,9 @@
 
   function pageSize(options) {
     const size = options.pageSize;
-    return isInteger(size) && size > 0 ? size : PAGE_SIZE_DEFAULT;
+    if (size === undefined || size === null || size === -1 || size === 0) return PAGE_SIZE_DEFAULT;
+    if (!isInteger(size) || size < 0) refuse("Option 'pageSize' must be a positive whole number or -1.");
+    return size;
   }
 
   function directive(options) {
