@@ -105,6 +105,24 @@ async fn every_format_comes_back_as_it_went() {
     server.stop().await;
 }
 
+/// Data of the service may hold them: it takes repeated names and keeps the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_repeated_names_the_last_is_stored() {
+    let server = LocalServer::start_in_memory(None).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, array) = (folder.path().join("a.jsonl"), folder.path().join("b.json"));
+    std::fs::write(&lines, r#"{"id":"1","town":"a","town":"b","n":1,"n":2.50}"#).unwrap();
+    std::fs::write(&array, r#"[{"id":"2","o":{"x":1,"x":[3]},"town":"c"}]"#).unwrap();
+    let into = "import --database d --container a --partition-key /town";
+    command(&server, into, &lines).await.unwrap();
+    command(&server, into, &array).await.unwrap();
+    let back = folder.path().join("back.jsonl");
+    command(&server, "export --database d --container a", &back).await.unwrap();
+    let wanted = [r#"{"id":"1","town":"b","n":2.50}"#, r#"{"id":"2","o":{"x":[3]},"town":"c"}"#];
+    assert_eq!(sorted(&back), wanted);
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_stored_is_told_and_the_rest_is_stored() {
     let server = LocalServer::start_in_memory(None).await.unwrap();
