@@ -1,16 +1,25 @@
-//! What the gateway itself costs per request, step by step, without sockets.
+//! What the gateway itself costs per request, step by step, without sockets; then whole requests of the
+//! two kinds that must stay quick, answered by an engine in memory.
 //!
 //! `cargo bench -p armilla-gateway` prints nanoseconds per call; compare runs on one machine only.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints and may stop")]
 
-use armilla_gateway::auth::{Authenticator, MasterKeys, Presented, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_engine::account::NewContainer;
+use armilla_engine::{Account, Options};
+use armilla_gateway::auth::{
+    Access, Authenticator, MasterKeys, Presented, Principal, WELL_KNOWN_KEY, WellKnownKey,
+};
+use armilla_gateway::ops::EngineService;
 use armilla_gateway::routes::{Route, Segments};
-use armilla_gateway::{Operation, Reply, RequestContext, auth};
+use armilla_gateway::{Call, Operation, Reply, RequestContext, Service, auth};
+use armilla_model::json;
+use armilla_storage::MemoryStore;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 const NOW: u64 = 1_794_770_659;
@@ -49,6 +58,44 @@ fn main() {
             .lsn(12_345);
         black_box(reply);
     });
+    whole_requests(&headers);
+}
+
+/// A point read and a small upsert, from the typed call to the reply.
+fn whole_requests(headers: &HeaderMap) {
+    let account = Account::open(
+        Arc::new(MemoryStore::new()),
+        Options { background: false, ..Options::default() },
+    );
+    let account = account.unwrap();
+    account.create_database("blog", None).unwrap();
+    let definition = br#"{"id":"posts","partitionKey":{"paths":["/postId"]}}"#;
+    let definition = json::parse(definition).unwrap();
+    let new = NewContainer { definition: &definition, throughput: None };
+    account.create_container("blog", &new).unwrap();
+    let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+    let service = EngineService::new(account, Arc::new(Authenticator::new(keys, &[1; 32])));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+
+    // Neither the session nor the container of the recorded headers is this one's.
+    let mut headers = headers.clone();
+    headers.remove("x-ms-session-token");
+    headers.remove("x-ms-cosmos-intended-collection-rid");
+    let (context, _) = RequestContext::read(&headers);
+    let principal = Principal::Account(Access::ReadWrite);
+    let ask = |method: Method, path: &str, body: &'static str| {
+        let segments = Segments::parse(path).unwrap();
+        let route = Route::find(&segments).unwrap();
+        let operation = Operation::find(route, &method, context.intent).unwrap();
+        let body = bytes::Bytes::from_static(body.as_bytes());
+        let call = Call { operation, context: context.clone(), principal: &principal, body };
+        let reply = runtime.block_on(service.call(call));
+        assert!(reply.status().is_success() || reply.status() == 409, "{:?}", reply.status());
+    };
+    let item = r#"{"id":"post-123456","postId":"post-123456","title":"A title","likes":12,"tags":["a","b"]}"#;
+    ask(Method::POST, "/dbs/blog/colls/posts/docs", item);
+    measure("whole point read", || ask(Method::GET, PATH, ""));
+    measure("whole small replace", || ask(Method::PUT, PATH, item));
 }
 
 /// The best of many short batches: other work on the machine lengthens some, not all.
