@@ -10,8 +10,8 @@ use crate::container::Container;
 use crate::keys;
 use crate::limits::{FORGOTTEN_BATCH, FORGOTTEN_MIN};
 use armilla_storage::{Batch, Keyspace};
-use parking_lot::RwLock;
-use std::collections::{HashMap, HashSet, VecDeque};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Number of the root path, below which all others hang.
@@ -30,6 +30,14 @@ pub(crate) const ELEMENT: &str = "[]";
 #[derive(Debug, Default)]
 pub struct PathDictionary {
     known: RwLock<Known>,
+    /// Held from the moment when new numbers are put into a batch until that batch is queued.
+    saving: Mutex<()>,
+}
+
+/// Numbers are on their way to the disk; to be dropped when their batch is queued, not before.
+#[must_use]
+pub struct Saving<'p> {
+    _until_queued: MutexGuard<'p, ()>,
 }
 
 #[derive(Debug, Default)]
@@ -39,10 +47,8 @@ struct Known {
     count: usize,
     // The highest that was ever given out.
     last: u32,
-    // Given out but not yet known to be durable, oldest first.
-    unsaved: VecDeque<(u32, Arc<str>, u32)>,
-    // How many have left that queue.
-    saved: u64,
+    // Given out, and in no batch yet.
+    unsaved: Vec<(u32, Arc<str>, u32)>,
 }
 
 impl PathDictionary {
@@ -109,30 +115,25 @@ impl PathDictionary {
         known.last += 1;
         let (number, step): (u32, Arc<str>) = (known.last, step.into());
         known.insert(parent, step.clone(), number);
-        known.unsaved.push_back((parent, step, number));
+        known.unsaved.push((parent, step, number));
         Some(number)
     }
 
-    /// Adds every number to a batch that is not known to be durable, and returns a mark for
-    /// [`saved`](Self::saved). So whatever a batch makes durable, the numbers of its paths are durable
-    /// with it or were before, and no index file can name one that is given out again.
-    pub fn save(&self, container: u32, batch: &mut Batch) -> u64 {
-        let known = self.known.read();
-        for (parent, step, number) in &known.unsaved {
-            batch.put(Keyspace::Meta, key(container, *parent, step), number.to_be_bytes().to_vec());
+    /// Adds every number to a batch that is in none yet. Batches become durable in the order in which
+    /// they are queued, so whatever this batch makes durable, the numbers of its paths are durable with it
+    /// or were before, and no index file can name one that is given out again. The batch must be queued,
+    /// and before the return value is dropped: another batch may name the same numbers without
+    /// bringing them.
+    pub fn save(&self, container: u32, batch: &mut Batch) -> Saving<'_> {
+        let saving = Saving { _until_queued: self.saving.lock() };
+        if self.known.read().unsaved.is_empty() {
+            return saving;
         }
-        known.saved + known.unsaved.len() as u64
-    }
-
-    /// Says that the batch is durable that gave this mark.
-    pub fn saved(&self, mark: u64) {
-        if self.known.read().saved >= mark {
-            return;
+        let unsaved = std::mem::take(&mut self.known.write().unsaved);
+        for (parent, step, number) in unsaved {
+            batch.put(Keyspace::Meta, key(container, parent, &step), number.to_be_bytes().to_vec());
         }
-        let mut known = self.known.write();
-        while known.saved < mark && known.unsaved.pop_front().is_some() {
-            known.saved += 1;
-        }
+        saving
     }
 
     /// The paths that may be forgotten: those with no number in `used`, and nothing used below them.
@@ -304,12 +305,24 @@ mod tests {
         numbered(&paths, &[".gone"]);
         paths.forget(&paths.unused(&HashSet::from([kept])));
         let mut batch = Batch::new();
-        let mark = paths.save(7, &mut batch);
+        drop(paths.save(7, &mut batch));
         assert_eq!(batch.len(), 1);
-        paths.saved(mark);
         let mut batch = Batch::new();
-        paths.save(7, &mut batch);
+        drop(paths.save(7, &mut batch));
         assert!(batch.is_empty());
+    }
+
+    /// Otherwise many writes of many new names at once would each bring the names of all.
+    #[test]
+    fn a_number_is_saved_by_the_first_batch_that_is_queued_after_it() {
+        let paths = PathDictionary::default();
+        let sizes = [".a", ".b", ".c"].map(|name| {
+            numbered(&paths, &[name]);
+            let mut batch = Batch::new();
+            drop(paths.save(7, &mut batch));
+            batch.len()
+        });
+        assert_eq!(sizes, [1, 1, 1]);
     }
 
     #[test]

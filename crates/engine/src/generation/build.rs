@@ -198,11 +198,11 @@ impl NewIndex {
             .collect();
         let indexes = new.into_iter().map(|new| new.finish(&heads)).collect();
         let mut switch = Switch { sequencers, indexes, batch: Batch::new() };
-        let mark = container.paths.save(container.number, &mut switch.batch);
         let act = act(&mut switch)?;
-        let Switch { sequencers, batch, .. } = switch;
+        let Switch { sequencers, mut batch, .. } = switch;
+        let saving = container.paths.save(container.number, &mut batch);
         container.core.commit_and_apply(batch, act);
-        container.paths.saved(mark);
+        drop(saving);
         drop(sequencers);
         Ok(())
     }

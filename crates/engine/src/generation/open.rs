@@ -203,9 +203,8 @@ fn rebuild(
 /// Makes the numbers of paths durable: files must not name one that could be given out again.
 pub(crate) fn save_paths(core: &Core, derivation: Derivation<'_>) {
     let mut batch = Batch::new();
-    let mark = derivation.paths.save(derivation.container, &mut batch);
-    if !batch.is_empty() {
-        core.commit_and_wait(batch);
-        derivation.paths.saved(mark);
-    }
+    let saving = derivation.paths.save(derivation.container, &mut batch);
+    // Also without a number of its own: others may be queued that are not durable yet.
+    core.commit_and_wait(batch);
+    drop(saving);
 }

@@ -103,13 +103,12 @@ impl Txn {
             }
         }
         writer.reserve_docno(&mut sequencer);
-        let paths_mark = container.paths.save(container.number, &mut writer.batch);
+        let saving = container.paths.save(container.number, &mut writer.batch);
         let CommitWriter { batch, lsn, second, changes, counted, .. } = writer;
         sequencer.last = lsn;
         sequencer.second = second;
         let completion = TxnCompletion {
             container: container.clone(),
-            paths_mark,
             partition: partition.clone(),
             changes,
             counted,
@@ -120,6 +119,7 @@ impl Txn {
         };
         // Queued under the sequencer: the queue has each partition's batches in LSN order.
         container.core.committer.submit(Submission { batch, completion: Box::new(completion) });
+        drop(saving);
     }
 }
 
@@ -389,7 +389,6 @@ impl CommitWriter<'_> {
 
 struct TxnCompletion {
     container: Arc<Container>,
-    paths_mark: u64,
     partition: Arc<Partition>,
     changes: Vec<IndexChange>,
     counted: (i64, i64),
@@ -404,7 +403,6 @@ impl Completion for TxnCompletion {
         self.partition.count(self.counted.0, self.counted.1);
         self.partition.apply(std::mem::take(&mut self.changes), self.lsn);
         self.partition.set_visible(self.lsn);
-        self.container.paths.saved(self.paths_mark);
         self.container.core.mark_dirty(&self.partition);
     }
 
