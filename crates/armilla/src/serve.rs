@@ -74,6 +74,9 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let folder = (!options.in_memory).then(|| options.data());
     let keys = keys::load(options, loopback)?;
+    if let Some(folder) = &folder {
+        private::tighten(folder);
+    }
     let store = open_store(options, folder.as_deref(), &descriptors)?;
     let account = Account::open(
         store,
@@ -106,24 +109,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let gateway = Gateway {
         service: EngineService::new(account.clone(), authenticator.clone())
             .with_consistency(options.dials.consistency()),
-        settings: Settings {
-            account: AccountSettings {
-                public_endpoint: options.public_endpoint(),
-                consistency: options.dials.consistency(),
-                region: options.region.clone(),
-                ..AccountSettings::default()
-            },
-            cors: CorsPolicy::new(options.cors_origins.iter().cloned())?,
-            host_names: HostNames::new(options.host_names(), loopback),
-            certificate_pem: certificates.authority_pem,
-            public_metrics: options.dials.public_metrics,
-            limits: Limits {
-                connections_max: descriptors.connections,
-                refusals_max: descriptors.refusals,
-                ..Limits::default()
-            },
-            ..Settings::default()
-        },
+        settings: settings(options, loopback, certificates.authority_pem, &descriptors)?,
         authenticator,
         activity_ids: ActivityIds::new(clock.now_millis()),
         clock,
@@ -133,6 +119,31 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
         .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
     let (key, key_file) = (keys.first, keys.file);
     Ok(Prepared { account, server, key, key_file, directory, folder })
+}
+
+fn settings(
+    options: &ServeOptions,
+    loopback: bool,
+    certificate_pem: Option<String>,
+    descriptors: &Descriptors,
+) -> Result<Settings, String> {
+    Ok(Settings {
+        account: AccountSettings {
+            public_endpoint: options.public_endpoint(),
+            consistency: options.dials.consistency(),
+            region: options.region.clone(),
+            ..AccountSettings::default()
+        },
+        cors: CorsPolicy::new(options.cors_origins.iter().cloned())?,
+        host_names: HostNames::new(options.host_names(), loopback),
+        certificate_pem,
+        public_metrics: options.dials.public_metrics,
+        limits: Limits {
+            connections_max: descriptors.connections,
+            refusals_max: descriptors.refusals,
+            ..Limits::default()
+        },
+    })
 }
 
 /// Tokens that nobody has signed open what the published key opens, so they are accepted where that is:

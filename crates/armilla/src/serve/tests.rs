@@ -81,6 +81,9 @@ async fn a_data_folder_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("data");
+    // As a volume is mounted: empty, and open to everybody.
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let data = OsString::from(format!("--data={}", folder.display()));
     let server = LocalServer::start([data]).await.unwrap();
     let mode =
