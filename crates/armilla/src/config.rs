@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve a data folder (what happens without a command)
-    Serve(ServeOptions),
+    Serve(Box<ServeOptions>),
     /// Copy a data folder into a new folder, also while a server has it open
     Backup(BackupOptions),
     /// Fill a new data folder from a backup

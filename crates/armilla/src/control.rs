@@ -166,7 +166,8 @@ pub(crate) fn ask(_folder: &Path, _command: &str) -> Option<Result<String, Strin
     None
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;

@@ -78,7 +78,7 @@ pub(crate) fn options(flags: impl IntoIterator<Item = OsString>) -> Result<Serve
     let fixed = ["armilla", "serve", "--host=127.0.0.1", "--port=0"].map(OsString::from);
     let parsed = Arguments::try_parse_from(fixed.into_iter().chain(flags));
     match parsed.map_err(|error| error.to_string())?.command {
-        Some(Command::Serve(options)) => Ok(options),
+        Some(Command::Serve(options)) => Ok(*options),
         _ => Err("only the flags of serve will do here".to_owned()),
     }
 }

@@ -37,7 +37,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
+    let outcome = match arguments.command.unwrap_or(Command::Serve(Box::new(arguments.serve))) {
         Command::Serve(options) => serve::run(&options),
         Command::Backup(options) => offline::backup(&options),
         Command::Restore(options) => offline::restore(&options),

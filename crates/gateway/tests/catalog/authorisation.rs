@@ -324,7 +324,7 @@ async fn everybody_may_do_what_the_table_says_and_nothing_else() {
     let mut count = 0;
     for situation in situations() {
         for row in rows() {
-            for credentials in 0..CREDENTIALS.len() {
+            for (credentials, name) in CREDENTIALS.iter().enumerate() {
                 let house = if credentials < OPEN_SERVER { &locked } else { &open };
                 let expected = row.expected(credentials, &situation);
                 let mut headers = row.headers();
@@ -342,11 +342,7 @@ async fn everybody_may_do_what_the_table_says_and_nothing_else() {
                     if answer.status != expected {
                         wrong.push(format!(
                             "{} by {} {}: {} and not {expected}: {}",
-                            row.operation,
-                            CREDENTIALS[credentials],
-                            situation.name,
-                            answer.status,
-                            answer.body
+                            row.operation, name, situation.name, answer.status, answer.body
                         ));
                     }
                 }
