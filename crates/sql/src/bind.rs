@@ -28,6 +28,9 @@ use std::collections::HashMap;
 /// The parameters of a query: names with their `@`, and values.
 pub type Parameters = [(Name, Value)];
 
+/// Parameters that are searched one by one.
+const PARAMETERS_SEARCHED_MAX: usize = 16;
+
 /// Compiles a query for a container.
 pub fn compile(query: &Query, parameters: &Parameters, schema: &Schema) -> Result<Compiled> {
     compile_for(Purpose::Run, query, parameters, schema)
@@ -164,6 +167,8 @@ struct Binder<'a> {
     purpose: Purpose,
     text: ast::Text,
     parameters: &'a Parameters,
+    /// Where a parameter is, when there are many.
+    parameter_places: HashMap<&'a str, usize>,
     schema: &'a Schema,
     bindings: Vec<Binding>,
     depth: usize,
@@ -188,10 +193,17 @@ struct Binder<'a> {
 
 impl<'a> Binder<'a> {
     fn new(parameters: &'a Parameters, schema: &'a Schema) -> Self {
+        let mut parameter_places = HashMap::new();
+        if parameters.len() > PARAMETERS_SEARCHED_MAX {
+            for (place, (name, _)) in parameters.iter().enumerate() {
+                parameter_places.entry(&**name).or_insert(place);
+            }
+        }
         Self {
             purpose: Purpose::Run,
             text: ast::Text::default(),
             parameters,
+            parameter_places,
             schema,
             bindings: Vec::new(),
             depth: 0,
@@ -236,7 +248,12 @@ impl<'a> Binder<'a> {
     }
 
     fn parameter(&mut self, name: &Name, location: Location) -> Option<Value> {
-        let found = self.parameters.iter().find(|(known, _)| known == name);
+        let found = match self.parameters {
+            few if few.len() <= PARAMETERS_SEARCHED_MAX => {
+                few.iter().find(|(known, _)| known == name)
+            }
+            many => self.parameter_places.get(&**name).and_then(|place| many.get(*place)),
+        };
         if found.is_none() && self.purpose == Purpose::Plan {
             return Some(Value::Undefined);
         }
