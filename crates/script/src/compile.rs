@@ -17,6 +17,24 @@ use crate::error::{CompileError, first_place};
 /// Semicolons, counted from the end, that are tried as the end of the function.
 const SEMICOLONS_TRIED_MAX: usize = 16;
 
+/// Words whose number the parser's time grows with, faster than with the length of the body.
+const COUNTED_WORDS: [&[u8]; 10] = [
+    b"let",
+    b"const",
+    b"class",
+    b"catch",
+    b"for",
+    b"while",
+    b"do",
+    b"switch",
+    b"break",
+    b"continue",
+];
+/// Most of them in a body.
+const COUNTED_WORDS_MAX: usize = 5000;
+/// Most digits of a large integer in a body.
+const NUMBER_DIGITS_MAX: usize = 10_000;
+
 /// Stack for the parser, which goes as deep as the source is nested.
 const PARSER_STACK_BYTES: usize = 512 << 10;
 
@@ -114,6 +132,7 @@ pub(crate) fn compile(
     if body.len() > body_bytes_max {
         return Err(failed(format!("The script body is larger than {body_bytes_max} bytes.")));
     }
+    check_parts(body).map_err(failed)?;
     let context = Runtime::new().and_then(|runtime| {
         runtime.set_max_stack_size(PARSER_STACK_BYTES);
         Context::custom::<ParserOnly>(&runtime)
@@ -122,6 +141,27 @@ pub(crate) fn compile(
     let (form, code) = context.with(|ctx| first_that_parses(&ctx, body))?;
     let body_hash = fnv1a(body.as_bytes());
     Ok(Compiled { source: body.into(), kind, body_hash, form, code })
+}
+
+/// Refuses bodies that would keep the parser busy: it compares every declaration of a function with all
+/// the others, every jump with the jumps before it, and takes the square of a large number's length, and
+/// nothing can interrupt it. Words are counted wherever they stand; nobody writes so many.
+fn check_parts(body: &str) -> Result<(), String> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte) || *byte >= 0x80;
+    let mut words = 0;
+    for word in body.as_bytes().split(|byte| !is_part(byte)) {
+        words += usize::from(COUNTED_WORDS.contains(&word));
+        let is_large = word.first().is_some_and(u8::is_ascii_digit) && word.ends_with(b"n");
+        if is_large && word.len() > NUMBER_DIGITS_MAX {
+            return Err(format!("A number has more than {NUMBER_DIGITS_MAX} digits."));
+        }
+    }
+    if words > COUNTED_WORDS_MAX {
+        return Err(format!(
+            "The script has more than {COUNTED_WORDS_MAX} declarations (let, const, class) and loops."
+        ));
+    }
+    Ok(())
 }
 
 fn first_that_parses(ctx: &Ctx<'_>, body: &str) -> Result<(Form, Bytecode), CompileError> {

@@ -530,3 +530,28 @@ fn a_user_function_that_loops_ends_its_session() {
     let session = engine.udf_session(&[("sound", &sound)], CallOptions::default()).unwrap();
     assert_eq!(session.call("sound", &[Some("2")]).unwrap().as_deref(), Some("3"));
 }
+
+/// Bodies that kept the parser, which nothing can interrupt, for minutes.
+#[test]
+fn bodies_that_take_long_to_parse_are_refused_before() {
+    let engine = engine();
+    let repeated = |part: &str, count: usize| {
+        let parts: String = (0..count).map(|at| part.replace('#', &at.to_string())).collect();
+        format!("function () {{ {parts} }}")
+    };
+    for (part, count) in [
+        ("let a# = 1;", 100_000),
+        ("{ const a = 1; }", 100_000),
+        ("for (;;) { break; }", 100_000),
+        ("try { } catch (e) { }", 90_000),
+    ] {
+        let before = Instant::now();
+        let error = engine.compile(ScriptKind::Procedure, &repeated(part, count)).unwrap_err();
+        assert!(error.to_string().contains("more than 5000"), "{error}");
+        assert!(before.elapsed() < STOPPED_WITHIN);
+        engine.compile(ScriptKind::Procedure, &repeated(part, 1000)).unwrap();
+    }
+    let number = format!("function () {{ return {}n; }}", "9".repeat(300_000));
+    let error = engine.compile(ScriptKind::Procedure, &number).unwrap_err();
+    assert!(error.to_string().contains("digits"), "{error}");
+}

@@ -64,6 +64,17 @@ fn a_user_function_out_of_time_is_told_from_one_that_throws() {
 }
 
 #[test]
+fn a_user_function_that_returns_shared_structure_ends_with_its_time() {
+    let bench = Bench::new(DEFINITION, short());
+    bench.put(r#"{"id":"a","pk":"p"}"#);
+    let body = "function () { var a = []; for (var i = 0; i < 40; i++) a = [a, a]; return a; }";
+    let new = NewScript { kind: Kind::Function, name: "tree", body, trigger: None };
+    bench.register(&new).unwrap();
+    let error = bench.query("SELECT VALUE udf.tree() FROM c").unwrap_err();
+    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+}
+
+#[test]
 fn conflicts_come_when_a_test_asks_for_them() {
     let bench = Bench::new(DEFINITION, Limits { conflict_percent: 100, ..Limits::default() });
     let body = "function () { __.createDocument(__.getSelfLink(), {id: 'b', pk: 'p'}); }";
