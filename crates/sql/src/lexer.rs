@@ -299,8 +299,8 @@ fn number_length(text: &str) -> usize {
 
 fn read_number(text: &str) -> Option<Number> {
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        let value = u64::from_str_radix(hex, 16).ok()?;
-        return Some(i64::try_from(value).map_or(Number::Float(value as f64), Number::Int));
+        // 64 bits as they are: from 2^63 on the number is negative.
+        return u64::from_str_radix(hex, 16).ok().map(|bits| Number::Int(bits as i64));
     }
     if let Ok(int) = text.parse::<i64>() {
         return Some(Number::Int(int));
@@ -402,6 +402,8 @@ mod tests {
         {
             assert_eq!(kinds(text), [Kind::Number(Number::Float(value))], "{text}");
         }
+        assert_eq!(kinds("0xffffffffffffffff"), [Kind::Number(Number::Int(-1))]);
+        assert_eq!(kinds("0x10000000000000000"), [Kind::BadNumber]);
         assert_eq!(kinds("12a"), [Kind::BadNumber]);
         assert_eq!(kinds("1e400"), [Kind::BadNumber]);
         assert_eq!(kinds("0x"), [Kind::BadNumber]);

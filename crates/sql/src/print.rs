@@ -184,6 +184,8 @@ fn write_member(name: &str, out: &mut String) {
 
 fn write_number(number: Number, out: &mut String) {
     match number {
+        // A literal is negative only as the bits of a hexadecimal one.
+        Number::Int(int @ ..0) => out.push_str(&format!("0x{int:x}")),
         Number::Float(float) if float.is_nan() => out.push_str("NaN"),
         Number::Float(float) if float.is_infinite() => out.push_str("Infinity"),
         _ => out.push_str(&number.to_string()),

@@ -123,7 +123,11 @@ impl Binder<'_> {
             self.error(Code::VectorExactSearch, message, written.location);
         }
         let (Some(written), Some(options)) = (arguments.get(3), compiled.get(3)) else { return };
-        let Some(options) = options.constant().and_then(Value::as_object) else { return };
+        let Some(options) = options.constant() else { return };
+        let Some(options) = options.as_object() else {
+            let message = "The options argument of the VectorDistance function must be an object.";
+            return self.error(Code::VectorOption, message, written.location);
+        };
         for (name, value) in options.iter() {
             if let Some((code, message)) = vector_option(name, value) {
                 self.error(code, message, written.location);
@@ -186,6 +190,11 @@ fn vector_option(name: &str, value: &Value) -> Option<(Code, String)> {
         (code, message)
     };
     match name {
+        "searchListSizeMultiplier" | "quantizedVectorListMultiplier" | "filterPriority"
+            if value.as_number().is_none() =>
+        {
+            Some((Code::VectorOption, invalid_value(name, value)))
+        }
         "distanceFunction" | "dataType" => {
             let known: &[&str] = if name == "dataType" {
                 &["float32", "float16", "uint8", "int8"]
@@ -195,14 +204,7 @@ fn vector_option(name: &str, value: &Value) -> Option<(Code, String)> {
             let text = value.as_str();
             let fits =
                 text.is_some_and(|text| known.iter().any(|known| text.eq_ignore_ascii_case(known)));
-            (!fits).then(|| {
-                let shown = text.map_or_else(|| value.to_json(), str::to_owned);
-                let message = format!(
-                    "VectorDistance function options argument property value '{shown}' is not a \
-                     valid value for option '{name}'."
-                );
-                (Code::VectorOption, message)
-            })
+            (!fits).then(|| (Code::VectorOption, invalid_value(name, value)))
         }
         "searchListSizeMultiplier" => {
             outside(1, 100).then(|| out_of_range(Code::VectorSearchList, 100))
@@ -227,6 +229,14 @@ fn vector_option(name: &str, value: &Value) -> Option<(Code, String)> {
     }
 }
 
+fn invalid_value(name: &str, value: &Value) -> String {
+    let shown = value.as_str().map_or_else(|| value.to_json(), str::to_owned);
+    format!(
+        "VectorDistance function options argument property value '{shown}' is not a valid value for \
+         option '{name}'."
+    )
+}
+
 /// True for the calls whose first argument is a timespan such as `'1d'`.
 fn is_timespan_call(function: &Function, count: usize) -> bool {
     matches!((function.name, count), ("AGO" | "NOW", 1) | ("DATETIMEADD", 2))
@@ -235,10 +245,7 @@ fn is_timespan_call(function: &Function, count: usize) -> bool {
 /// A constant of digits with something behind them. Whether that is a part of a date is a matter of
 /// values.
 fn is_timespan(expr: &Expr) -> bool {
-    let Some(text) = expr.constant().and_then(Value::as_str) else { return false };
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let unit = digits.trim_start_matches(|character: char| character.is_ascii_digit());
-    unit.len() < digits.len() && !unit.is_empty()
+    expr.constant().and_then(Value::as_str).is_some_and(functions::date_time::is_time_span)
 }
 
 /// The refusal of a number of arguments, in the spelling of the query.
