@@ -56,8 +56,16 @@ pub(crate) fn token_secret(folder: Option<&Path>) -> Result<[u8; 32], String> {
     if kept.is_some() {
         disk.make_private(name).map_err(|error| error.to_string())?;
     }
-    if let Some(secret) = kept.and_then(|bytes| bytes[..].try_into().ok()) {
-        return Ok(secret);
+    if let Some(bytes) = kept {
+        return bytes[..].try_into().map_err(|_| {
+            let file = folder.join(name);
+            format!(
+                "{} is damaged: it has {} bytes. Put it back, or move it away: a new one is made, and \
+                 resource tokens from before are no longer taken",
+                file.display(),
+                bytes.len()
+            )
+        });
     }
     let secret = random()?;
     disk.replace(name, &secret).map_err(|error| error.to_string())?;

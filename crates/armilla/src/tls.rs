@@ -60,15 +60,27 @@ pub(crate) fn load(
     }
     let (names, now) = (&options.tls_names, clock.now_seconds());
     let (authority, identity) = match folder {
-        Some(folder) => Kept::open(folder)?.load(names, now)?,
+        Some(folder) => Kept::open(folder)?.load(names, now).map_err(|e| damaged(folder, &e))?,
         None => {
             let authority = Authority::generate(names, now).map_err(|error| text(&error))?;
             let identity = authority.issue(names, now).map_err(|error| text(&error))?;
             (authority, identity)
         }
     };
-    let config = identity.renewed_by(&authority, names, clock).map_err(|error| text(&error))?;
+    let config = identity.renewed_by(&authority, names, clock).map_err(|error| match folder {
+        Some(folder) => damaged(folder, &error),
+        None => text(&error),
+    })?;
     Ok(Certificates { config, authority_pem: Some(authority.certificate_pem) })
+}
+
+/// Files that were made here and are no longer what they were.
+fn damaged(folder: &Path, error: &dyn std::fmt::Display) -> String {
+    format!(
+        "{}: {error}. Put the files back, or move the folder away: a new certificate is made, and clients \
+         have to trust its authority anew",
+        folder.join("tls").display()
+    )
 }
 
 /// The user's own certificate, and the file it is from.
@@ -161,6 +173,14 @@ impl Kept {
     /// The authority, made anew when it may not vouch for a name that is asked for now.
     fn authority(&self, names: &[String], now: u64) -> Result<Authority, String> {
         let kept = (self.read("authority.pem")?, self.read("authority.key")?);
+        match &kept {
+            (Some(_), None) => return Err("authority.key is missing".to_owned()),
+            // The certificate is written last.
+            (None, Some(_)) if self.read("server.pem")?.is_some() => {
+                return Err("authority.pem is missing".to_owned());
+            }
+            _ => {}
+        }
         if let (Some(certificate_pem), Some(key_pem)) = kept {
             let permitted = self.read("authority.names")?;
             let permits = |name: &String| match &permitted {

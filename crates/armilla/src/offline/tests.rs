@@ -157,6 +157,79 @@ async fn a_refused_folder_says_what_to_do_and_is_salvaged() {
     assert!(outcome.unwrap_err().contains("must not change"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_secrets_and_certificates_are_refused_by_name_or_work() {
+    let above = tempfile::tempdir().unwrap();
+    let whole = above.path().join("whole");
+    filled(&whole).await;
+    let names = ["token-secret", "tls/authority.pem", "tls/authority.key", "tls/authority.names"];
+    let more =
+        ["tls/server.pem", "tls/server.key", "tls/server.names", "tls/server.expires", "tls"];
+    let (mut refused, mut right) = (0, 0);
+    for name in names.into_iter().chain(more) {
+        for action in ["delete", "empty", "cut", "flip", "zero"] {
+            let data = above.path().join(format!("{}-{action}", name.replace('/', "-")));
+            for (path, bytes) in listing(&whole) {
+                let to = data.join(path.strip_prefix(&whole).unwrap());
+                if path.is_dir() {
+                    fs::create_dir_all(to).unwrap();
+                } else {
+                    fs::create_dir_all(to.parent().unwrap()).unwrap();
+                    fs::write(to, bytes).unwrap();
+                }
+            }
+            let file = data.join(name);
+            if file.is_dir() {
+                fs::remove_dir_all(&file).unwrap();
+            } else {
+                let mut bytes = fs::read(&file).unwrap();
+                let middle = bytes.len() / 2;
+                match action {
+                    "empty" => bytes.clear(),
+                    "cut" => bytes.truncate(middle),
+                    "flip" => bytes.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 4),
+                    "zero" => bytes.iter_mut().skip(middle).take(16).for_each(|byte| *byte = 0),
+                    _ => {}
+                }
+                fs::write(&file, bytes).unwrap();
+                if action == "delete" {
+                    fs::remove_file(&file).unwrap();
+                }
+            }
+            match serve(&data, &[]).await {
+                Err(message) => {
+                    let word = name.split('/').next().unwrap();
+                    assert!(message.contains(word), "{name}, {action}: {message}");
+                    refused += 1;
+                }
+                Ok((server, _)) => {
+                    let secure = Client::new(&server.https_endpoint(), Arc::new(SystemClock));
+                    let secure = secure.unwrap();
+                    assert_eq!(read(&secure, 7).await, 200, "{name}, {action}");
+                    server.stop().await;
+                    right += 1;
+                }
+            }
+        }
+    }
+    assert!(refused >= 5 && right >= 5, "{refused} refused, {right} right");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_disk_is_verified_and_backed_up() {
+    let Some(disk) = SmallDisk::mount(400) else { return };
+    let data = disk.0.path().join("data");
+    filled(&data).await;
+    let remounted =
+        std::process::Command::new("mount").args(["-o", "remount,ro"]).arg(disk.0.path()).status();
+    assert!(remounted.unwrap().success(), "the disk was mounted by this test");
+    verify_folder(&data).unwrap();
+    let to = tempfile::tempdir().unwrap();
+    backup_folder(&data, &to.path().join("backup")).unwrap();
+    let refused = serve(&data, &[]).await.err().unwrap();
+    assert!(refused.contains("Read-only file system"), "{refused}");
+}
+
 /// A small disk of its own, in memory; unmounted when dropped.
 struct SmallDisk(tempfile::TempDir);
 
