@@ -109,12 +109,14 @@ struct Binding {
     lifted: bool,
     /// What of it lies in a document, so that it can be sorted by.
     mapping: Mapping,
+    /// It comes from a JOIN.
+    joined: bool,
 }
 
 impl Binding {
     fn new(name: Option<Name>, depth: usize) -> Self {
         let mapping = Mapping::Document;
-        Self { name, depth, is_item: false, hidden: false, lifted: false, mapping }
+        Self { name, depth, is_item: false, hidden: false, lifted: false, mapping, joined: false }
     }
 }
 

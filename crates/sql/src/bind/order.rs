@@ -63,6 +63,7 @@ impl Binder<'_> {
         match &expr {
             Expr::Path(found) => {
                 if self.is_mapped(found.hops, &found.steps) {
+                    self.check_correlation(found.hops);
                     path = self.document_path(found.hops, &found.steps);
                 } else {
                     self.orders_by_no_path = true;
@@ -100,6 +101,15 @@ impl Binder<'_> {
             _ => self.orders_by_no_path = true,
         }
         (OrderKey { expr, descending }, path)
+    }
+
+    /// Refuses to run an order by what a JOIN made. It is planned all the same.
+    fn check_correlation(&mut self, hops: usize) {
+        let depth = self.depth.saturating_sub(hops);
+        let joined = self.bindings.iter().any(|binding| binding.depth == depth && binding.joined);
+        if joined && self.purpose == Purpose::Run && self.grouping.is_none() {
+            self.refuse("Order-by over correlated collections is not supported.");
+        }
     }
 
     /// True when a path into a frame is one into a document.

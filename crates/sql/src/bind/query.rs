@@ -132,6 +132,7 @@ impl Binder<'_> {
             self.bindings.push(Binding {
                 is_item: compiled.is_none() && matches!(input, Input::Items),
                 mapping: mapping(source),
+                joined: position > 0,
                 ..Binding::new(alias, self.depth)
             });
             sources.extend(compiled);

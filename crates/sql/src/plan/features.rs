@@ -71,8 +71,7 @@ pub(super) fn check(info: &QueryInfo, features: &Features) -> Result<()> {
         )));
     }
     let without_value = !info.group_aliases.is_empty() && !grouped && !aggregates.is_empty();
-    let is_list =
-        |kind: &AggregateKind| matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
+    // The .NET SDK merges MAKELIST and MAKESET without naming a feature for it.
     features.require(&[
         ("Aggregate", !info.aggregates.is_empty()),
         ("NonValueAggregate", without_value),
@@ -86,7 +85,6 @@ pub(super) fn check(info: &QueryInfo, features: &Features) -> Result<()> {
         ("Top", info.top.is_some()),
         ("OffsetAndLimit", info.offset.is_some()),
         ("CountIf", aggregates.contains(&AggregateKind::CountIf)),
-        ("ListAndSetAggregate", aggregates.iter().any(is_list)),
     ])
 }
 
