@@ -249,7 +249,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn generated_texts_are_read_or_refused() {
-    let count = setting("GENERATED_TEXTS", 20_000);
+    let count = setting("GENERATED_TEXTS", 100_000);
     let mut random = Random(setting("GENERATED_SEED", 1));
     let (schema, paths) = (Schema::none(), [Path::parse("/pk").unwrap()]);
     let mut accepted = 0;

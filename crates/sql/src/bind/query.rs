@@ -275,9 +275,8 @@ impl Binder<'_> {
             }
             let errors = self.errors.len();
             let (key, _) = self.order_key(item);
-            if is_path(&item.expr) && self.errors.len() == errors {
-                keys.push(key);
-            } else if matches!(key.expr, Expr::Call(..)) {
+            let is_slot = is_path(&item.expr) && self.errors.len() == errors;
+            if is_slot || matches!(key.expr, Expr::Call(..)) {
                 keys.push(key);
             } else {
                 self.orders_by_no_path = true;
