@@ -20,10 +20,9 @@ use crate::ast::{self, Name, Query};
 use crate::compiled::{Aggregate, Compiled, Expr};
 use crate::error::{Code, Diagnostic, Location, Result, SqlError};
 use crate::limits::ERRORS_REPORTED_MAX;
-use crate::print;
 use crate::schema::Schema;
 use armilla_model::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The parameters of a query: names with their `@`, and values.
 pub type Parameters = [(Name, Value)];
@@ -148,20 +147,38 @@ enum Clause {
 #[derive(Debug)]
 struct Grouping {
     keys: Vec<ast::Expr>,
-    /// The keys and aggregates by their texts: a list may be long.
-    slots: HashMap<String, usize>,
-    aggregates: Vec<Aggregate>,
+    aggregates: Vec<(ast::Expr, Aggregate)>,
     row_depth: usize,
     bindings_from: usize,
 }
 
-impl Grouping {
-    fn new(keys: &[ast::Expr], row_depth: usize, bindings_from: usize) -> Self {
-        let mut slots = HashMap::with_capacity(keys.len());
-        for (position, key) in keys.iter().enumerate() {
-            slots.entry(print::expression(key)).or_insert(position);
+/// Names that were written: few are compared one by one, many are hashed.
+enum Seen<'n> {
+    Few(Vec<&'n Name>),
+    Many(HashSet<&'n Name>),
+}
+
+impl<'n> Seen<'n> {
+    const FEW: usize = 16;
+
+    fn new(count: usize) -> Self {
+        if count <= Self::FEW {
+            Self::Few(Vec::with_capacity(count))
+        } else {
+            Self::Many(HashSet::with_capacity(count))
         }
-        Self { keys: keys.to_vec(), slots, aggregates: Vec::new(), row_depth, bindings_from }
+    }
+
+    /// True when the name is new.
+    fn insert(&mut self, name: &'n Name) -> bool {
+        match self {
+            Self::Few(names) => {
+                let is_new = !names.contains(&name);
+                names.push(name);
+                is_new
+            }
+            Self::Many(names) => names.insert(name),
+        }
     }
 }
 

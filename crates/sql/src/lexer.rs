@@ -91,8 +91,11 @@ impl Keyword {
         if word.len() > 8 {
             return None;
         }
-        let used = KEYWORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word));
-        let reserved = || RESERVED.iter().any(|text| text.eq_ignore_ascii_case(word));
+        // Most words are names: the first letter tells soon.
+        let first = word.as_bytes().first()?.to_ascii_uppercase();
+        let is_word = |text: &str| text.as_bytes()[0] == first && text.eq_ignore_ascii_case(word);
+        let used = KEYWORDS.iter().find(|(text, _)| is_word(text));
+        let reserved = || RESERVED.iter().any(|text| is_word(text));
         used.map(|(_, word)| *word).or_else(|| reserved().then_some(Self::Reserved))
     }
 

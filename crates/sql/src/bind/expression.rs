@@ -1,7 +1,7 @@
 //! Expressions: names to frames, parameters to values, constants folded.
 
 use super::fold::fold;
-use super::{Binder, Clause, Place, aggregate_of, contains_aggregate, is_path};
+use super::{Binder, Clause, Place, Seen, aggregate_of, contains_aggregate, is_path};
 use crate::ast::{self, ExprKind, Name, SubqueryKind, UnaryOperator};
 use crate::compiled::{
     Aggregate, Compiled, Expr, Input, Order, PathRef, Projection, Source, Step, ValueSet,
@@ -9,10 +9,8 @@ use crate::compiled::{
 use crate::error::{Code, Location};
 use crate::like::Pattern;
 use crate::limits::{AGGREGATES_MAX, REFERENCES_UNGUARDED_MAX};
-use crate::print;
 use armilla_model::number::INTEGERS_END;
 use armilla_model::{Number, Value};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -171,7 +169,7 @@ impl Binder<'_> {
 
     fn object(&mut self, members: &[(Name, ast::Expr)]) -> Expr {
         let mut compiled: Vec<(Name, Expr)> = Vec::with_capacity(members.len());
-        let mut seen = HashSet::with_capacity(members.len());
+        let mut seen = Seen::new(members.len());
         for (name, expr) in members {
             if !seen.insert(name) {
                 self.duplicate_property(name, expr.location);
@@ -328,16 +326,7 @@ impl Binder<'_> {
     /// The slot of a GROUP BY key, behind an aggregation.
     fn key_slot(&self, expr: &ast::Expr) -> Option<usize> {
         let grouping = self.grouping.as_ref()?;
-        let alike = |key: &ast::Expr| {
-            std::mem::discriminant(&key.kind) == std::mem::discriminant(&expr.kind)
-        };
-        if !grouping.keys.iter().take(KEYS_LOOKED_AT).any(alike)
-            && grouping.keys.len() <= KEYS_LOOKED_AT
-        {
-            return None;
-        }
-        let slot = *grouping.slots.get(&print::expression(expr))?;
-        (slot < grouping.keys.len()).then_some(slot)
+        grouping.keys.iter().position(|key| key == expr)
     }
 
     /// Behind an aggregation: keys and aggregates are slots, everything else is bound as usual.
@@ -353,9 +342,9 @@ impl Binder<'_> {
             return Some(Expr::Slot(position));
         }
         let (kind, arguments) = aggregate?;
-        let text = print::expression(expr);
-        if let Some(seen) = self.grouping.as_ref().and_then(|grouping| grouping.slots.get(&text)) {
-            return Some(Expr::Slot(*seen));
+        let grouping = self.grouping.as_ref()?;
+        if let Some(seen) = grouping.aggregates.iter().position(|(known, _)| known == expr) {
+            return Some(Expr::Slot(grouping.keys.len() + seen));
         }
         let ExprKind::Call { name, .. } = &expr.kind else { return None };
         let [argument] = arguments else {
@@ -373,8 +362,7 @@ impl Binder<'_> {
         }
         let grouping = self.grouping.as_mut()?;
         let slot = grouping.keys.len() + grouping.aggregates.len();
-        grouping.aggregates.push(Aggregate { kind, argument: bound });
-        grouping.slots.insert(text, slot);
+        grouping.aggregates.push((expr.clone(), Aggregate { kind, argument: bound }));
         Some(Expr::Slot(slot))
     }
 
@@ -425,9 +413,6 @@ impl Binder<'_> {
         self.wrong(Code::NestedAggregate, message, location)
     }
 }
-
-/// Keys of GROUP BY that are compared by their kind before a text is made of an expression.
-const KEYS_LOOKED_AT: usize = 16;
 
 /// Steps into the value of an expression.
 fn descend(base: Expr, steps: impl Iterator<Item = Step>) -> Expr {

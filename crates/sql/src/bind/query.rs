@@ -2,8 +2,8 @@
 
 use super::checks::split_checks;
 use super::{
-    Binder, Binding, Clause, Grouping, Mapping, Place, Purpose, contains_aggregate, contains_let,
-    contains_reference, contains_subquery, is_path,
+    Binder, Binding, Clause, Grouping, Mapping, Place, Purpose, Seen, contains_aggregate,
+    contains_let, contains_reference, contains_subquery, is_path,
 };
 use crate::ast::{self, Collection, Count, CountValue, Name, Query, Selection};
 use crate::compiled::{
@@ -11,7 +11,6 @@ use crate::compiled::{
 };
 use crate::error::Code;
 use crate::limits::{GROUP_KEYS_MAX, LIMIT_MAX, PLANNED_LIMIT_MAX, TOP_MAX};
-use std::collections::HashSet;
 
 impl Binder<'_> {
     /// Binds a query. Errors come in the order of the service: FROM, WHERE, GROUP BY, ORDER BY, SELECT.
@@ -246,13 +245,19 @@ impl Binder<'_> {
         let order = if ungrouped { self.order_of_rows(query, place, nested) } else { Order::None };
         self.bindings[bindings_from..].iter_mut().for_each(|binding| binding.hidden = true);
         let row_depth = std::mem::replace(&mut self.depth, base + 1);
-        self.grouping = Some(Grouping::new(&query.group_by, row_depth, bindings_from));
+        self.grouping = Some(Grouping {
+            keys: query.group_by.clone(),
+            aggregates: Vec::new(),
+            row_depth,
+            bindings_from,
+        });
         let group_order = self.order_of_groups(query, nested);
         let projection = self.projection(query);
         let aggregates = self.grouping.take().map(|grouping| grouping.aggregates);
+        let aggregates = aggregates.unwrap_or_default().into_iter();
         let aggregation = Aggregation {
             keys,
-            aggregates: aggregates.unwrap_or_default(),
+            aggregates: aggregates.map(|(_, aggregate)| aggregate).collect(),
             grouped: !ungrouped,
             order: group_order,
         };
@@ -317,7 +322,7 @@ impl Binder<'_> {
     }
 
     fn check_output_names(&mut self, items: &[ast::SelectItem], names: &[Name]) {
-        let mut seen = HashSet::with_capacity(names.len());
+        let mut seen = Seen::new(names.len());
         for (name, item) in names.iter().zip(items) {
             if !seen.insert(name) {
                 self.duplicate_property(name, item.expr.location);
