@@ -343,4 +343,10 @@ mod tests {
             assert!(patched(item, operations).is_err(), "{operations} was accepted");
         }
     }
+
+    #[test]
+    fn a_move_from_a_missing_path_names_the_source() {
+        let refusal = patched("{}", r#"[{"op":"move","from":"/source","path":"/target"}]"#);
+        assert!(refusal.unwrap_err().message().contains("'/source' does not exist"));
+    }
 }
