@@ -205,7 +205,7 @@ fn serving(
 }
 
 fn parse_policy(definition: &Value) -> Result<ContainerPolicy, StoreError> {
-    ContainerPolicy::parse(definition).map_err(|error| {
+    ContainerPolicy::parse_stored(definition).map_err(|error| {
         StoreError::corruption("meta", format!("a container's definition is malformed: {error}"))
     })
 }

@@ -58,8 +58,20 @@ const SYSTEM: [&str; 10] = [
 ];
 
 impl ContainerPolicy {
-    /// Reads a definition and fills in its defaults.
+    /// Reads a definition that a client sends, and fills in its defaults.
     pub fn parse(body: &Value) -> Result<Self> {
+        let policy = Self::parse_stored(body)?;
+        let own_ttl_path = body.get("ttlPropertyPath").filter(|path| !matches!(path, Value::Null));
+        if own_ttl_path.is_some() && policy.default_ttl.is_none() {
+            return refuse("'ttlPropertyPath' has no effect without 'defaultTtl': give both.");
+        }
+        IndexingPolicy::check_new(body.get("indexingPolicy"))?;
+        Ok(policy)
+    }
+
+    /// Reads a definition that is stored. What is refused to clients since it was written is
+    /// taken: a container that is there goes on.
+    pub fn parse_stored(body: &Value) -> Result<Self> {
         let Some(members) = body.as_object() else {
             return refuse("The definition of a container must be a JSON object.");
         };
@@ -68,10 +80,6 @@ impl ContainerPolicy {
         let default_ttl = default_ttl(body.get("defaultTtl"))?;
         if default_ttl.is_some() && !indexing.enabled {
             return refuse("'defaultTtl' needs an index: the indexing mode may not be 'none'.");
-        }
-        let own_ttl_path = body.get("ttlPropertyPath").filter(|path| !matches!(path, Value::Null));
-        if own_ttl_path.is_some() && default_ttl.is_none() {
-            return refuse("'ttlPropertyPath' has no effect without 'defaultTtl': give both.");
         }
         let vectors = search::vectors(body.get("vectorEmbeddingPolicy"))?;
         let full_text = search::full_text(body.get("fullTextPolicy"))?;
@@ -349,6 +357,18 @@ mod tests {
             r#"{"partitionKey":{"paths":["/a","/b","/c","/d"],"kind":"MultiHash"}}"#,
         ] {
             assert!(parse(text).is_err(), "{text} was accepted");
+        }
+    }
+
+    /// A container that an older server has stored must not keep its folder from opening.
+    #[test]
+    fn what_is_refused_to_clients_is_read_where_it_is_stored() {
+        for text in [
+            r#"{"partitionKey":{"paths":["/a"]},"ttlPropertyPath":"/created"}"#,
+            r#"{"partitionKey":{"paths":["/a"]},"indexingPolicy":{"spatialIndexes":[{"path":"/s/*","types":[]}]}}"#,
+        ] {
+            let stored = crate::json::parse(text.as_bytes()).unwrap();
+            assert!(ContainerPolicy::parse_stored(&stored).is_ok(), "{text}");
         }
     }
 

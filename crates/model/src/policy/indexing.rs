@@ -127,6 +127,20 @@ impl<'t> PathCursor<'t> {
 }
 
 impl IndexingPolicy {
+    /// Refuses what is refused to clients only, not in definitions that are stored.
+    pub(super) fn check_new(value: Option<&Value>) -> Result<()> {
+        let Some(value) = value else { return Ok(()) };
+        for entry in list(value, "spatialIndexes")? {
+            if list(entry, "types")?.is_empty() {
+                return refuse(format!(
+                    "The spatial data types array cannot be empty. Assign at least one spatial type of {}.",
+                    SHAPES.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a policy, or the default where there is none. Returns the policy and its normalised
     /// form.
     pub fn parse(value: Option<&Value>) -> Result<(Self, Value)> {
@@ -299,17 +313,12 @@ fn composite(index: &Value) -> Result<Vec<CompositePath>> {
     members.iter().map(member).collect()
 }
 
+/// Shapes that a spatial index may be for.
+const SHAPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
+
 fn spatial(value: &Value) -> Result<Vec<SpatialIndex>> {
-    const SHAPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
     let index = |entry: &Value| {
-        let shapes = list(entry, "types")?;
-        if shapes.is_empty() {
-            return refuse(format!(
-                "The spatial data types array cannot be empty. Assign at least one spatial type of {}.",
-                SHAPES.join(", ")
-            ));
-        }
-        for shape in shapes {
+        for shape in list(entry, "types")? {
             if !shape.as_str().is_some_and(|shape| SHAPES.contains(&shape)) {
                 return refuse(format!(
                     "The spatial type {shape} is not one of {}.",
