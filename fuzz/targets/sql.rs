@@ -44,13 +44,14 @@ fuzz_target!(|text: &str| {
         schema: &schema,
         partition_key: &[],
         features: &features,
+        for_one_key: text.len() % 2 == 0,
         range_of: &|_: &PartitionKey| PlanRange::full(),
     });
     let Ok(compiled) = compile(&query, &[], &schema) else { return };
     let documents = DOCUMENTS.iter().map(|text| json::parse(text.as_bytes()).expect("it is JSON"));
     DEADLINE.set(Some(Instant::now() + TIME_MAX));
     let rows = with_runtime(Options::new(&schema), |runtime| {
-        runtime.interrupted = &interrupted;
+        runtime.functions.effort.interrupted = &interrupted;
         run_compiled(&compiled, documents.collect(), runtime)
     });
     for row in rows.unwrap_or_default() {

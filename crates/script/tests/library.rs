@@ -133,7 +133,7 @@ fn options_may_be_null_and_unknown_ones_are_ignored() {
         json!(5),
     );
     check(
-        "__.readDocuments(__.getSelfLink(), { setEnableCrossPartitionQuery: 1, pageSize: 'x' }, function (e, f, o) { __.response.setBody([f.length, typeof o.currentCollectionSizeInMB]); });",
+        "__.readDocuments(__.getSelfLink(), { setEnableCrossPartitionQuery: 1, pageSyze: 'x' }, function (e, f, o) { __.response.setBody([f.length, typeof o.currentCollectionSizeInMB]); });",
         json!([5, "string"]),
     );
 }

@@ -95,7 +95,9 @@ fn a_second_opening_of_the_folder_is_refused() {
 #[test]
 fn another_format_version_is_refused_untouched() {
     let folder = tempfile::tempdir().unwrap();
-    drop(open(&folder));
+    let store = open(&folder);
+    put(&store, "a", "1");
+    drop(store);
     fs::write(folder.path().join("format"), "armilla-format 99\n").unwrap();
     let error = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).err().unwrap();
     assert!(matches!(error, StoreError::FormatVersion { found: 99, expected: FORMAT_VERSION }));
