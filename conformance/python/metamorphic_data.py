@@ -10,7 +10,7 @@ LONG = "a long text that goes on and on so that an index keeps its beginning onl
 WORDS = ["oak", "birch", "maple", "Maple", "alder", "pine", "éclair", "😀", "10% off", "", "apple", "mangle"]
 TAGS = ["red", "green", "blue", "red green"]
 
-ORDER_PATHS = ["/seq/?", "/n/?", "/s/?", "/mixed/?", "/deep/x/?", "/when/?", "/price/?", "/id/?"]
+ORDER_PATHS = ["/seq/?", "/n/?", "/s/?", "/mixed/?", "/deep/x/?", "/when/?", "/price/?", "/id/?", "/big/?"]
 COMPOSITES = [
     [("/n", "ascending"), ("/seq", "ascending")],
     [("/s", "ascending"), ("/n", "descending")],

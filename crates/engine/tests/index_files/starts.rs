@@ -187,6 +187,7 @@ fn terms_of_computed_properties_are_built_anew_when_functions_changed() {
     let policy = r#","computedProperties":[{"name":"up","query":"SELECT VALUE UPPER(c.s) FROM c"}],
         "indexingPolicy":{"includedPaths":[{"path":"/*"},{"path":"/up/?"}]}"#;
     bench.redefine(policy);
+    bench.container.wait_for_index();
     bench.restart();
     assert_eq!(bench.account.opened_indexes(), (0, 0));
     let found = |bench: &Bench| {
