@@ -5,9 +5,9 @@
 //! forged tokens must not make this server ask its directory without end.
 
 use crate::client::fetch::Fetcher;
+use crate::given_file;
 use crate::terminal::note;
 use armilla_gateway::auth::{Entra, EntraSettings, JWKS_SIZE_MAX};
-use armilla_storage::disk::{Disk, FolderDisk};
 use clap::Args;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl EntraOptions {
         if is_url(source)? {
             return Ok(Some(Directory { entra, url: Some(source.to_owned()) }));
         }
-        let document = read_file(Path::new(source))?;
+        let document = given_file::read(Path::new(source))?;
         entra.set_keys(&document).map_err(|error| format!("{source}: {error}"))?;
         Ok(Some(Directory { entra, url: None }))
     }
@@ -95,19 +95,6 @@ fn is_url(source: &str) -> Result<bool, String> {
 fn is_this_machine(url: &str) -> bool {
     let host = url.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_owned));
     host.is_some_and(|host| matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]"))
-}
-
-fn read_file(file: &Path) -> Result<Vec<u8>, String> {
-    let missing = || format!("{} is no file", file.display());
-    let name = file.file_name().ok_or_else(missing)?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        return Err(missing());
-    }
-    let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
-    let bytes = disk.read(Path::new(name)).map_err(|error| error.to_string())?;
-    bytes.map(|bytes| bytes.to_vec()).ok_or_else(missing)
 }
 
 impl Directory {

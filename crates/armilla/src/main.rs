@@ -13,6 +13,7 @@ mod control;
 mod descriptors;
 mod dials;
 mod entra;
+mod given_file;
 mod keys;
 mod lab;
 #[allow(dead_code, reason = "TLS is used by tests alone")]

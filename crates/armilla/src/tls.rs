@@ -1,6 +1,7 @@
 //! The certificate: one of the user's, or one that is made here, kept in the data folder and made again
 //! before it ends or when its names change.
 
+use crate::given_file;
 use armilla_gateway::tls::{Authority, Identity};
 use armilla_model::clock::Clock;
 use armilla_storage::disk::{Disk, FolderDisk};
@@ -87,13 +88,13 @@ fn damaged(folder: &Path, error: &dyn std::fmt::Display) -> String {
 fn own(options: &TlsOptions) -> Result<Option<(Identity, &Path)>, String> {
     if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
         let text = |file: &Path| {
-            String::from_utf8(read(file)?).map_err(|_| format!("{} is not PEM", file.display()))
+            String::from_utf8(given_file::read(file)?).map_err(|_| format!("{} is not PEM", file.display()))
         };
         let identity = Identity { chain_pem: text(cert)?, key_pem: text(key)?, expires_at: None };
         return Ok(Some((identity, cert)));
     }
     let Some(file) = &options.tls_pfx else { return Ok(None) };
-    let bytes = read(file)?;
+    let bytes = given_file::read(file)?;
     let secret = options.tls_secret.as_deref().unwrap_or_default();
     let identity = if bytes.starts_with(b"-----BEGIN") {
         // Some give the path of a PEM file with both in it.
@@ -120,19 +121,6 @@ fn from_pfx(bytes: &[u8], secret: &str) -> Result<Identity, String> {
 
 fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    let missing = || format!("{} is no file", file.display());
-    let name = file.file_name().ok_or_else(missing)?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        return Err(missing());
-    }
-    let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
-    let bytes = disk.read(Path::new(name)).map_err(|error| error.to_string())?;
-    bytes.map(|bytes| bytes.to_vec()).ok_or_else(missing)
 }
 
 /// The certificates of a data folder.

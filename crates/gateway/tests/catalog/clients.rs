@@ -1,15 +1,9 @@
 //! What clients in other languages read in answers, and fail without: .NET, Java, Go and their suites.
 
 use crate::support::{Answer, Armilla, QUERY};
+use crate::words::{COLLS, DOCS, FEED, KEY, POSTS, RANGE, TOKEN};
 use armilla_model::Value;
 
-const COLLS: &str = "/dbs/blog/colls";
-const POSTS: &str = "/dbs/blog/colls/posts";
-const DOCS: &str = "/dbs/blog/colls/posts/docs";
-const TOKEN: &str = "x-ms-session-token";
-const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
-const RANGE: (&str, &str) = ("x-ms-documentdb-partitionkeyrangeid", "0");
-const FEED: (&str, &str) = ("a-im", "Incremental Feed");
 const EVERYWHERE: (&str, &str) = ("x-ms-documentdb-query-enablecrosspartition", "true");
 
 /// The container `posts` over three ranges.

@@ -20,3 +20,4 @@ mod spoken;
 mod support;
 mod tokens;
 mod users;
+mod words;
