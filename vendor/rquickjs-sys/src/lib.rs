@@ -1,0 +1,19 @@
+//! Raw bindings of QuickJS-ng, as `rquickjs` expects them.
+#![allow(non_upper_case_globals)]
+#![allow(non_camel_case_types)]
+#![allow(non_snake_case)]
+#![allow(clippy::all)]
+#![no_std]
+
+use ::core::ptr;
+
+/// Common error message for converting between C `size_t` and Rust `usize`;
+pub const SIZE_T_ERROR: &str =
+    "conversion between C type 'size_t' and Rust type 'usize' overflowed.";
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("only the bindings of 64-bit systems are here");
+
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+include!("inlines/ptr_64.rs");
+include!("inlines/common.rs");
