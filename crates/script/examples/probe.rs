@@ -50,9 +50,6 @@ fn main() {
 
     let compiles = each(200, || (), || engine.compile(ScriptKind::Procedure, PROBE).unwrap());
     say("compile", compiles);
-    let stored = probe.to_stored();
-    let taken = || Compiled::from_stored(ScriptKind::Procedure, PROBE, &stored).unwrap();
-    say("take kept bytecode instead", each(200, || (), taken));
     let used = || _ = engine.run_procedure(&empty, "[]", &mut host, CallOptions::default());
     say("clean up after a call", each(3000, used, || engine.tend()));
 

@@ -3,11 +3,8 @@
 //! The safe API of the JavaScript crate keeps bytecode for modules only, but scripts of this API
 //! are classic sloppy-mode scripts. So four raw calls are made here: compile, write, read,
 //! evaluate. The engine does not verify bytecode it reads; bytes that did not come from its own
-//! writer can corrupt memory. [`Bytecode`] therefore can be had in two ways only: from
-//! [`compile`], or from [`Bytecode::from_stored`], which wants the header and checksum that
-//! [`Bytecode::to_stored`] wrote and refuses bytes of another engine version or machine.
-//! Whoever can write the server's own data files is trusted.
-//!
+//! writer can corrupt memory. [`Bytecode`] therefore can be had in one way only: from [`compile`], in
+//! this process.
 #![allow(unsafe_code, reason = "the safe API keeps no classic scripts")]
 
 use std::ffi::CStr;
@@ -15,36 +12,9 @@ use std::sync::Arc;
 
 use rquickjs::{Ctx, Error, Value, qjs};
 
-/// Changes whenever stored bytecode of older builds must not be read: the versions of the crate
-/// and of the engine inside it, and what the engine's format depends on.
-const FORMAT: &str = concat!("armilla-bytecode-1 rquickjs-0.14.0 quickjs-ng-0.16.2 ", "bc-28");
-
 /// Bytecode of one script, as the engine wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bytecode(Arc<[u8]>);
-
-impl Bytecode {
-    /// The bytes to keep: header, checksum, code.
-    pub(crate) fn to_stored(&self) -> Vec<u8> {
-        let mut out = header();
-        out.extend_from_slice(&fnv1a(&self.0).to_le_bytes());
-        out.extend_from_slice(&self.0);
-        out
-    }
-
-    /// Reads kept bytes back; nothing when they are of another version or damaged, in which case
-    /// the script is compiled again.
-    pub(crate) fn from_stored(bytes: &[u8]) -> Option<Self> {
-        let rest = bytes.strip_prefix(header().as_slice())?;
-        let (checksum, code) = rest.split_first_chunk::<8>()?;
-        (u64::from_le_bytes(*checksum) == fnv1a(code)).then(|| Self(code.into()))
-    }
-}
-
-fn header() -> Vec<u8> {
-    let order = if cfg!(target_endian = "little") { "le" } else { "be" };
-    format!("{FORMAT} {}{order}\n", usize::BITS).into_bytes()
-}
 
 /// A 64-bit FNV-1a hash: finds accidents, not attackers.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
@@ -117,8 +87,7 @@ fn write(ctx: &Ctx<'_>, function: &Value<'_>, flags: u32) -> Result<Bytecode, Er
 
 /// Runs a compiled script in `ctx` and returns the value of its last expression.
 pub(crate) fn evaluate<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> Result<Value<'js>, Error> {
-    // SAFETY: the bytes come from `compile` or passed the checks of `from_stored`, so they are what
-    // this engine version wrote. `JS_EvalFunction` takes over the function it is given; its result
+    // SAFETY: the bytes come from `compile`, so they are what this engine wrote. `JS_EvalFunction` takes over the function it is given; its result
     // is owned by us and handed to `Value`.
     unsafe {
         let raw = ctx.as_raw().as_ptr();
@@ -139,24 +108,6 @@ pub(crate) fn evaluate<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> Result<Value<'js
 mod tests {
     use super::*;
     use rquickjs::{Context, Runtime};
-
-    #[test]
-    fn stored_bytecode_runs_and_damaged_bytes_are_refused() {
-        let runtime = Runtime::new().unwrap();
-        let context = Context::full(&runtime).unwrap();
-        context.with(|ctx| {
-            let code = compile(&ctx, "x = 20; x + 22", c"test").unwrap();
-            let stored = code.to_stored();
-            let loaded = Bytecode::from_stored(&stored).unwrap();
-            assert_eq!(evaluate(&ctx, &loaded).unwrap().as_int(), Some(42));
-            for at in 0..stored.len() {
-                let mut damaged = stored.clone();
-                damaged[at] ^= 0x10;
-                assert_eq!(Bytecode::from_stored(&damaged), None, "byte {at}");
-                assert_eq!(Bytecode::from_stored(&stored[..at]), None, "cut at {at}");
-            }
-        });
-    }
 
     #[test]
     fn compiling_does_not_run() {

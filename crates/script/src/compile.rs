@@ -86,37 +86,6 @@ impl Compiled {
     pub(crate) fn body_hash(&self) -> u64 {
         self.body_hash
     }
-
-    /// Bytes to keep beside the script. They hold no source.
-    pub fn to_stored(&self) -> Vec<u8> {
-        let mut out = vec![match self.form {
-            Form::Expression => 0,
-            Form::FirstGlobal => 1,
-        }];
-        out.extend_from_slice(&self.body_hash.to_le_bytes());
-        out.extend_from_slice(&self.code.to_stored());
-        out
-    }
-
-    /// Takes kept bytes back. Nothing when they belong to another body, another engine version or
-    /// another kind of machine; the caller then compiles the source again.
-    ///
-    /// The bytes must come from this server's own files: the engine trusts its bytecode.
-    pub fn from_stored(kind: ScriptKind, source: &str, stored: &[u8]) -> Option<Self> {
-        let (form, rest) = stored.split_first()?;
-        let form = match form {
-            0 => Form::Expression,
-            1 => Form::FirstGlobal,
-            _ => return None,
-        };
-        let (hash, code) = rest.split_first_chunk::<8>()?;
-        let body_hash = u64::from_le_bytes(*hash);
-        if body_hash != fnv1a(source.as_bytes()) {
-            return None;
-        }
-        let code = Bytecode::from_stored(code)?;
-        Some(Self { source: source.into(), kind, body_hash, form, code })
-    }
 }
 
 /// Compiles a body; nothing of it is run.
@@ -270,17 +239,5 @@ mod tests {
     #[test]
     fn long_bodies_are_refused() {
         assert!(check(&format!("function () {{ }}{}", " ".repeat(1 << 20))).is_err());
-    }
-
-    #[test]
-    fn stored_bytecode_belongs_to_its_source() {
-        let body = "function () { return 1; }";
-        let compiled = compile(ScriptKind::Function, body, 1 << 20).unwrap();
-        let stored = compiled.to_stored();
-        let back = Compiled::from_stored(ScriptKind::Function, body, &stored).unwrap();
-        assert_eq!((back.form, back.code.clone()), (compiled.form, compiled.code));
-        assert!(Compiled::from_stored(ScriptKind::Function, "other", &stored).is_none());
-        assert!(Compiled::from_stored(ScriptKind::Function, body, &stored[1..]).is_none());
-        assert!(Compiled::from_stored(ScriptKind::Function, body, &[]).is_none());
     }
 }

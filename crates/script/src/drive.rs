@@ -7,7 +7,7 @@ use crate::bytecode;
 use crate::compile::{Compiled, Form};
 use crate::error::Thrown;
 use crate::host::{Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted};
-use crate::limits::{Limits, PAGE_ITEMS_MAX};
+use crate::limits::PAGE_ITEMS_MAX;
 use crate::meter::{Meter, Stop};
 use crate::workshop::{as_number, lossless};
 
@@ -27,7 +27,6 @@ pub(crate) struct Driver<'js> {
     describe: Function<'js>,
     next: Function<'js>,
     settle: Function<'js>,
-    count: Function<'js>,
 }
 
 impl<'js> Driver<'js> {
@@ -45,19 +44,13 @@ impl<'js> Driver<'js> {
             describe: functions.get("describe")?,
             next: functions.get("next")?,
             settle: functions.get("settle")?,
-            count: functions.get("count")?,
             functions,
         })
     }
 
     /// Runs `action` so that a stop during it cannot be swallowed.
-    pub(crate) fn braked<R>(
-        &self,
-        meter: &Meter,
-        limits: &Limits,
-        action: impl FnOnce() -> R,
-    ) -> R {
-        meter.brake.with(&self.ctx, &self.count, limits.stack_bytes_max, || {
+    pub(crate) fn stoppable<R>(&self, meter: &Meter, action: impl FnOnce() -> R) -> R {
+        meter.countdown.with(&self.ctx, || {
             let result = action();
             meter.count_rest();
             result

@@ -247,7 +247,7 @@ fn execute(
     let about =
         about_call(ctx, limits, call, host).map_err(|error| Failure::Engine(error.to_string()))?;
     driver.call::<()>(meter, "begin", (about,))?;
-    driver.braked(meter, limits, || {
+    driver.stoppable(meter, || {
         let function = driver.load(meter, call.script)?;
         driver.run(meter, function, host)?;
         let response: Option<String> = driver.call(meter, "responseBody", ())?;

@@ -21,22 +21,22 @@
 //! called from plain Rust code on the caller's thread, and needs no locks or shared ownership.
 //!
 //! What a script cannot do: outlive its call (after it the memory of its runtime is put back, byte for
-//! byte, to what it was before: `arena`), catch or swallow its stop (`meter`, `brake`), use more
+//! byte, to what it was before: `arena`), catch or swallow its stop (`meter`, `countdown`), use more
 //! memory than allowed without being stopped for it (`memory`), compile source (there is no `eval`),
 //! or reach anything but its host.
 //!
 //! What is *not* promised: that a stop comes to the millisecond. The engine can be interrupted
-//! between two steps of a script and inside loops, regular expressions and most array functions, but
-//! not inside one operation on one huge value, such as printing a number of a million bits. No value
+//! between two steps of a script and inside loops, regular expressions, most array functions, sorting,
+//! JSON and the arithmetic of large integers, but not inside every operation on one huge text. No value
 //! may be larger than a quarter of the call's memory, the meter looks at least every two hundred
 //! steps and more often the longer they take and the more memory is in use, no large block is granted
 //! after the deadline, `library/armour.js` takes out the functions that could run for hours, and
 //! whoever is more than a second late is blocked at once. `examples/slowest.rs` measures what is left.
 
 mod arena;
-mod brake;
 mod bytecode;
 mod compile;
+mod countdown;
 mod drive;
 mod engine;
 mod error;

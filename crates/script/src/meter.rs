@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::brake::{BrakeSlot, CHECKS_PER_LOOK};
+use crate::countdown::{CHECKS_PER_LOOK, Countdown, Look};
 use crate::error::Thrown;
 use crate::limits::Limits;
 use crate::memory::Budget;
@@ -16,10 +16,8 @@ use crate::random::Random;
 
 /// Checks that a fresh context has left before the handler looks for the first time.
 pub(crate) const CHECKS_BEFORE_FIRST_LOOK: u64 = 200;
-/// Checks between two looks where looks are cheap.
+/// Most checks between two looks.
 const CHECKS_USUAL: u64 = 200;
-/// Fewest checks between two looks where they are not.
-const CHECKS_LEAST: u64 = 20;
 /// Time that is to pass from look to look.
 const LOOK_MICROSECONDS: u128 = 20_000;
 /// Memory with which no single step of a script can take long.
@@ -48,7 +46,7 @@ pub(crate) struct Meter {
     /// Set once the call is to end; the handler then interrupts at every check.
     stopping: AtomicBool,
     /// Makes the engine ask again at once when the call is stopping.
-    pub(crate) brake: BrakeSlot,
+    pub(crate) countdown: Countdown,
     /// The memory of the runtime and of the call.
     pub(crate) memory: Arc<Budget>,
     /// Random numbers; the sequence goes on from call to call.
@@ -97,21 +95,22 @@ impl Meter {
 
     /// The interrupt handler. True ends the script where it is.
     pub(crate) fn tick(&self) -> bool {
-        if !self.brake.is_ready() {
-            // No call is running, or the brake itself is counting.
-            return self.is_stopping();
-        }
+        let Some(look) = self.countdown.look() else { return self.is_stopping() };
         if !self.is_stopping() {
             let interval = self.interval.load(Relaxed);
-            self.checks.fetch_add(interval, Relaxed);
+            if look == Look::Checks {
+                self.checks.fetch_add(interval, Relaxed);
+            }
             if self.memory.is_exceeded() {
                 self.stop(Stop::Memory);
             } else if !self.is_past_deadline() {
-                self.plan_next_look(interval);
+                if look == Look::Checks {
+                    self.plan_next_look(interval);
+                }
                 return false;
             }
         }
-        self.brake.apply(1);
+        self.countdown.set(1);
         true
     }
 
@@ -125,22 +124,14 @@ impl Meter {
         let by_memory = u128::from(CHECKS_PER_LOOK) * LIGHT_BYTES
             / (self.memory.used_by_call() as u128).max(LIGHT_BYTES);
         let next = u64::try_from(by_time.min(by_memory)).unwrap_or(CHECKS_PER_LOOK);
-        if self.brake.is_cheap() {
-            let next = next.clamp(1, CHECKS_USUAL);
-            self.interval.store(next, Relaxed);
-            self.brake.apply(next);
-        } else if next >= CHECKS_PER_LOOK / 2 {
-            self.interval.store(CHECKS_PER_LOOK, Relaxed);
-        } else {
-            let next = next.max(CHECKS_LEAST);
-            self.interval.store(next, Relaxed);
-            self.brake.apply(next);
-        }
+        let next = next.clamp(1, CHECKS_USUAL);
+        self.interval.store(next, Relaxed);
+        self.countdown.set(next);
     }
 
     /// Counts the checks since the last look, when the call ends.
     pub(crate) fn count_rest(&self) {
-        if let Some(left) = self.brake.left() {
+        if let Some(left) = self.countdown.left() {
             let interval = self.interval.load(Relaxed);
             self.checks.fetch_add(interval.saturating_sub(left), Relaxed);
         }

@@ -130,10 +130,10 @@ impl UdfSession<'_> {
         &self,
         action: impl for<'js> FnOnce(&Ctx<'js>, &Driver<'js>, &Workshop) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let (workshop, limits) = (self.workshop(), &self.engine.limits);
+        let workshop = self.workshop();
         workshop.context.with(|ctx| {
             let driver = Driver::restore(&ctx, workshop.driver())?;
-            driver.braked(&workshop.meter, limits, || action(&ctx, &driver, workshop))
+            driver.stoppable(&workshop.meter, || action(&ctx, &driver, workshop))
         })
     }
 

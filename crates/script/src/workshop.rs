@@ -17,8 +17,8 @@ use rquickjs::context::intrinsic;
 use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Runtime, Value};
 
 use crate::arena::{Arena, Picture};
-use crate::brake;
 use crate::bytecode::{self, Bytecode};
+use crate::countdown;
 use crate::error::Thrown;
 use crate::limits::Limits;
 use crate::memory::Metered;
@@ -51,28 +51,20 @@ pub(crate) struct Library {
     armour: Bytecode,
     library: Bytecode,
     query: Bytecode,
-    /// Rounds to count in a fresh context whose countdown cannot be set, so that the first look
-    /// comes early.
-    first_count: u64,
 }
 
 impl Library {
     pub(crate) fn compile() -> Result<Self, Error> {
         let runtime = Runtime::new()?;
         let context = Context::full(&runtime)?;
-        let (mut library, endless) = context.with(|ctx| {
+        context.with(|ctx| {
             let part = |source: &str, file: &CStr| bytecode::compile_stripped(&ctx, source, file);
-            let library = Self {
+            Ok(Self {
                 armour: part(include_str!("library/armour.js"), c"armilla:armour")?,
                 library: part(include_str!("library/library.js"), c"armilla:library")?,
                 query: part(include_str!("library/query.js"), c"armilla:query")?,
-                first_count: 0,
-            };
-            Ok::<_, Error>((library, part("rounds = 0; for (;;) rounds++;", c"armilla:checks")?))
-        })?;
-        let checks = checks_left(&library, &endless)?;
-        library.first_count = checks.saturating_sub(CHECKS_BEFORE_FIRST_LOOK) / 2;
-        Ok(library)
+            })
+        })
     }
 }
 
@@ -192,25 +184,10 @@ fn fresh_context(
         part(&library.query)?.call::<_, ()>((parts,))?;
         // Last, so that the library itself works with the originals.
         part(&library.armour)?.call::<_, ()>((native,))?;
-        if !brake::preset(&ctx, CHECKS_BEFORE_FIRST_LOOK) {
-            driver.get::<_, Function<'_>>("count")?.call::<_, ()>((library.first_count,))?;
-        }
+        countdown::preset(&ctx, CHECKS_BEFORE_FIRST_LOOK);
         Ok::<_, Error>(Persistent::save(&ctx, driver))
     })?;
     Ok((context, Kept { driver }))
-}
-
-/// Checks that a fresh context has left before the engine looks at its handler. They are the same
-/// in every context, because the library always does the same when it is loaded.
-fn checks_left(library: &Library, endless: &Bytecode) -> Result<u64, Error> {
-    let runtime = Runtime::new()?;
-    let (context, _kept) = fresh_context(&runtime, &Arc::default(), library)?;
-    runtime.set_interrupt_handler(Some(Box::new(|| true)));
-    context.with(|ctx| {
-        let _ended_by_the_handler = bytecode::evaluate(&ctx, endless);
-        ctx.catch();
-        ctx.globals().get("rounds")
-    })
 }
 
 fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'js>, Error> {

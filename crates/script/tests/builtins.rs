@@ -35,6 +35,7 @@ const PRELUDE: &[(&str, &str)] = &[
     ),
     ("wide", "var wide = { length: 2 ** 53 - 1 };"),
     ("big", "var big = (1n << 500000n) - 1n;"),
+    ("largest", "var largest = (1n << 1048000n) - 1n;"),
 ];
 
 const STEPS: &[&str] = &[
@@ -337,6 +338,10 @@ const STEPS: &[&str] = &[
     "big == '9'.repeat(60000)",
     "big < '9'.repeat(60000)",
     "1n << big",
+    "({})[largest]",
+    "BigInt(`${largest}`)",
+    "many(largest, 50).join()",
+    "[largest, largest].sort()",
     // Numbers and buffers.
     "new Uint8Array(1.6e7).sort()",
     "new Uint8Array(1.6e7).toSorted()",
@@ -440,8 +445,29 @@ fn nor_does_any_of_the_others() {
     check(1);
 }
 
-/// The engine's own `find` frees an element twice when it is interrupted between two calls, and the
-/// process ends by a signal.
+/// Writing the largest integers down takes seconds, in one operation that the engine is interrupted in.
+#[test]
+fn texts_and_products_of_the_largest_integers_end_in_time() {
+    for step in [
+        "`${largest}`",
+        "largest + ''",
+        "largest.toString()",
+        "largest.toString(7)",
+        "largest.toLocaleString()",
+        "String(largest)",
+        "BigInt('9'.repeat(310000))",
+        "for (;;) big * big",
+        "for (;;) largest / big",
+        "for (;;) 3n ** 600000n",
+    ] {
+        let (late, end) = lateness(step, TIME);
+        assert!(end.contains("was stopped"), "{step}: {end}");
+        assert!(late < Duration::from_secs(1), "{step}: {late:?}");
+    }
+}
+
+/// The engine's own `find` freed an element twice when it was interrupted between two calls, and the
+/// process ended by a signal.
 #[test]
 fn a_search_that_is_interrupted_between_two_elements_frees_nothing_twice() {
     for search in ["find", "findIndex", "findLast", "findLastIndex"] {

@@ -386,19 +386,6 @@ fn ticks_are_the_same_for_the_same_work() {
 }
 
 #[test]
-fn kept_bytecode_runs_and_foreign_bytecode_is_refused() {
-    let engine = engine();
-    let body = "function () { __.response.setBody('kept'); }";
-    let stored = engine.compile(ScriptKind::Procedure, body).unwrap().to_stored();
-    let script = Compiled::from_stored(ScriptKind::Procedure, body, &stored).unwrap();
-    let mut transaction = Transaction::begin(&five_items(), Some(json!("a")));
-    let outcome = engine.run_procedure(&script, "null", &mut transaction, CallOptions::default());
-    assert_eq!(outcome.result.as_deref(), Ok("\"kept\""));
-    assert_eq!(outcome.log, None);
-    assert!(Compiled::from_stored(ScriptKind::Procedure, "function () { }", &stored).is_none());
-}
-
-#[test]
 fn arguments_may_be_absent() {
     let engine = engine();
     let script = engine

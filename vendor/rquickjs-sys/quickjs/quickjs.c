@@ -554,6 +554,9 @@ enum {
 /* must be large enough to have a negligible runtime cost and small
    enough to call the interrupt callback often. */
 #define JS_INTERRUPT_COUNTER_INIT 10000
+/* armilla: units of work, about a nanosecond each, from one look inside a long
+   operation to the next */
+#define JS_WORK_PER_LOOK (1 << 20)
 
 struct JSContext {
     JSGCObjectHeader header; /* must come first */
@@ -606,6 +609,10 @@ struct JSContext {
 
     /* when the counter reaches zero, JSRutime.interrupt_handler is called */
     int interrupt_counter;
+    /* armilla: work left until the handler is asked inside one long operation */
+    int64_t work_counter;
+    /* armilla: the handler is being asked inside one long operation */
+    bool is_work_look;
 
     struct list_head loaded_modules; /* list of JSModuleDef.link */
 
@@ -2472,6 +2479,22 @@ void JS_SetGCThreshold(JSRuntime *rt, size_t gc_threshold)
 #define malloc(s) malloc_is_forbidden(s)
 #define free(p) free_is_forbidden(p)
 #define realloc(p,s) realloc_is_forbidden(p,s)
+
+/* armilla: see quickjs.h */
+void JS_SetInterruptCounter(JSContext *ctx, int checks)
+{
+    ctx->interrupt_counter = checks;
+}
+
+int JS_GetInterruptCounter(JSContext *ctx)
+{
+    return ctx->interrupt_counter;
+}
+
+bool JS_IsWorkLook(JSContext *ctx)
+{
+    return ctx->is_work_look;
+}
 
 void JS_SetInterruptHandler(JSRuntime *rt, JSInterruptHandler *cb, void *opaque)
 {
@@ -7488,6 +7511,22 @@ void JS_RunGC(JSRuntime *rt)
     gc_free_cycles(rt);
 }
 
+/* armilla: see quickjs.h */
+int64_t JS_CountHeldReferences(JSRuntime *rt)
+{
+    struct list_head *el;
+    int64_t count = 0;
+
+    gc_decref(rt);
+    /* what is left are references that come from no object */
+    list_for_each(el, &rt->gc_obj_list) {
+        count += JS_REF_COUNT(list_entry(el, JSGCObjectHeader, link));
+    }
+    gc_scan(rt);
+    gc_free_cycles(rt);
+    return count;
+}
+
 /* Return false if not an object or if the object has already been
    freed (zombie objects are visible in finalizers when freeing
    cycles). */
@@ -8662,6 +8701,38 @@ static inline __exception int js_poll_interrupts(JSContext *ctx)
 {
     if (unlikely(--ctx->interrupt_counter <= 0)) {
         return __js_poll_interrupts(ctx);
+    } else {
+        return 0;
+    }
+}
+
+/* armilla: asks the interrupt handler inside one long operation. Such looks are
+   not counted as checks: what a script did does not depend on how long one of its
+   steps took. */
+static no_inline __exception int __js_poll_work(JSContext *ctx)
+{
+    JSRuntime *rt = ctx->rt;
+    bool is_stopped;
+
+    ctx->work_counter = JS_WORK_PER_LOOK;
+    if (!rt->interrupt_handler)
+        return 0;
+    ctx->is_work_look = true;
+    is_stopped = rt->interrupt_handler(rt, rt->interrupt_opaque);
+    ctx->is_work_look = false;
+    if (is_stopped) {
+        JS_ThrowInterrupted(ctx);
+        return -1;
+    }
+    return 0;
+}
+
+/* armilla: notes work that is about to be done; units of a nanosecond or so */
+static inline __exception int js_poll_work(JSContext *ctx, int64_t units)
+{
+    ctx->work_counter -= units;
+    if (unlikely(ctx->work_counter <= 0)) {
+        return __js_poll_work(ctx);
     } else {
         return 0;
     }
@@ -12448,8 +12519,8 @@ static js_limb_t js_mp_add_mul1(js_limb_t *tabr, const js_limb_t *taba, js_limb_
     return l;
 }
 
-/* size of the result : op1_size + op2_size. */
-static void js_mp_mul_basecase(js_limb_t *result,
+/* size of the result : op1_size + op2_size. Return -1 if interrupted. */
+static __exception int js_mp_mul_basecase(JSContext *ctx, js_limb_t *result,
                             const js_limb_t *op1, js_limb_t op1_size,
                             const js_limb_t *op2, js_limb_t op2_size)
 {
@@ -12458,9 +12529,12 @@ static void js_mp_mul_basecase(js_limb_t *result,
 
     result[op1_size] = js_mp_mul1(result, op1, op1_size, op2[0], 0);
     for(i=1;i<op2_size;i++) {
+        if (js_poll_work(ctx, op1_size))
+            return -1;
         r = js_mp_add_mul1(result + i, op1, op1_size, op2[i]);
         result[i + op1_size] = r;
     }
+    return 0;
 }
 
 /* tabr[] -= taba[] * b. Return the value to substract to the high
@@ -12539,8 +12613,9 @@ static js_limb_t js_mp_div1norm(js_limb_t *tabr, const js_limb_t *taba, js_limb_
 /* base case division: divides taba[0..na-1] by tabb[0..nb-1]. tabb[nb
    - 1] must be >= 1 << (JS_LIMB_BITS - 1). na - nb must be >= 0. 'taba'
    is modified and contains the remainder (nb limbs). tabq[0..na-nb]
-   contains the quotient with tabq[na - nb] <= 1. */
-static void js_mp_divnorm(js_limb_t *tabq, js_limb_t *taba, js_limb_t na,
+   contains the quotient with tabq[na - nb] <= 1. Return -1 if interrupted. */
+static __exception int js_mp_divnorm(JSContext *ctx, js_limb_t *tabq,
+                       js_limb_t *taba, js_limb_t na,
                        const js_limb_t *tabb, js_limb_t nb)
 {
     js_limb_t r, a, c, q, v, b1, b1_inv, n, dummy_r;
@@ -12549,7 +12624,7 @@ static void js_mp_divnorm(js_limb_t *tabq, js_limb_t *taba, js_limb_t na,
     b1 = tabb[nb - 1];
     if (nb == 1) {
         taba[0] = js_mp_div1norm(tabq, taba, na, b1, 0);
-        return;
+        return 0;
     }
     n = na - nb;
 
@@ -12573,6 +12648,8 @@ static void js_mp_divnorm(js_limb_t *tabq, js_limb_t *taba, js_limb_t na,
     }
 
     for(i = n - 1; i >= 0; i--) {
+        if (js_poll_work(ctx, nb))
+            return -1;
         if (unlikely(taba[i + nb] >= b1)) {
             q = -1;
         } else if (b1_inv) {
@@ -12605,6 +12682,7 @@ static void js_mp_divnorm(js_limb_t *tabq, js_limb_t *taba, js_limb_t na,
         }
         tabq[i] = q;
     }
+    return 0;
 }
 
 /* 1 <= shift <= JS_LIMB_BITS - 1 */
@@ -12895,7 +12973,10 @@ static JSBigInt *js_bigint_mul(JSContext *ctx, const JSBigInt *a,
     r = js_bigint_new(ctx, a->len + b->len);
     if (!r)
         return NULL;
-    js_mp_mul_basecase(r->tab, a->tab, a->len, b->tab, b->len);
+    if (js_mp_mul_basecase(ctx, r->tab, a->tab, a->len, b->tab, b->len)) {
+        js_free(ctx, r);
+        return NULL;
+    }
     /* correct the result if negative operands (no overflow is
        possible) */
     if (js_bigint_sign(a))
@@ -12985,7 +13066,12 @@ static JSBigInt *js_bigint_divrem(JSContext *ctx, const JSBigInt *a,
 
     //    js_bigint_dump1(ctx, "a", r->tab, na);
     //    js_bigint_dump1(ctx, "b", tabb, nb);
-    js_mp_divnorm(q->tab, r->tab, na, tabb, nb);
+    if (js_mp_divnorm(ctx, q->tab, r->tab, na, tabb, nb)) {
+        js_free(ctx, tabb);
+        js_free(ctx, q);
+        js_free(ctx, r);
+        return NULL;
+    }
     js_free(ctx, tabb);
 
     if (is_rem) {
@@ -13197,15 +13283,15 @@ static JSBigInt *js_bigint_pow(JSContext *ctx, const JSBigInt *a, JSBigInt *b)
     memcpy(r->tab, a->tab, a->len * sizeof(a->tab[0]));
     for(i = n_bits - 2; i >= 0; i--) {
         r1 = js_bigint_mul(ctx, r, r);
+        js_free(ctx, r);
         if (!r1)
             return NULL;
-        js_free(ctx, r);
         r = r1;
         if ((e >> i) & 1) {
             r1 = js_bigint_mul(ctx, r, a);
+            js_free(ctx, r);
             if (!r1)
                 return NULL;
-            js_free(ctx, r);
             r = r1;
         }
     }
@@ -13509,6 +13595,10 @@ static JSBigInt *js_bigint_from_string(JSContext *ctx,
             }
             if (i == 0)
                 break;
+            if (js_poll_work(ctx, len)) {
+                js_free(ctx, r);
+                return NULL;
+            }
             if (len == 1 && r->tab[0] == 0) {
                 r->tab[0] = v;
             } else {
@@ -13689,6 +13779,12 @@ static JSValue js_bigint_to_string1(JSContext *ctx, JSValueConst val, int radix)
                     }
                     break;
                 } else {
+                    /* a division is some eight multiplications */
+                    if (js_poll_work(ctx, (int64_t)len * 8)) {
+                        js_free(ctx, tmp);
+                        js_free(ctx, buf);
+                        return JS_EXCEPTION;
+                    }
                     v = js_mp_div1(r->tab, r->tab, len, radix_base, 0);
                     q = js_limb_to_a(q, v, radix, js_digits_per_limb_table[radix - 2]);
                 }
@@ -43990,6 +44086,9 @@ static JSValue js_array_find(JSContext *ctx, JSValueConst this_val,
         }
         JS_FreeValue(ctx, val);
         JS_FreeValue(ctx, index_val);
+        /* armilla: or an interrupt before the next element frees it again */
+        val = JS_UNDEFINED;
+        index_val = JS_UNDEFINED;
     }
     JS_FreeValue(ctx, obj);
     if (mode == ArrayFindIndex || mode == ArrayFindLastIndex)
@@ -44705,6 +44804,8 @@ static int js_array_cmp_generic(const void *a, const void *b, void *opaque) {
                 goto exception;
             bp->str = JS_VALUE_GET_STRING(str);
         }
+        if (js_poll_work(ctx, 64 + min_int(ap->str->len, bp->str->len)))
+            goto exception;
         cmp = js_string_compare(ap->str, bp->str);
     }
     if (cmp != 0)
@@ -51002,6 +51103,8 @@ static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
     if (pr) {
         pr->value = JS_UNDEFINED;
     }
+    if (js_poll_work(ctx, 64))
+        return JS_EXCEPTION;
 
     switch(s->token.val) {
     case '{':
@@ -51514,6 +51617,8 @@ static int js_json_to_str(JSContext *ctx, JSONStringifyContext *jsc,
         JS_ThrowStackOverflow(ctx);
         goto exception;
     }
+    if (js_poll_work(ctx, 64))
+        goto exception;
 
     if (JS_IsObject(val)) {
         p = JS_VALUE_GET_OBJ(val);

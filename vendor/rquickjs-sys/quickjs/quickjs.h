@@ -1178,6 +1178,16 @@ JS_EXTERN void JS_SetHostPromiseRejectionTracker(JSRuntime *rt, JSHostPromiseRej
 /* return != 0 if the JS code needs to be interrupted */
 typedef int JSInterruptHandler(JSRuntime *rt, void *opaque);
 JS_EXTERN void JS_SetInterruptHandler(JSRuntime *rt, JSInterruptHandler *cb, void *opaque);
+/* armilla: interrupt checks of a context until its handler is asked. The handler
+   itself may set it; otherwise the engine's own number applies. */
+JS_EXTERN void JS_SetInterruptCounter(JSContext *ctx, int checks);
+JS_EXTERN int JS_GetInterruptCounter(JSContext *ctx);
+/* armilla: true while the handler is asked inside one long operation, which is not
+   an interrupt check and is not counted as one. */
+JS_EXTERN bool JS_IsWorkLook(JSContext *ctx);
+/* armilla: collects garbage, and counts the references to objects that no object
+   has: those of the program around the engine, of pending jobs and exceptions. */
+JS_EXTERN int64_t JS_CountHeldReferences(JSRuntime *rt);
 /* if can_block is true, Atomics.wait() can be used */
 JS_EXTERN void JS_SetCanBlock(JSRuntime *rt, bool can_block);
 /* set the [IsHTMLDDA] internal slot */

@@ -17,3 +17,14 @@ compile_error!("only the bindings of 64-bit systems are here");
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 include!("inlines/ptr_64.rs");
 include!("inlines/common.rs");
+
+unsafe extern "C" {
+    /// Checks of a context until its interrupt handler is asked.
+    pub fn JS_SetInterruptCounter(ctx: *mut JSContext, checks: ::core::ffi::c_int);
+    /// What is left of them.
+    pub fn JS_GetInterruptCounter(ctx: *mut JSContext) -> ::core::ffi::c_int;
+    /// Whether the handler is being asked inside one long operation.
+    pub fn JS_IsWorkLook(ctx: *mut JSContext) -> bool;
+    /// References to objects that come from outside of the engine's own memory.
+    pub fn JS_CountHeldReferences(rt: *mut JSRuntime) -> i64;
+}

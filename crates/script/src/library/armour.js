@@ -249,31 +249,6 @@
     });
   }
 
-  // The engine frees an element twice when a search of its own is interrupted between two of them, which
-  // brings the process down.
-  function finding(name, backwards, found, missing) {
-    return () => ({
-      [name](test) {
-        const list = Object(this === undefined || this === null ? receiver(this, name) : this);
-        const length = toLength(list.length), self = arguments[1];
-        if (typeof test !== 'function') throw new type('not a function');
-        for (let step = 0; step < length; step++) {
-          const at = backwards ? length - 1 - step : step, value = list[at];
-          if (apply(test, self, [value, at, list])) return found(value, at);
-        }
-        return missing;
-      },
-    });
-  }
-
-  const asValue = (value) => value, asPlace = (value, at) => at;
-  replace(arrays, {
-    find: finding('find', false, asValue, undefined),
-    findIndex: finding('findIndex', false, asPlace, -1),
-    findLast: finding('findLast', true, asValue, undefined),
-    findLastIndex: finding('findLastIndex', true, asPlace, -1),
-  });
-
   function checkedPart(part) {
     if (typeof part !== 'object' || part === null) return part;
     const spread = part[isConcatSpreadable];
@@ -571,26 +546,6 @@
           put(made, entry[0], entry[1]);
         }
         return made;
-      },
-    }),
-  });
-
-  // Writing down a large number in tens takes the square of its length.
-  const LARGE = typeof BigInt === 'function' ? 1n << 65536n : 0;
-  function checkLarge(value) {
-    if (typeof value === 'bigint' && (value > LARGE || value < -LARGE)) refuse('number');
-  }
-  if (typeof BigInt === 'function') replace(BigInt.prototype, {
-    toString: (original) => ({
-      toString(radix) {
-        checkLarge(this);
-        return apply(original, this, [radix]);
-      },
-    }),
-    toLocaleString: (original) => ({
-      toLocaleString() {
-        checkLarge(this);
-        return apply(original, this, []);
       },
     }),
   });

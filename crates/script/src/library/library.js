@@ -489,13 +489,6 @@
     return error;
   }
 
-  // For the brake of the Rust side: uses up interrupt checks. A round is two of them; the call, the
-  // end of the loop and the last line are one each.
-  function count(left) {
-    while (left > 0) left--;
-    return left > 0 ? 1 : 0;
-  }
-
   let procedureArguments = [];
   let globalsBefore = 0;
   const functions = create(null);
@@ -535,8 +528,6 @@
       };
       offer(request, response);
     },
-
-    count,
 
     // For bodies that are a script with several functions: the first global function that was
     // not there before is the one to call.
