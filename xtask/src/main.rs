@@ -9,6 +9,7 @@ mod arguments;
 mod counters;
 mod crash;
 mod fuzz;
+mod memory_safety;
 mod metamorphic;
 mod official;
 mod processes;
@@ -42,6 +43,8 @@ Chores:
   stranger     Beset a server that has few open files with silent, rude and hostile clients; others must not notice
   roundtrip    Import files and export them again, both killed and resumed; check every line comes back
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
+  miri         Interpret the tests of the script engine's memory image under Miri (nightly toolchain)
+  sanitize     Run hostile scripts under the address sanitizer (nightly toolchain)
   conformance  Run the SDKs' own official test suites from a prepared folder
   help         Print this text
 
@@ -72,6 +75,8 @@ fn run() -> Outcome<bool> {
         Some("stranger") => stranger::stranger(&rest),
         Some("roundtrip") => roundtrip::roundtrip(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
+        Some("miri") => memory_safety::miri(&rest),
+        Some("sanitize") => memory_safety::sanitize(&rest),
         Some("conformance") => official::conformance(&rest),
         None | Some("help" | "--help" | "-h") => {
             println!("{HELP}");

@@ -126,7 +126,7 @@ pub(crate) struct ServeOptions {
     pub(crate) log: Option<String>,
 }
 
-/// Limits of scripts. The last two are for tests of clients.
+/// Limits of scripts. The last three are for tests.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Scripts")]
 pub(crate) struct ScriptOptions {
@@ -147,6 +147,9 @@ pub(crate) struct ScriptOptions {
     #[arg(long, env = "ARMILLA_SCRIPT_CONFLICT_RATE", default_value_t = 0, value_name = "PERCENT",
           value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) script_conflict_rate: u8,
+    /// Make a JavaScript context for every call instead of putting the memory of one back: slower
+    #[arg(long, env = "ARMILLA_SCRIPT_FRESH_CONTEXTS")]
+    pub(crate) script_fresh_contexts: bool,
 }
 
 impl ScriptOptions {
@@ -158,6 +161,7 @@ impl ScriptOptions {
             memory_bytes_max: usize::from(self.script_memory) << 20,
             accept_operations_max: self.script_accept_ops,
             conflict_percent: self.script_conflict_rate,
+            fresh_contexts: self.script_fresh_contexts,
             ..armilla_script::Limits::default()
         }
     }

@@ -51,7 +51,7 @@ fn main() {
     let compiles = each(200, || (), || engine.compile(ScriptKind::Procedure, PROBE).unwrap());
     say("compile", compiles);
     let used = || _ = engine.run_procedure(&empty, "[]", &mut host, CallOptions::default());
-    say("clean up after a call", each(3000, used, || engine.tend()));
+    say("clean up after a call", each(3000, used, || engine.tidy()));
 
     let tax = engine.compile(ScriptKind::Function, "function (x) { return x * 0.5; }").unwrap();
     let session = engine.udf_session(&[("tax", &tax)], CallOptions::default()).unwrap();
@@ -73,7 +73,7 @@ fn measure(
 ) {
     let before = || {
         if tended {
-            engine.tend();
+            engine.tidy();
         }
     };
     let call = || {

@@ -1,16 +1,16 @@
-//! The memory of one runtime, which can be put back to how it was.
+//! Memory image of a runtime: an allocator whose memory can be put back to how it was.
 //!
 //! Everything the JavaScript engine allocates lies in an arena: small blocks in one chunk (in more
-//! of them for greedy scripts), large ones each by itself. A picture is a copy of that one chunk,
+//! of them for greedy scripts), large ones each by itself. An image is a copy of that one chunk,
 //! taken when the runtime is ready for a call; restoring it copies the bytes back and drops what
-//! came later. After that the runtime is, byte for byte, what it was when the picture was taken: no
+//! came later. After that the runtime is, byte for byte, what it was when the image was taken: no
 //! object, prototype, symbol, promise or pending exception of the call in between is left, and
 //! nothing had to be found or freed for that. It takes microseconds, where making a context anew
 //! takes hundreds of them.
 //!
 //! ```text
 //!   chunk   │ header │ block │ header │ block │ … │ at ──► free
-//!           └──────── picture ────────────────────┘
+//!           └──────── image ────────────────────┘
 //! ```
 //!
 //! Every block has its size in front of it. Freed small blocks wait in a list by size class.
@@ -51,6 +51,8 @@ struct State {
     free: [*mut Free; CLASSES],
     /// All large blocks.
     large: *mut Large,
+    /// Largest block, with its header, that is cut from a chunk.
+    small_bytes_max: usize,
 }
 
 /// A freed block; lies where the block's content was.
@@ -67,7 +69,7 @@ struct Large {
 }
 
 /// An arena as it was at one moment.
-pub(crate) struct Picture {
+pub(crate) struct MemoryImage {
     bytes: Box<[MaybeUninit<u8>]>,
     at: *mut u8,
     end: *mut u8,
@@ -75,7 +77,7 @@ pub(crate) struct Picture {
 }
 
 // SAFETY: the pointers are only ever looked at by the arena they came from.
-unsafe impl Send for Picture {}
+unsafe impl Send for MemoryImage {}
 
 /// The class of blocks of this size, header included, and the size such blocks have.
 fn class_of(gross: usize) -> (usize, usize) {
@@ -92,12 +94,23 @@ fn class_of(gross: usize) -> (usize, usize) {
 impl Arena {
     /// An arena with its first chunk; nothing when there is no memory for it.
     pub(crate) fn new() -> Option<Self> {
+        Self::with_small(SMALL_BYTES_MAX)
+    }
+
+    /// An arena of which no image can be taken: every block is one of the system's own, so that tools that
+    /// watch the system's allocator see each of them.
+    pub(crate) fn of_single_blocks() -> Option<Self> {
+        Self::with_small(0)
+    }
+
+    fn with_small(small_bytes_max: usize) -> Option<Self> {
         let mut state = State {
             chunks: Vec::new(),
             at: null_mut(),
             end: null_mut(),
             free: [null_mut(); CLASSES],
             large: null_mut(),
+            small_bytes_max,
         };
         state.add_chunk()?;
         Some(Self(UnsafeCell::new(state)))
@@ -158,7 +171,7 @@ impl Arena {
     /// # Safety
     ///
     /// Nobody else may be using the arena.
-    pub(crate) unsafe fn picture(&self) -> Option<Picture> {
+    pub(crate) unsafe fn image(&self) -> Option<MemoryImage> {
         // SAFETY: as the caller promises.
         let state = unsafe { &*self.0.get() };
         if state.chunks.len() > 1 || !state.large.is_null() {
@@ -169,26 +182,26 @@ impl Arena {
         // SAFETY: the chunk is allocated up to `at` and beyond; the copy may hold bytes that
         // nobody has written yet, which its type allows.
         unsafe { ptr::copy_nonoverlapping(base.cast(), bytes.as_mut_ptr(), bytes.len()) };
-        Some(Picture { bytes, at: state.at, end: state.end, free: state.free })
+        Some(MemoryImage { bytes, at: state.at, end: state.end, free: state.free })
     }
 
-    /// Makes the arena what it was when the picture was taken of it.
+    /// Makes the arena what it was when the image was taken of it.
     ///
     /// # Safety
     ///
-    /// The picture is one of this arena, which nobody else may be using. Blocks that came later are
+    /// The image is one of this arena, which nobody else may be using. Blocks that came later are
     /// gone, and those of then have their content of then: no reference to any of them may be held
     /// that would not have been right at that moment.
-    pub(crate) unsafe fn restore(&self, picture: &Picture) {
+    pub(crate) unsafe fn restore(&self, image: &MemoryImage) {
         // SAFETY: as the caller promises. The first chunk is still there, and as long as the
-        // picture of it at least.
+        // image of it at least.
         unsafe {
             let state = &mut *self.0.get();
             state.free_large();
             state.free_chunks(1);
             let base = state.chunks[0].as_ptr().cast();
-            ptr::copy_nonoverlapping(picture.bytes.as_ptr(), base, picture.bytes.len());
-            (state.at, state.end, state.free) = (picture.at, picture.end, picture.free);
+            ptr::copy_nonoverlapping(image.bytes.as_ptr(), base, image.bytes.len());
+            (state.at, state.end, state.free) = (image.at, image.end, image.free);
         }
     }
 }
@@ -230,7 +243,7 @@ impl State {
         let Some(gross) = size.max(size_of::<Free>()).checked_add(HEADER_BYTES) else {
             return null_mut();
         };
-        if gross > SMALL_BYTES_MAX {
+        if gross > self.small_bytes_max {
             return self.alloc_large(size, zeroed);
         }
         let block = self.alloc_small(gross);
@@ -239,6 +252,11 @@ impl State {
             unsafe { ptr::write_bytes(block, 0, size) };
         }
         block
+    }
+
+    /// Whether a block into which so much fits is one by itself.
+    fn is_large(&self, size: usize) -> bool {
+        size + HEADER_BYTES > self.small_bytes_max
     }
 
     fn alloc_small(&mut self, gross: usize) -> *mut u8 {
@@ -323,7 +341,7 @@ impl State {
         // SAFETY: as the caller promises; the size in front tells how the block was made.
         unsafe {
             let size = header(block).read();
-            if size + HEADER_BYTES <= SMALL_BYTES_MAX {
+            if !self.is_large(size) {
                 let (class, _) = class_of(size + HEADER_BYTES);
                 block.cast::<Free>().write(Free { next: self.free[class] });
                 self.free[class] = block.cast();
@@ -342,7 +360,7 @@ impl State {
         // SAFETY: as the caller promises.
         unsafe {
             let old_size = header(block).read();
-            let (was_large, is_large) = (is_large(old_size), is_large(size));
+            let (was_large, is_large) = (self.is_large(old_size), self.is_large(size));
             if was_large && is_large {
                 return self.realloc_large(block, old_size, size);
             }
@@ -380,10 +398,6 @@ impl State {
     }
 }
 
-fn is_large(size: usize) -> bool {
-    size > SMALL_BYTES_MAX - HEADER_BYTES
-}
-
 /// Where a block's size is.
 ///
 /// # Safety
@@ -411,145 +425,4 @@ fn made_layout(size: usize) -> Layout {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_fit_tightly_and_are_all_there() {
-        let mut seen = 0;
-        for gross in 1..=SMALL_BYTES_MAX {
-            let (class, size) = class_of(gross);
-            assert!(size >= gross && size - gross < 8.max(gross / 8), "{gross} in {size}");
-            assert_eq!((class_of(size), size % ALIGN), ((class, size), 0), "{gross}");
-            assert!(class == seen || class == seen + 1);
-            seen = class;
-        }
-        assert_eq!(seen, CLASSES - 1);
-    }
-
-    /// Pseudo-random numbers, always the same.
-    struct Numbers(u64);
-
-    impl Numbers {
-        fn below(&mut self, end: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) as usize % end
-        }
-
-        /// Mostly small, sometimes large.
-        fn size(&mut self) -> usize {
-            let doubling = self.below(19);
-            1 + self.below(1 << doubling)
-        }
-    }
-
-    /// Blocks with what was written to them.
-    struct Blocks<'a>(&'a Arena, Vec<(*mut u8, usize, u8)>);
-
-    impl Blocks<'_> {
-        fn step(&mut self, numbers: &mut Numbers) {
-            let (arena, mark) = (self.0, numbers.below(256) as u8);
-            // SAFETY: the arena is this test's alone, and all blocks in the list are alive.
-            unsafe {
-                match (numbers.below(5), self.1.is_empty()) {
-                    (0 | 1, _) | (_, true) => {
-                        let size = numbers.size();
-                        let block = arena.alloc(size);
-                        ptr::write_bytes(block, mark, size);
-                        self.1.push((block, size, mark));
-                    }
-                    (2, _) => {
-                        let size = numbers.size();
-                        let block = arena.alloc_zeroed(size);
-                        self.1.push((block, size, 0));
-                    }
-                    (3, _) => {
-                        let at = numbers.below(self.1.len());
-                        let (block, old, mark) = self.1[at];
-                        let size = numbers.size();
-                        let block = arena.realloc(block, size);
-                        ptr::write_bytes(block.add(old.min(size)), mark, size - old.min(size));
-                        self.1[at] = (block, size, mark);
-                    }
-                    _ => {
-                        let at = numbers.below(self.1.len());
-                        let (block, ..) = self.1.swap_remove(at);
-                        arena.dealloc(block);
-                    }
-                }
-            }
-        }
-
-        fn check(&self) {
-            for (block, size, mark) in &self.1 {
-                // SAFETY: the block is alive and was filled with its mark.
-                let bytes = unsafe { std::slice::from_raw_parts(*block, *size) };
-                assert!(bytes.iter().all(|byte| byte == mark));
-                // SAFETY: the block is alive.
-                assert!(unsafe { Arena::usable_size(*block) } >= *size);
-                assert_eq!(block.addr() % ALIGN, 0);
-            }
-        }
-    }
-
-    #[test]
-    fn blocks_keep_their_content_until_they_are_freed() {
-        let arena = Arena::new().unwrap();
-        let (mut blocks, mut numbers) = (Blocks(&arena, Vec::new()), Numbers(1));
-        for round in 0..5000 {
-            blocks.step(&mut numbers);
-            if round % 500 == 0 {
-                blocks.check();
-            }
-        }
-        blocks.check();
-    }
-
-    #[test]
-    fn a_picture_brings_everything_back() {
-        let arena = Arena::new().unwrap();
-        let (mut blocks, mut numbers) = (Blocks(&arena, Vec::new()), Numbers(7));
-        for size in [1, 8, 100, 5000, 40_000, 4096, 700] {
-            // SAFETY: the arena is this test's alone.
-            let block = unsafe { arena.alloc(size) };
-            // SAFETY: the block was just made.
-            unsafe { ptr::write_bytes(block, size as u8, size) };
-            blocks.1.push((block, size, size as u8));
-        }
-        // SAFETY: the arena is this test's alone.
-        let picture = unsafe { arena.picture() }.unwrap();
-        let then = blocks.1.clone();
-        let mut first_blocks = Vec::new();
-        for _ in 0..3 {
-            numbers.0 = 7;
-            for _ in 0..2000 {
-                blocks.step(&mut numbers);
-            }
-            // SAFETY: as above; with large blocks or more chunks there is no picture.
-            assert!(unsafe { arena.picture() }.is_none());
-            // SAFETY: only the blocks of then are used from here on.
-            unsafe { arena.restore(&picture) };
-            blocks.1.clone_from(&then);
-            blocks.check();
-            // SAFETY: the arena is this test's alone.
-            first_blocks.push(unsafe { arena.alloc(300) });
-            // SAFETY: the block was just made.
-            unsafe { arena.dealloc(first_blocks[0]) };
-        }
-        assert!(first_blocks.iter().all(|block| *block == first_blocks[0]));
-    }
-
-    #[test]
-    fn sizes_that_nobody_has_are_refused() {
-        let arena = Arena::new().unwrap();
-        // SAFETY: the arena is this test's alone.
-        unsafe {
-            assert!(arena.alloc(usize::MAX).is_null());
-            assert!(arena.alloc(isize::MAX as usize).is_null());
-            let block = arena.alloc(100_000);
-            assert!(arena.realloc(block, usize::MAX - 10).is_null());
-            ptr::write_bytes(block, 7, 100_000);
-            arena.dealloc(block);
-        }
-    }
-}
+mod tests;

@@ -84,7 +84,7 @@ impl ScriptEngine {
     /// Makes one pooled runtime ready for the next call, or makes one when there is none. Worker
     /// threads call this when they start and after they have answered, so that the next call finds
     /// everything ready; without it all works, a little slower.
-    pub fn tend(&self) {
+    pub fn tidy(&self) {
         let workshop = {
             let mut idle = self.idle();
             match idle.iter().position(|idle| !idle.is_ready()) {
@@ -95,7 +95,7 @@ impl ScriptEngine {
         };
         let made = || Workshop::new(&self.limits, &self.library).ok();
         if let Some(mut workshop) = workshop.or_else(made) {
-            workshop.tend();
+            workshop.reset();
             self.put_back(workshop);
         }
     }
@@ -144,7 +144,7 @@ impl ScriptEngine {
         }
     }
 
-    fn run_in(&self, workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
+    fn run_in(&self, mut workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
         let meter = &workshop.meter;
         let started = call.options.started.unwrap_or_else(Instant::now);
         meter.begin(&self.limits, started);
@@ -161,6 +161,7 @@ impl ScriptEngine {
             }),
         };
         meter.end();
+        workshop.end(ran.result.is_ok());
         self.put_back(workshop);
         ran
     }
@@ -214,15 +215,18 @@ impl ScriptEngine {
             None => Workshop::new(&self.limits, &self.library)
                 .map_err(|error| ScriptError::internal(&error.to_string()))?,
         };
-        workshop.tend();
+        workshop.reset();
         workshop.begin();
         Ok(workshop)
     }
 
     /// Takes a runtime back. Nothing of its call may be held any more.
     pub(crate) fn put_back(&self, mut workshop: Workshop) {
+        if !workshop.is_reusable() {
+            return;
+        }
         if workshop.is_littered() {
-            workshop.tend();
+            workshop.reset();
         }
         let mut idle = self.idle();
         if idle.len() < self.limits.idle_runtimes_max {

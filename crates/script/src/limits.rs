@@ -29,6 +29,9 @@ pub struct Limits {
     pub stops_before_block: u32,
     /// Runtimes kept when no call uses them.
     pub idle_runtimes_max: usize,
+    /// Make a runtime and a context for every call, with the system's allocator, instead of putting the
+    /// memory image of one back: slower, for comparison and for tools that watch memory.
+    pub fresh_contexts: bool,
 }
 
 impl Default for Limits {
@@ -46,6 +49,7 @@ impl Default for Limits {
             conflict_percent: 0,
             stops_before_block: 5,
             idle_runtimes_max: 16,
+            fresh_contexts: false,
         }
     }
 }

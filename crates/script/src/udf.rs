@@ -153,8 +153,9 @@ impl UdfSession<'_> {
 
 impl Drop for UdfSession<'_> {
     fn drop(&mut self) {
-        let Some(workshop) = self.workshop.take() else { return };
+        let Some(mut workshop) = self.workshop.take() else { return };
         workshop.meter.end();
+        workshop.end(self.ended.borrow().is_none());
         self.engine.put_back(workshop);
     }
 }

@@ -16,8 +16,12 @@ use armilla_script::{
 use model::{Container, Transaction};
 use serde_json::json;
 
+/// Whether every call gets a context of its own: in the tests of `hostile_fresh.rs`, which are these.
+const FRESH_CONTEXTS: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"hostile_fresh");
+
 fn short_limits() -> Limits {
     Limits {
+        fresh_contexts: FRESH_CONTEXTS,
         time: Duration::from_millis(100),
         accept_time: Duration::from_millis(80),
         memory_bytes_max: 24 << 20,
@@ -342,7 +346,7 @@ fn nothing_survives_a_call() {
             body(&run(&engine, look)),
             r#"["undefined","undefined","undefined","function","a","function","function","function"]"#
         );
-        engine.tend();
+        engine.tidy();
     }
 }
 

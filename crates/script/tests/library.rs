@@ -13,7 +13,7 @@ use armilla_script::host::{
     CollectionLinks, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted,
 };
 use armilla_script::{
-    CallOptions, Compiled, Limits, ScriptEngine, ScriptErrorKind, ScriptKind, ScriptOutcome,
+    CallOptions, Limits, ScriptEngine, ScriptErrorKind, ScriptKind, ScriptOutcome,
     TriggerOperation, TriggerRequest,
 };
 use model::{Container, Transaction};
@@ -379,7 +379,7 @@ fn ticks_are_the_same_for_the_same_work() {
     let first = call(&engine, work).ticks;
     assert!(first > 10);
     for _ in 0..10 {
-        engine.tend();
+        engine.tidy();
         assert_eq!(call(&engine, work).ticks, first);
     }
     assert_eq!(call(&engine, "function () { }").ticks, 0);
@@ -510,7 +510,7 @@ fn calls_on_many_threads_do_not_disturb_one_another() {
                 let body = format!("function () {{ if (typeof mine !== 'undefined') throw 'leak'; mine = {thread}; for (var i = 0; i < 1000; i++) if (mine !== {thread}) throw 'mixed'; __.response.setBody(mine); }}");
                 for _ in 0..50 {
                     assert_eq!(call(engine, &body).result.unwrap(), thread.to_string());
-                    engine.tend();
+                    engine.tidy();
                 }
             });
         }

@@ -94,7 +94,7 @@ impl Txn {
                 Err(error) => done(refused(error)),
                 Ok(scripts) => {
                     run(&core, scripts, self, &procedure, done);
-                    scripts.engine().tend();
+                    scripts.engine().tidy();
                 }
             }),
         }

@@ -112,7 +112,7 @@ impl Txn {
                 Err(error) => done(refused(error)),
                 Ok(scripts) => {
                     run(&core, scripts, self, write, done);
-                    scripts.engine().tend();
+                    scripts.engine().tidy();
                 }
             }),
         }
