@@ -81,6 +81,8 @@ pub struct RequestContext<'a> {
     pub feed_wire_format: Option<&'a str>,
     /// `prefer: return=minimal`.
     pub prefer_minimal: bool,
+    /// `x-ms-cosmos-supported-serialization-formats` and its older name: binary JSON and nothing else.
+    pub binary_only: bool,
 
     /// `x-ms-cosmos-intended-collection-rid`.
     pub intended_container_rid: Option<&'a str>,
@@ -299,7 +301,9 @@ impl<'a> RequestContext<'a> {
             "responsecontinuationtokenlimitinkb" => {
                 self.continuation_limit_kb = Some(values::token_limit(value)?);
             }
-            "content-serialization-format" => values::formats(name, value, false)?,
+            "content-serialization-format" => {
+                self.binary_only = values::formats(name, value, false)?;
+            }
             "expiry-seconds" => self.token_expiry_seconds = Some(integer(name, value)?),
             _ => {}
         }
@@ -313,7 +317,9 @@ impl<'a> RequestContext<'a> {
             "is-batch-request" => self.intent.batch = flag(name, value)?,
             "batch-atomic" => self.batch_atomic = flag(name, value)?,
             "batch-continue-on-error" => self.batch_continue_on_error = flag(name, value)?,
-            "supported-serialization-formats" => values::formats(name, value, true)?,
+            "supported-serialization-formats" => {
+                self.binary_only = values::formats(name, value, true)?;
+            }
             "query-optimisticdirectexecute" => self.optimistic = flag(name, value)?,
             "query-version" => self.query_version = Some(text(name, value)?),
             "supported-query-features" => self.query_features = Some(text(name, value)?),

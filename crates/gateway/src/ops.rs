@@ -229,6 +229,10 @@ impl EngineService {
             )),
         };
         let reply = outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE));
+        let reply = match call.context.binary_only && call.operation.is_about_one_item() {
+            true => reply.in_binary(),
+            false => reply,
+        };
         reply.about(call.operation.subject())
     }
 }

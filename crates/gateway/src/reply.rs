@@ -11,8 +11,8 @@ pub use feed::{FeedBody, FeedKind};
 
 use crate::error::{self, status_of};
 use crate::headers::{encode_non_ascii, names};
-use armilla_model::Error;
 use armilla_model::charge::RequestCharge;
+use armilla_model::{Error, binary_json};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -260,6 +260,16 @@ impl Reply {
     pub fn minimal(mut self) -> Self {
         if matches!(self.payload, Payload::Json(_)) {
             self.payload = Payload::Empty;
+        }
+        self
+    }
+
+    /// The same with its JSON body in binary. Errors stay text, and so does what cannot be written otherwise.
+    pub(crate) fn in_binary(mut self) -> Self {
+        if let Payload::Json(body) = &mut self.payload
+            && let Ok(binary) = binary_json::from_text(body)
+        {
+            *body = binary.into();
         }
         self
     }

@@ -164,14 +164,14 @@ pub(crate) fn token_over_limit() -> Error {
     )
 }
 
-/// Names of serialization formats: one, or several with commas between.
-pub(super) fn formats(name: &str, value: &HeaderValue, several: bool) -> Result<()> {
+/// Names of serialization formats: one, or several with commas between. Whether binary JSON is the only one.
+pub(super) fn formats(name: &str, value: &HeaderValue, several: bool) -> Result<bool> {
     const KNOWN: [&str; 3] = ["JsonText", "CosmosBinary", "HybridRow"];
     let known = |word: &str| KNOWN.iter().any(|known| known.eq_ignore_ascii_case(word.trim()));
     let text = text(name, value)?;
     let fits = if several { text.split(',').all(known) } else { known(text) };
     if fits || text.is_empty() {
-        return Ok(());
+        return Ok(text.trim().eq_ignore_ascii_case("CosmosBinary"));
     }
     Err(bad_header(name, "one of JsonText, CosmosBinary, HybridRow is expected"))
 }

@@ -266,6 +266,19 @@ impl<'a> Operation<'a> {
         )
     }
 
+    /// Whether the answer's body is one item.
+    pub fn is_about_one_item(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self,
+            O::CreateItem(_)
+                | O::UpsertItem(_)
+                | O::ReadItem(_)
+                | O::ReplaceItem(_)
+                | O::PatchItem(_)
+        )
+    }
+
     /// What the operation is about, in the service's words; nothing where no item is concerned.
     pub fn subject(&self) -> Option<Subject> {
         use Operation as O;
