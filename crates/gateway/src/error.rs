@@ -131,6 +131,18 @@ pub fn write_document(error: &Error, subject: Option<Subject>, activity_id: &str
     out
 }
 
+/// The error document of one operation among several: it has neither a subject nor an activity of its own.
+pub(crate) fn write_row_document(error: &Error) -> Vec<u8> {
+    let code = status_of(error).code;
+    let mut out = Vec::with_capacity(error.message().len() + 64);
+    out.extend_from_slice(b"{\"code\":\"");
+    out.extend_from_slice(code.as_bytes());
+    out.extend_from_slice(b"\",\"message\":");
+    json::write_string(error.message(), &mut out);
+    out.push(b'}');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

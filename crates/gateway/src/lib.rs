@@ -25,7 +25,7 @@ pub mod routes;
 pub mod serve;
 pub mod service;
 pub mod tls;
-mod wire;
+pub mod wire;
 
 pub use handle::{Gateway, Settings};
 pub use headers::RequestContext;

@@ -62,6 +62,9 @@ pub const INLINE_READING_MAX: u64 = 128 * 1024;
 pub const INLINE_ITEMS_MAX: u64 = 128;
 /// Operations of a batch that are staged there.
 pub const INLINE_OPERATIONS_MAX: usize = 16;
+/// Bytes of results after which an answer to bulk in HybridRow takes no more items: reads that do not fit
+/// are sent again by the client.
+pub const BULK_ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// The bounds of one server; tests shrink them.
 #[derive(Clone, Debug)]

@@ -1,11 +1,14 @@
 //! The JSON shapes of the catalog: how databases, containers, ranges, offers, users, permissions
 //! and scripts look to clients, and what clients may send of them.
 //!
+//! Batches also come and go in binary, see [`hybrid_row`].
+//!
 //! Members stand in the order in which the service writes them. What is read from a body is
 //! checked here; what it means is the engine's business.
 
 pub(crate) mod container;
 pub(crate) mod database;
+pub mod hybrid_row;
 pub(crate) mod offer;
 pub(crate) mod page;
 pub(crate) mod permission;

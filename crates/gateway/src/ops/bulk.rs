@@ -220,7 +220,8 @@ impl Work {
         for queued in self.commits {
             commits.push(finish(queued).await);
         }
-        let mut rows = Rows::new(call, &self.container, call.body.len(), self.read_factor);
+        let size = call.body.len();
+        let mut rows = Rows::new(call, &self.container, size, self.read_factor).bounded();
         for (started, minimal) in self.started.into_iter().zip(minimal) {
             let failed = |commit: usize| commits.get(commit).and_then(|done| done.as_ref().err());
             match &started {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "this whole target is a test")]
 
 mod authorisation;
+mod binary_batches;
 mod bulk;
 mod clients;
 mod containers;
@@ -14,6 +15,7 @@ mod official;
 mod partitions;
 mod pressure;
 mod queries;
+mod rows;
 mod scripts;
 mod spoken;
 #[allow(dead_code, reason = "shared with the tests of request units")]

@@ -135,6 +135,17 @@ impl Armilla {
         self.send_as(&signature(method, path), method, path, headers, body).await
     }
 
+    /// A request whose body is not text, signed with the account's key.
+    pub(crate) async fn send_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        self.exchange(&signature(method, path), method, path, headers, body).await
+    }
+
     /// Any request with any credentials.
     pub(crate) async fn send_as(
         &self,
@@ -143,6 +154,17 @@ impl Armilla {
         path: &str,
         headers: &[(&str, &str)],
         body: &str,
+    ) -> Answer {
+        self.exchange(authorization, method, path, headers, body.as_bytes()).await
+    }
+
+    async fn exchange(
+        &self,
+        authorization: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
     ) -> Answer {
         let host = headers.iter().find(|(name, _)| *name == "host");
         let host = host.map_or("localhost:8081", |(_, host)| host);
@@ -157,12 +179,12 @@ impl Armilla {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str("\r\n");
-        request.push_str(body);
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
+        let request = [request.as_bytes(), body].concat();
+        stream.write_all(&request).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
-        Answer::parse(format!("{method} {path}"), String::from_utf8(answer).unwrap())
+        Answer::parse(format!("{method} {path}"), &answer)
     }
 }
 
@@ -198,14 +220,20 @@ pub(crate) struct Answer {
     request: String,
     pub(crate) status: u16,
     head: String,
+    /// The body as text; what is not UTF-8 in it is replaced.
     pub(crate) body: String,
+    /// The body as it came.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
-    fn parse(request: String, text: String) -> Self {
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    fn parse(request: String, answer: &[u8]) -> Self {
+        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+        let bytes = answer[end + 4..].to_vec();
         let status = head[9..12].parse().unwrap();
-        Self { request, status, head: head.to_owned(), body: body.to_owned() }
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        Self { request, status, head, body, bytes }
     }
 
     /// Fails unless the status is this one.
