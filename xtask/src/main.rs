@@ -9,6 +9,7 @@ mod arguments;
 mod counters;
 mod crash;
 mod fuzz;
+mod golden;
 mod memory_safety;
 mod metamorphic;
 mod official;
@@ -42,6 +43,7 @@ Chores:
   splits       Split and merge partitions under 16 writers and 8 queriers; check every answer
   stranger     Beset a server that has few open files with silent, rude and hostile clients; others must not notice
   roundtrip    Import files and export them again, both killed and resumed; check every line comes back
+  golden       Run the golden scripts: queries with rows, continuations and charges; --update writes them down
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   miri         Interpret the tests of the script engine's memory image under Miri (nightly toolchain)
   sanitize     Run hostile scripts under the address sanitizer (nightly toolchain)
@@ -74,6 +76,7 @@ fn run() -> Outcome<bool> {
         Some("splits") => splits::splits(&rest),
         Some("stranger") => stranger::stranger(&rest),
         Some("roundtrip") => roundtrip::roundtrip(&rest),
+        Some("golden") => golden::golden(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
         Some("miri") => memory_safety::miri(&rest),
         Some("sanitize") => memory_safety::sanitize(&rest),
