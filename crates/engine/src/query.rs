@@ -17,6 +17,7 @@ mod ahead;
 mod bill;
 mod bounded;
 mod copied;
+pub mod explain;
 mod extreme;
 mod functions;
 mod grouped;
