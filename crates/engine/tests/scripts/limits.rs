@@ -188,8 +188,18 @@ fn resident_bytes() -> usize {
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * PAGE
 }
 
-/// A script that is inside one built-in function for seconds: no interrupt reaches it there.
-const STUCK: &str = "var x = (1n << 1000000n) - 1n; for (;;) `${x}`.length;";
+/// A script that is inside one built-in function for long: no interrupt reaches it there.
+const STUCK: &str = "var s = 'a'.repeat(6e7), t = 'a'.repeat(63) + 'b'; for (;;) s.indexOf(t);";
+
+/// Limits with which a text can be so long that one search in it takes much longer than a call may.
+fn narrow() -> Limits {
+    Limits {
+        time: Duration::from_millis(100),
+        late_max: Duration::ZERO,
+        memory_bytes_max: 256 << 20,
+        ..Limits::default()
+    }
+}
 
 /// Threads are counted when their callers have been answered.
 fn await_given_up(bench: &Bench, count: u64) {
@@ -207,9 +217,7 @@ fn await_given_up(bench: &Bench, count: u64) {
 
 #[test]
 fn a_script_that_does_not_come_back_is_given_up_and_its_writes_are_never_seen() {
-    let limits =
-        Limits { time: Duration::from_millis(100), late_max: Duration::ZERO, ..Limits::default() };
-    let bench = Bench::new(DEFINITION, limits);
+    let bench = Bench::new(DEFINITION, narrow());
     bench.put(r#"{"id":"a","pk":"p","n":1}"#);
     let body = |number: usize| {
         format!(
@@ -241,9 +249,7 @@ fn a_script_that_does_not_come_back_is_given_up_and_its_writes_are_never_seen() 
 
 #[test]
 fn triggers_that_do_not_come_back_are_given_up_with_their_write() {
-    let limits =
-        Limits { time: Duration::from_millis(100), late_max: Duration::ZERO, ..Limits::default() };
-    let bench = Bench::new(DEFINITION, limits);
+    let bench = Bench::new(DEFINITION, narrow());
     bench.trigger("stuck", false, "All", &format!("function () {{ {STUCK} }}"));
     let verb = TriggeredVerb::Create(Bytes::from_static(br#"{"id":"a","pk":"p"}"#));
     let error = bench.write(KEY, verb, &[], &["stuck"]).unwrap().result.unwrap_err();
