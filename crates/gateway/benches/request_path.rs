@@ -14,6 +14,8 @@ use armilla_gateway::ops::EngineService;
 use armilla_gateway::routes::{Route, Segments};
 use armilla_gateway::{Call, Operation, Reply, RequestContext, Service, auth};
 use armilla_model::json;
+use armilla_model::lsn::Lsn;
+use armilla_model::session_token::SessionToken;
 use armilla_storage::MemoryStore;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -51,12 +53,10 @@ fn main() {
     measure("reply with its facts", || {
         let reply = Reply::ok(black_box("{}"))
             .charge(armilla_model::charge::RequestCharge::ONE)
-            .session_token("0:-1#12345")
-            .range_id("0")
+            .position(SessionToken { range: 0, lsn: Lsn(12_345) })
             .etag("\"00004400-0000-0700-0000-655000000000\"")
-            .owner("dbs/blog/colls/posts", "uQEAAIAAAAE=")
-            .lsn(12_345);
-        black_box(reply);
+            .owner("dbs/blog/colls/posts", "uQEAAIAAAAE=");
+        black_box(reply.into_answer(b"an-id"));
     });
     whole_requests(&headers);
 }

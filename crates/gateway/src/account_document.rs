@@ -3,7 +3,7 @@
 //! Clients send all later traffic to the endpoint named here, not to the address their user typed.
 //! So it is built from the request itself, unless the configuration names a public endpoint.
 
-use crate::headers::{Consistency, RequestContext};
+use crate::headers::{Consistency, HttpContext};
 use armilla_model::json;
 use http::HeaderValue;
 use std::borrow::Cow;
@@ -51,7 +51,7 @@ pub struct Arrival<'a> {
 /// Writes the account document.
 pub fn write(
     settings: &AccountSettings,
-    context: &RequestContext<'_>,
+    context: &HttpContext<'_>,
     arrival: Arrival<'_>,
 ) -> Vec<u8> {
     let endpoint = endpoint(settings, context, arrival);
@@ -91,11 +91,7 @@ fn write_location(settings: &AccountSettings, endpoint: &str, out: &mut Vec<u8>)
 }
 
 /// The endpoint with its trailing slash.
-fn endpoint(
-    settings: &AccountSettings,
-    context: &RequestContext<'_>,
-    arrival: Arrival<'_>,
-) -> String {
+fn endpoint(settings: &AccountSettings, context: &HttpContext<'_>, arrival: Arrival<'_>) -> String {
     if let Some(public) = &settings.public_endpoint {
         return format!("{}/", public.trim_end_matches('/'));
     }
@@ -147,7 +143,7 @@ mod tests {
                 (http::HeaderName::from_static(name), HeaderValue::from_static(value))
             })
             .collect();
-        let (context, _) = RequestContext::read(&headers);
+        let (context, _, _) = HttpContext::read(&headers);
         let local_address = "127.0.0.1:8081".parse().unwrap();
         let arrival = Arrival { authority: None, is_secure: true, local_address };
         let document = json::parse(&write(settings, &context, arrival)).unwrap();

@@ -32,7 +32,7 @@ use crate::locality::Stranger;
 use crate::routes::{Operation, Segments};
 use armilla_model::{Error, Result};
 use header::{Credentials, parse_credentials};
-use http::{HeaderValue, Method};
+use http::Method;
 use ring::hmac;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -151,7 +151,7 @@ impl Authenticator {
         let header = context.authorization.ok_or_else(|| {
             unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
         })?;
-        match parse_credentials(header.as_bytes())? {
+        match parse_credentials(header)? {
             Credentials::Master(signature) => {
                 let date = signing_date(context)?;
                 check_skew(date, now_seconds)?;
@@ -269,12 +269,8 @@ fn signing_date<'a>(context: &RequestContext<'a>) -> Result<SigningDate<'a>, Den
         (None, Some(value)) => (value, false),
         (None, None) => return Err(missing()),
     };
-    let text = header_text(value).ok_or_else(missing)?;
+    let text = std::str::from_utf8(value).map_err(|_| missing())?;
     Ok(SigningDate { text, is_ms_date })
-}
-
-fn header_text(value: &HeaderValue) -> Option<&str> {
-    std::str::from_utf8(value.as_bytes()).ok()
 }
 
 fn check_skew(date: SigningDate<'_>, now_seconds: u64) -> Result<(), Denied> {

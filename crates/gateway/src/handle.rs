@@ -1,32 +1,30 @@
 //! One HTTP request, from its parts to its response.
 //!
 //! The order is fixed: name of the server (421), route (404), credentials (401, 403), headers (400), method (405), permission
-//! (403), body (413, 408), then the service. A panic anywhere in it is a defect of this server; it
-//! is caught here, logged with the activity id, and answered with 500.
+//! (403), body (413, 408), then the service. What any wire does alike is in [`request`](crate::request);
+//! here are the paths that only HTTP has, and the body.
 
 mod body;
 
 use crate::account_document::{self, AccountSettings, Arrival};
 use crate::activity::ActivityIds;
-use crate::auth::{Access, Authenticator, Denied, Presented, Principal};
+use crate::auth::{Access, Authenticator, Denied, Principal};
 use crate::cors::CorsPolicy;
-use crate::headers::{RequestContext, names};
+use crate::headers::HttpContext;
 use crate::limits::Limits;
-use crate::locality::{HostNames, Stranger, locality};
-use crate::reply::Reply;
+use crate::locality::{HostNames, locality};
+use crate::reply::{Fact, Reply};
+use crate::request::{self, Request};
 use crate::routes::{Operation, Route, Segments};
 use crate::service::{Call, Service};
 use armilla_model::clock::Clock;
 use armilla_model::{Error, Result};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -82,27 +80,37 @@ impl Peer {
 }
 
 impl<S: Service> Gateway<S> {
-    /// Answers one request, whatever it is.
-    pub async fn handle(&self, peer: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Answers one HTTP request, whatever it is.
+    pub async fn handle(
+        &self,
+        peer: Peer,
+        request: http::Request<Incoming>,
+    ) -> Response<Full<Bytes>> {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let misdirected = self.settings.host_names.misdirected(&parts);
         if parts.method == Method::OPTIONS && misdirected.is_none() {
             return self.preflight(&parts);
         }
-        let (context, headers_outcome) = RequestContext::read(&parts.headers);
-        let activity_id = context.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
-        let locality = locality(&peer, &parts, &context, &self.settings.host_names);
-        let exchange =
-            Exchange { gateway: self, peer, parts: &parts, context, headers_outcome, locality };
+        let (http, context, readable) = HttpContext::read(&parts.headers);
+        let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
+        let locality = locality(&peer, &parts, &http, &self.settings.host_names);
         let answer = async {
-            match misdirected {
-                Some(error) => exchange.without_body(error.into(), body).await,
-                None => exchange.answer(body).await,
+            let path = Segments::parse(path_of(&parts.uri));
+            match (misdirected, path) {
+                (Some(error), _) | (None, Err(error)) => {
+                    self.without_body(&http, error.into(), body).await
+                }
+                (None, Ok(segments)) => {
+                    let (method, segments) = (&parts.method, &segments);
+                    let request = Request { method, segments, context, readable, locality };
+                    let exchange = Exchange { gateway: self, peer, parts: &parts, http: &http };
+                    exchange.answer(request, body).await
+                }
             }
         };
-        let reply = caught(answer, &activity_id).await;
-        let mut response = reply.finish(&parts.method, activity_id, started.elapsed());
+        let reply = request::caught(answer, activity_id.as_bytes()).await;
+        let mut response = reply.into_http(&parts.method, activity_id, started.elapsed());
         self.settings.cors.decorate(&parts, response.headers_mut());
         response
     }
@@ -113,35 +121,21 @@ impl<S: Service> Gateway<S> {
         self.settings.cors.preflight(parts, response.headers_mut());
         response
     }
+
+    /// Lets a body pass by before an answer that does not need it: closing on a client that is
+    /// still sending would lose the answer.
+    async fn without_body(&self, http: &HttpContext<'_>, reply: Reply, body: Incoming) -> Reply {
+        body::discard(body, &self.settings.limits, http.expects_continue).await;
+        reply
+    }
 }
 
-/// Runs a request to its end; a panic becomes an answer.
-async fn caught(answer: impl Future<Output = Reply>, activity_id: &HeaderValue) -> Reply {
-    let mut answer = pin!(answer);
-    let outcome = poll_fn(|context| {
-        // What a panic leaves half done is dropped with the future; shared state below the service
-        // guards itself (a panic during commit ends the process).
-        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => std::task::Poll::Ready(None),
-        }
-    })
-    .await;
-    outcome.unwrap_or_else(|| {
-        tracing::error!(activity_id = ?activity_id, "a request panicked");
-        Reply::error(Error::Internal("The server met a defect of its own.".to_owned()))
-    })
-}
-
-/// A request with what is known of it so far.
+/// A request with what HTTP knows of it.
 struct Exchange<'a, S> {
     gateway: &'a Gateway<S>,
     peer: Peer,
     parts: &'a Parts,
-    context: RequestContext<'a>,
-    headers_outcome: Result<()>,
-    /// Whether this machine's own user asks, or why not.
-    locality: Result<(), Stranger>,
+    http: &'a HttpContext<'a>,
 }
 
 /// The path of a request. No resource takes a query string, and some clients send a question mark
@@ -154,50 +148,44 @@ fn path_of(uri: &http::Uri) -> &str {
 }
 
 impl<S: Service> Exchange<'_, S> {
-    async fn answer(self, body: Incoming) -> Reply {
-        let segments = match Segments::parse(path_of(&self.parts.uri)) {
-            Ok(segments) => segments,
-            Err(error) => return self.without_body(error.into(), body).await,
+    async fn answer(self, request: Request<'_>, body: Incoming) -> Reply {
+        let (operation, principal) = match self.admit(&request) {
+            Ok(admitted) => admitted,
+            Err(reply) => return self.gateway.without_body(self.http, *reply, body).await,
         };
-        match self.admit(&segments) {
-            Ok((operation, principal)) => self.serve(operation, &principal, body).await,
-            Err(reply) => self.without_body(*reply, body).await,
+        let limits = &self.gateway.settings.limits;
+        match body::read(body, limits, self.http.expects_continue).await {
+            Ok(body) => {
+                let call =
+                    Call { operation, context: request.context, principal: &principal, body };
+                self.gateway.service.call(call).await
+            }
+            Err(error) => error.into(),
         }
-    }
-
-    /// Lets a body pass by before an answer that does not need it: closing on a client that is
-    /// still sending would lose the answer.
-    async fn without_body(&self, reply: Reply, body: Incoming) -> Reply {
-        body::discard(body, &self.gateway.settings.limits, self.context.expects_continue).await;
-        reply
     }
 
     /// Everything that can be said before the body is read: an operation and who asks for it, or
     /// an answer right away.
-    fn admit<'a>(
-        &self,
-        segments: &'a Segments<'_>,
-    ) -> Result<(Operation<'a>, Principal), Box<Reply>> {
-        let refused = |error: Error| Box::new(Reply::error(error));
-        let route = Route::find(segments).ok_or_else(|| refused(no_resource(segments)))?;
-        if let Some(reply) = self.answer_open(route) {
+    fn admit<'r>(&self, request: &Request<'r>) -> Result<(Operation<'r>, Principal), Box<Reply>> {
+        let route = request.route()?;
+        if let Some(reply) = self.answer_open(request, route) {
             return Err(Box::new(reply));
         }
-        let principal = self.authenticate(route, segments).map_err(Box::<Reply>::from)?;
+        let principal = self.authenticate(request, route).map_err(Box::<Reply>::from)?;
         match route {
-            Route::Account if self.is_reading() => return Err(Box::new(self.answer_account())),
-            Route::Metrics if self.is_reading() => {
+            Route::Account if request.is_reading() => return Err(Box::new(self.answer_account())),
+            Route::Metrics if request.is_reading() => {
                 return Err(Box::new(self.answer_metrics(&principal)));
             }
             _ => {}
         }
-        let operation = self.prepare(route, &principal).map_err(Box::<Reply>::from)?;
+        let operation = self.gateway.authorize(request, route, &principal)?;
         Ok((operation, principal))
     }
 
     /// Paths that need no credentials.
-    fn answer_open(&self, route: Route<'_>) -> Option<Reply> {
-        if !self.is_reading() {
+    fn answer_open(&self, request: &Request<'_>, route: Route<'_>) -> Option<Reply> {
+        if !request.is_reading() {
             return None;
         }
         match route {
@@ -239,40 +227,35 @@ impl<S: Service> Exchange<'_, S> {
         };
         let settings = &self.gateway.settings.account;
         // Java parses both without looking whether they are there.
-        Reply::ok(account_document::write(settings, &self.context, arrival))
-            .header(names::MEDIA_STORAGE_MAX, HeaderValue::from_static("0"))
-            .header(names::MEDIA_STORAGE, HeaderValue::from_static("0"))
+        Reply::ok(account_document::write(settings, self.http, arrival))
+            .fact(Fact::MediaStorageMax, "0")
+            .fact(Fact::MediaStorage, "0")
     }
 
     /// Who asks: by credentials, or on dials and metrics by sitting at this machine.
-    fn authenticate(&self, route: Route<'_>, segments: &Segments<'_>) -> Result<Principal, Denied> {
+    fn authenticate(&self, request: &Request<'_>, route: Route<'_>) -> Result<Principal, Denied> {
         if let Route::Dials(_) | Route::Metrics = route
-            && let Some(outcome) = self.without_signature(route)
+            && let Some(outcome) = self.without_signature(request, route)
         {
             return outcome;
         }
-        let presented = Presented {
-            method: &self.parts.method,
-            segments,
-            context: &self.context,
-            locality: &self.locality,
-        };
-        let now = self.gateway.clock.now_seconds();
-        let principal = self.gateway.authenticator.authenticate(&presented, now)?;
-        principal.check_standing(&self.gateway.service)?;
-        Ok(principal)
+        self.gateway.authenticate(request)
     }
 
     /// Dials and metrics need no signature where the published key is good for everything; scrapers, which
     /// cannot sign, may show an account key for metrics. Nothing when credentials have to decide.
-    fn without_signature(&self, route: Route<'_>) -> Option<Result<Principal, Denied>> {
+    fn without_signature(
+        &self,
+        request: &Request<'_>,
+        route: Route<'_>,
+    ) -> Option<Result<Principal, Denied>> {
         const READS: Principal = Principal::Account(Access::ReadOnly);
-        let (gateway, context) = (self.gateway, &self.context);
+        let gateway = self.gateway;
         if route == Route::Metrics && gateway.settings.public_metrics {
             return Some(Ok(READS));
         }
-        if let Some(header) = context.authorization {
-            let key = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "))?;
+        if let Some(header) = request.context.authorization {
+            let key = std::str::from_utf8(header).ok()?.strip_prefix("Bearer ")?;
             // Whoever shows a key instead of signing with it must not show it to a network.
             let is_unseen = self.peer.is_secure || self.peer.is_loopback();
             let known =
@@ -282,58 +265,13 @@ impl<S: Service> Exchange<'_, S> {
         if !gateway.authenticator.trusts_loopback() {
             return None;
         }
-        Some(match &self.locality {
+        Some(match &request.locality {
             Ok(()) => Ok(Principal::Account(Access::ReadWrite)),
             Err(stranger) => Err(Error::Unauthorized(format!(
                 "Without credentials this answers this machine's own user alone: {stranger}."
             ))
             .into()),
         })
-    }
-
-    /// Headers (400), method (405) and permission (403), in this order.
-    fn prepare<'a>(
-        &self,
-        route: Route<'a>,
-        principal: &Principal,
-    ) -> Result<Operation<'a>, Denied> {
-        self.headers_outcome.clone()?;
-        let operation = Operation::find(route, &self.parts.method, self.context.intent)?;
-        principal.check(&operation, &self.context, &self.gateway.service)?;
-        Ok(operation)
-    }
-
-    async fn serve(self, operation: Operation<'_>, principal: &Principal, body: Incoming) -> Reply {
-        let limits = &self.gateway.settings.limits;
-        let body = match body::read(body, limits, self.context.expects_continue).await {
-            Ok(body) => body,
-            Err(error) => return error.into(),
-        };
-        let call = Call { operation, context: self.context, principal, body };
-        self.gateway.service.call(call).await
-    }
-
-    fn is_reading(&self) -> bool {
-        matches!(self.parts.method, Method::GET | Method::HEAD)
-    }
-}
-
-impl From<Denied> for Box<Reply> {
-    fn from(Denied { error, substatus }: Denied) -> Self {
-        let reply = Reply::error(error);
-        Self::new(match substatus {
-            Some(substatus) => reply.substatus(substatus),
-            None => reply,
-        })
-    }
-}
-
-/// A path below `offers` that is no offer's is a malformed request, as clients expect; of any other
-/// it can only be said that nothing is there.
-fn no_resource(segments: &Segments<'_>) -> Error {
-    match segments.texts().first() {
-        Some(&"offers") => Error::bad_request("The path names no offer: use /offers/{rid}."),
-        _ => Error::NotFound("No resource has this path.".to_owned()),
     }
 }
 

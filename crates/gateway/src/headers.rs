@@ -1,48 +1,37 @@
-//! Request headers as typed values.
+//! Request headers as typed values, whichever wire they came by.
 //!
-//! [`RequestContext::read`] walks the headers once and sorts each into its field; text stays
-//! borrowed from the request. The first bad value is remembered, not raised, so that
+//! [`RequestContext::set`] sorts a header into its field; text stays borrowed from the request. HTTP walks
+//! its headers once ([`HttpContext::read`]); a wire with other names for them hands in the same names and
+//! values, or sets the fields itself. The first bad value is remembered, not raised, so that
 //! authentication can be judged before anything else is said to a stranger.
 
+mod http;
 pub mod names;
 mod partition_key;
 mod values;
 
+pub use http::HttpContext;
 pub use partition_key::PartitionKeyHeader;
 pub(crate) use values::token_over_limit;
 pub use values::{Consistency, FeedMode, IndexingDirective, RangeId, encode_non_ascii};
 
 use crate::routes::Intent;
+use ::http::HeaderMap;
 use armilla_engine::dials::NAMES as DIALS;
 use armilla_engine::throttle::SHARES_MAX;
 use armilla_model::partition_key::{Component, PartitionKey};
 use armilla_model::{Error, Result, Value};
-use http::{HeaderMap, HeaderName, HeaderValue};
 use values::{flag, hex_bytes, integer, page_size, text};
 
 /// What a request's headers say. Absent headers are `None`, `false` or the protocol's default.
 #[derive(Clone, Debug, Default)]
 pub struct RequestContext<'a> {
     /// `authorization`, as sent.
-    pub authorization: Option<&'a HeaderValue>,
+    pub authorization: Option<&'a [u8]>,
     /// `x-ms-date`.
-    pub ms_date: Option<&'a HeaderValue>,
+    pub ms_date: Option<&'a [u8]>,
     /// `date`.
-    pub date: Option<&'a HeaderValue>,
-    /// `x-ms-activity-id`, to be echoed.
-    pub activity_id: Option<&'a HeaderValue>,
-    /// `host`; HTTP/2 requests have it in the URI instead.
-    pub host: Option<&'a HeaderValue>,
-    /// `origin`: the request comes from a browser.
-    pub origin: Option<&'a HeaderValue>,
-    /// `x-forwarded-proto`.
-    pub forwarded_proto: Option<&'a HeaderValue>,
-    /// `x-forwarded-host`.
-    pub forwarded_host: Option<&'a HeaderValue>,
-    /// `forwarded`, `x-forwarded-…`, `via` or `x-real-ip` is there: a proxy stands between.
-    pub forwarded: bool,
-    /// `expect`: the client waits for a word before it sends the body.
-    pub expects_continue: bool,
+    pub date: Option<&'a [u8]>,
     /// `x-ms-version`.
     pub api_version: Option<&'a str>,
     /// What the headers make of a `POST`.
@@ -161,8 +150,8 @@ pub enum Client {
 }
 
 impl Client {
-    fn of(agent: &HeaderValue) -> Self {
-        let agent = String::from_utf8_lossy(agent.as_bytes());
+    fn of(agent: &[u8]) -> Self {
+        let agent = String::from_utf8_lossy(agent);
         if agent.contains("azsdk-python-cosmos") {
             Self::Python
         } else if agent.contains("azure-cosmos-js") {
@@ -174,17 +163,9 @@ impl Client {
 }
 
 impl<'a> RequestContext<'a> {
-    /// Reads all headers. The second part is the first refusal, naming the header.
+    /// Reads all headers of an HTTP request. The second part is the first refusal, naming the header.
     pub fn read(headers: &'a HeaderMap) -> (Self, Result<()>) {
-        let mut context = Self::default();
-        let mut outcome = Ok(());
-        for (name, value) in headers {
-            if let Err(error) = context.read_header(name, value)
-                && outcome.is_ok()
-            {
-                outcome = Err(error);
-            }
-        }
+        let (_, context, outcome) = HttpContext::read(headers);
         (context, outcome)
     }
 
@@ -205,9 +186,9 @@ impl<'a> RequestContext<'a> {
         Some(PartitionKey(header.components.iter().map(component).collect()))
     }
 
-    // The names are grouped by prefix only to compare each with few others.
-    fn read_header(&mut self, name: &'a HeaderName, value: &'a HeaderValue) -> Result<()> {
-        let name = name.as_str();
+    /// Takes up one header, by its name in small letters. Names that mean nothing here are passed over.
+    // They are grouped by prefix only to compare each with few others.
+    pub fn set(&mut self, name: &'a str, value: &'a [u8]) -> Result<()> {
         if let Some(dial) = name.strip_prefix("x-armilla-")
             && DIALS.contains(&dial)
         {
@@ -225,7 +206,6 @@ impl<'a> RequestContext<'a> {
         }
         match rest {
             "date" => self.ms_date = Some(value),
-            "activity-id" => self.activity_id = Some(value),
             "version" => self.api_version = present(values::version(name, value)?),
             "useragent" if self.client == Client::Other => self.client = Client::of(value),
             "session-token" => self.session_token = present(text(name, value)?),
@@ -233,7 +213,7 @@ impl<'a> RequestContext<'a> {
             "continuation" => self.continuation = present(text(name, value)?),
             "max-item-count" => {
                 self.max_item_count = page_size(name, value)?;
-                self.any_item_count = value.as_bytes().trim_ascii() == b"-1";
+                self.any_item_count = value.trim_ascii() == b"-1";
             }
             "start-epk" => self.start_epk = Some(hex_bytes(name, value)?),
             "end-epk" => self.end_epk = Some(hex_bytes(name, value)?),
@@ -246,19 +226,9 @@ impl<'a> RequestContext<'a> {
         Ok(())
     }
 
-    fn read_standard(&mut self, name: &str, value: &'a HeaderValue) -> Result<()> {
-        if let Some(rest) = name.strip_prefix("x-forwarded-") {
-            self.forwarded = true;
-            match rest {
-                "proto" => self.forwarded_proto = Some(value),
-                "host" => self.forwarded_host = Some(value),
-                _ => {}
-            }
-            return Ok(());
-        }
+    fn read_standard(&mut self, name: &str, value: &'a [u8]) -> Result<()> {
         match name {
             "authorization" => self.authorization = Some(value),
-            "host" => self.host = Some(value),
             "date" => self.date = Some(value),
             "if-match" => self.if_match = present(text(name, value)?),
             "if-none-match" => self.if_none_match = present(text(name, value)?),
@@ -271,18 +241,15 @@ impl<'a> RequestContext<'a> {
             }
             "prefer" => self.prefer_minimal |= values::prefers_minimal(value),
             "content-type" => self.intent.query |= values::is_query_type(value),
-            "origin" => self.origin = Some(value),
-            "expect" => self.expects_continue = true,
             "user-agent" if self.client == Client::Other => self.client = Client::of(value),
             "x-armilla-for-each-partition" => self.for_each_partition = flag(name, value)?,
             "x-armilla-explain" => self.explain = flag(name, value)?,
-            "forwarded" | "via" | "x-real-ip" => self.forwarded = true,
             _ => {}
         }
         Ok(())
     }
 
-    fn read_documentdb(&mut self, name: &str, rest: &str, value: &'a HeaderValue) -> Result<()> {
+    fn read_documentdb(&mut self, name: &str, rest: &str, value: &'a [u8]) -> Result<()> {
         match rest {
             "partitionkey" => self.partition_key = Some(PartitionKeyHeader::parse(name, value)?),
             "partitionkeyrangeid" => self.range_id = Some(RangeId::parse(name, value)?),
@@ -310,7 +277,7 @@ impl<'a> RequestContext<'a> {
         Ok(())
     }
 
-    fn read_cosmos(&mut self, name: &str, rest: &str, value: &'a HeaderValue) -> Result<()> {
+    fn read_cosmos(&mut self, name: &str, rest: &str, value: &'a [u8]) -> Result<()> {
         match rest {
             "intended-collection-rid" => self.intended_container_rid = present(text(name, value)?),
             "is-query-plan-request" => self.intent.query_plan = flag(name, value)?,
@@ -330,7 +297,7 @@ impl<'a> RequestContext<'a> {
             "offer-autopilot-settings" => self.autopilot_settings = Some(text(name, value)?),
             "migrate-offer-to-autopilot" => self.migrate_to_autopilot = flag(name, value)?,
             "migrate-offer-to-manual-throughput" => self.migrate_to_manual = flag(name, value)?,
-            "priority-level" => self.low_priority = value.as_bytes().eq_ignore_ascii_case(b"low"),
+            "priority-level" => self.low_priority = value.eq_ignore_ascii_case(b"low"),
             "throughput-bucket" => {
                 let number = integer(name, value)?;
                 let number = u8::try_from(number).ok();
@@ -357,6 +324,7 @@ pub(crate) fn bad_header(name: &str, expected: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::http::HeaderValue;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let mut map = HeaderMap::new();

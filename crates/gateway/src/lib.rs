@@ -1,10 +1,11 @@
 //! What Cosmos DB says: the HTTP protocol that the official SDKs speak.
 //!
 //! A request walks straight through: [`serve`] owns sockets and connections, [`handle`] takes one
-//! HTTP request apart, [`auth`] decides who is asking, [`routes`] turns path and method into an
-//! [`Operation`](routes::Operation), [`headers`] turns header text into typed values, a
-//! [`Service`](service::Service) does the work, and [`reply`] writes the answer with the headers
-//! the SDKs rely on. [`error`] holds the one table that gives each error its status and substatus.
+//! HTTP request apart, [`headers`] turns header text into typed values, [`auth`] decides who is asking,
+//! [`routes`] turns path and method into an [`Operation`](routes::Operation), a
+//! [`Service`](service::Service) does the work, and [`reply`] gathers the facts of the answer, which HTTP
+//! writes as the headers that SDKs rely on. [`request`] is the part of the walk that knows no wire.
+//! [`error`] holds the one table that gives each error its status and substatus.
 //!
 //! This crate is the only one that knows HTTP, header names and `colls/docs/sprocs` paths. It asks
 //! neither the system clock nor a source of randomness: both are handed in through [`Gateway`].
@@ -21,6 +22,7 @@ pub mod locality;
 pub mod metrics;
 pub mod ops;
 pub mod reply;
+pub mod request;
 pub mod routes;
 pub mod serve;
 pub mod service;
@@ -30,6 +32,7 @@ pub mod wire;
 pub use handle::{Gateway, Settings};
 pub use headers::RequestContext;
 pub use reply::Reply;
+pub use request::Request;
 pub use routes::Operation;
 pub use serve::Server;
 pub use service::{Call, Service};

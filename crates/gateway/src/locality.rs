@@ -10,7 +10,7 @@
 //! ([`HostNames::misdirected`]).
 
 use crate::handle::Peer;
-use crate::headers::RequestContext;
+use crate::headers::HttpContext;
 use armilla_model::Error;
 use http::header::HOST;
 use http::request::Parts;
@@ -89,7 +89,7 @@ impl fmt::Display for Stranger {
 pub(crate) fn locality(
     peer: &Peer,
     parts: &Parts,
-    context: &RequestContext<'_>,
+    context: &HttpContext<'_>,
     names: &HostNames,
 ) -> Result<(), Stranger> {
     if !peer.is_loopback() {
@@ -173,7 +173,7 @@ mod tests {
         let remote_address = remote.parse().unwrap();
         let peer = Peer { local_address: loopback, remote_address, is_secure: false };
         let parts = parts(uri, headers);
-        let (context, _) = RequestContext::read(&parts.headers);
+        let (context, _, _) = HttpContext::read(&parts.headers);
         let names = HostNames::new(["db.example".to_owned(), "10.1.2.3".to_owned()], true);
         locality(&peer, &parts, &context, &names)
     }

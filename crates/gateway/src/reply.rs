@@ -1,36 +1,34 @@
-//! Answers: status, body and the headers that SDKs rely on.
+//! Answers: status, body, and facts by name.
 //!
-//! An operation builds a [`Reply`] by naming facts (`session_token`, `etag`, `lsn`); the gateway
-//! finishes it with what every response carries. Bodies pass through as shared bytes. Header
-//! names are static, numbers go through `itoa`, and nothing on this path formats.
+//! An operation builds a [`Reply`] by naming [`Facts`] (`session`, `etag`, `position`); it knows no wire.
+//! HTTP writes them as headers (`reply/http.rs`); another wire takes the [`Answer`] of the reply apart.
+//! Bodies pass through as shared bytes, and nothing on this path formats.
 
+mod facts;
 mod feed;
+mod http;
 mod numbers;
 
+pub use facts::{Fact, Facts, Owner, Session, Usage};
 pub use feed::{FeedBody, FeedKind};
 
 use crate::error::{self, status_of};
-use crate::headers::{encode_non_ascii, names};
+use ::http::{HeaderValue, StatusCode};
 use armilla_model::charge::RequestCharge;
+use armilla_model::session_token::SessionToken;
 use armilla_model::{Error, binary_json};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use http_body_util::Full;
-use numbers::{charge_value, decimal_value, millis_value};
-use std::time::Duration;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The version of the protocol that answers name.
 pub const API_VERSION: &str = "2020-07-15";
-
-/// Places for the headers of an ordinary answer, so that the map is made once.
-const HEADERS_EXPECTED: usize = 20;
 
 /// An answer in the making.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: StatusCode,
-    headers: HeaderMap,
+    facts: Facts,
     charge: RequestCharge,
     /// How the charge is spread over ranges, where several answered.
     shares: Vec<(u32, RequestCharge)>,
@@ -51,6 +49,21 @@ pub struct Subject {
     pub operation: &'static str,
 }
 
+/// A finished answer, ready to be written to any wire.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status, which all wires share with HTTP.
+    pub status: StatusCode,
+    /// What is told beside the body.
+    pub facts: Facts,
+    /// Request units.
+    pub charge: RequestCharge,
+    /// The body; nothing where there is none.
+    pub body: Bytes,
+    /// Its type; nothing where there is no body.
+    pub content_type: Option<HeaderValue>,
+}
+
 #[derive(Clone, Debug)]
 enum Payload {
     Empty,
@@ -62,13 +75,11 @@ enum Payload {
 impl Reply {
     /// An answer without a body.
     pub fn new(status: StatusCode) -> Self {
-        let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
-        let (charge, shares) = (RequestCharge::ZERO, Vec::new());
         Self {
             status,
-            headers,
-            charge,
-            shares,
+            facts: Facts::default(),
+            charge: RequestCharge::ZERO,
+            shares: Vec::new(),
             throttled: 0,
             subject: None,
             payload: Payload::Empty,
@@ -115,11 +126,7 @@ impl Reply {
     pub fn error(failure: Error) -> Self {
         let found = status_of(&failure);
         let mut reply = Self::new(found.status).substatus(found.substatus);
-        if let Some(wait) = error::retry_after(&failure) {
-            // Rounded up: a client that comes too early is sent away again.
-            let millis = u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
-            reply = reply.header(names::RETRY_AFTER, decimal_value(millis));
-        }
+        reply.facts.retry_after = error::retry_after(&failure);
         reply.payload = Payload::Failure(Box::new(failure));
         reply
     }
@@ -139,15 +146,15 @@ impl Reply {
         self.status
     }
 
-    /// Replaces the status: a batch in which something failed is 207.
-    pub fn with_status(mut self, status: StatusCode) -> Self {
-        self.status = status;
-        self
+    /// What was said so far.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Replaces the substatus of the table.
-    pub fn substatus(self, substatus: u32) -> Self {
-        self.header(names::SUBSTATUS, decimal_value(u64::from(substatus)))
+    pub fn substatus(mut self, substatus: u32) -> Self {
+        self.facts.substatus = Some(substatus);
+        self
     }
 
     /// Request units.
@@ -183,77 +190,66 @@ impl Reply {
         self.throttled + u64::from(self.status == StatusCode::TOO_MANY_REQUESTS)
     }
 
-    /// The range that answered, if it was one.
-    pub(crate) fn answered_by(&self) -> Option<u32> {
-        self.headers.get(names::RANGE_ID)?.to_str().ok()?.parse().ok()
+    /// The range that answered, and how far its log was: as session token and as LSN.
+    pub fn position(mut self, position: SessionToken) -> Self {
+        self.facts.session = Session::One(position);
+        self.facts.range = Some(position.range);
+        self.lsn(position.lsn.0)
     }
 
-    /// Leaves a header out.
-    pub(crate) fn without(mut self, name: &HeaderName) -> Self {
-        self.headers.remove(name);
+    /// The position that a session goes on from, where no range or more than one answered.
+    pub fn session(mut self, session: Session) -> Self {
+        self.facts.session = session;
         self
-    }
-
-    /// `{range}:-1#{lsn}`, several joined by commas.
-    pub fn session_token(self, token: &str) -> Self {
-        self.text_header(names::SESSION_TOKEN, token)
-    }
-
-    /// The range that served the request.
-    pub fn range_id(self, id: &str) -> Self {
-        self.text_header(names::RANGE_ID, id)
     }
 
     /// The etag, quotes included.
-    pub fn etag(self, etag: &str) -> Self {
-        self.text_header(ETAG, etag)
-    }
-
-    /// The owner of the resource, by names (`dbs/d1/colls/c1`) and by `_rid`.
-    pub fn owner(self, names_path: &str, rid: &str) -> Self {
-        self.text_header(names::ALT_CONTENT_PATH, names_path).text_header(names::CONTENT_PATH, rid)
-    }
-
-    /// Rows in the page.
-    pub fn item_count(self, count: usize) -> Self {
-        self.header(names::ITEM_COUNT, decimal_value(count as u64))
-    }
-
-    /// Where the next page begins; nothing on the last one.
-    pub fn continuation(self, token: Option<&str>) -> Self {
-        match token {
-            Some(token) => self.text_header(names::CONTINUATION, token),
-            None => self,
-        }
-    }
-
-    /// The partition's LSN after the operation, in the headers that clients look at. The others of
-    /// the family speak of replicas, which only clients in Direct mode follow; each header costs
-    /// both sides time on every answer.
-    pub fn lsn(mut self, lsn: u64) -> Self {
-        let value = decimal_value(lsn);
-        for name in [names::ITEM_LSN, names::LOCAL_LSN, names::GLOBAL_COMMITTED_LSN] {
-            self.headers.insert(name, value.clone());
-        }
-        self.header(names::LSN, value)
-    }
-
-    /// The LSN of the transaction that wrote the item, where the partition's is beside it.
-    pub fn item_lsn(self, lsn: u64) -> Self {
-        self.header(names::ITEM_LSN, decimal_value(lsn))
-    }
-
-    /// Any other header.
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+    pub fn etag(mut self, etag: impl Into<String>) -> Self {
+        self.facts.etag = Some(etag.into());
         self
     }
 
-    /// A header from text; bytes that a header cannot hold are percent-encoded.
-    pub fn text_header(self, name: HeaderName, text: &str) -> Self {
-        let value = HeaderValue::from_str(&encode_non_ascii(text))
-            .expect("percent-encoded text is printable ASCII");
-        self.header(name, value)
+    /// The owner of the resource, by names (`dbs/d1/colls/c1`) and by `_rid`.
+    pub fn owner(mut self, path: impl Into<Arc<str>>, rid: impl Into<Arc<str>>) -> Self {
+        self.facts.owner = Some(Owner { path: path.into(), rid: rid.into() });
+        self
+    }
+
+    /// Rows in the page.
+    pub fn item_count(mut self, count: usize) -> Self {
+        self.facts.item_count = Some(count);
+        self
+    }
+
+    /// Where the next page begins; nothing on the last one.
+    pub fn continuation(mut self, token: Option<String>) -> Self {
+        self.facts.continuation = token;
+        self
+    }
+
+    /// The partition's LSN after the operation.
+    pub fn lsn(mut self, lsn: u64) -> Self {
+        self.facts.lsn = Some(lsn);
+        self
+    }
+
+    /// The LSN of the transaction that wrote the item, where the partition's is beside it.
+    pub fn item_lsn(mut self, lsn: u64) -> Self {
+        self.facts.item_lsn = Some(lsn);
+        self
+    }
+
+    /// What the container holds.
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.facts.usage = Some(usage);
+        self
+    }
+
+    /// Any other fact. A second text takes the place of the first.
+    pub fn fact(mut self, fact: Fact, text: impl Into<Cow<'static, str>>) -> Self {
+        self.facts.more.retain(|(known, _)| *known != fact);
+        self.facts.more.push((fact, text.into()));
+        self
     }
 
     /// Drops the body of a success: `Prefer: return=minimal`.
@@ -282,38 +278,20 @@ impl Reply {
         }
     }
 
-    /// Adds what every response carries and hands the whole to HTTP.
-    pub(crate) fn finish(
-        self,
-        method: &Method,
-        activity_id: HeaderValue,
-        duration: Duration,
-    ) -> Response<Full<Bytes>> {
-        let Self { status, mut headers, charge, subject, payload, .. } = self;
+    /// The answer as a wire writes it. The document of a failure names the request's activity id.
+    pub fn into_answer(self, activity_id: &[u8]) -> Answer {
+        let Self { status, facts, charge, subject, payload, .. } = self;
         let (body, content_type) = match payload {
             Payload::Empty => (Bytes::new(), None),
             Payload::Json(body) => (body, Some(APPLICATION_JSON)),
             Payload::Other(body, content_type) => (body, Some(content_type)),
             Payload::Failure(failure) => {
-                let activity_id = String::from_utf8_lossy(activity_id.as_bytes());
+                let activity_id = String::from_utf8_lossy(activity_id);
                 let document = error::write_document(&failure, subject, &activity_id);
                 (document.into(), Some(APPLICATION_JSON))
             }
         };
-        if let Some(content_type) = content_type {
-            headers.insert(CONTENT_TYPE, content_type);
-        }
-        headers.insert(names::ACTIVITY_ID, activity_id);
-        headers.insert(names::REQUEST_CHARGE, charge_value(charge));
-        headers.insert(names::REQUEST_DURATION, millis_value(duration));
-        headers.insert(names::VERSION, VERSION_VALUE);
-        // A body after 204, 304 or HEAD would be taken for the next answer.
-        let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-            || *method == Method::HEAD;
-        let mut response = Response::new(Full::new(if bodyless { Bytes::new() } else { body }));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        response
+        Answer { status, facts, charge, body, content_type }
     }
 }
 
@@ -324,64 +302,22 @@ impl From<Error> for Reply {
 }
 
 const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
-const VERSION_VALUE: HeaderValue = HeaderValue::from_static(API_VERSION);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn finish(reply: Reply) -> Response<Full<Bytes>> {
-        let id = HeaderValue::from_static("an-id");
-        reply.finish(&Method::GET, id, Duration::from_micros(1234))
-    }
-
-    fn header<'a>(response: &'a Response<Full<Bytes>>, name: &str) -> &'a str {
-        response.headers().get(name).map_or("", |value| value.to_str().unwrap())
-    }
-
     #[test]
-    fn every_answer_has_the_common_headers() {
-        for reply in [Reply::ok("{}"), Reply::no_content(), Reply::error(Error::not_found())] {
-            let response = finish(reply.charge(RequestCharge::from_21sts(120)));
-            assert_eq!(header(&response, "x-ms-request-charge"), "5.71");
-            assert_eq!(header(&response, "x-ms-activity-id"), "an-id");
-            assert_eq!(header(&response, "x-ms-version"), API_VERSION);
-            assert_eq!(header(&response, "x-ms-request-duration-ms"), "1.234");
-        }
-    }
-
-    #[test]
-    fn facts_become_headers() {
-        let reply = Reply::created("{}")
-            .session_token("0:-1#13")
-            .range_id("0")
-            .etag("\"e\"")
-            .owner("dbs/ü/colls/c", "uQEAAIAAAAE=")
-            .continuation(None)
-            .lsn(13);
-        let response = finish(reply);
-        assert_eq!(response.status(), 201);
-        assert_eq!(header(&response, "x-ms-session-token"), "0:-1#13");
-        assert_eq!(header(&response, "etag"), "\"e\"");
-        assert_eq!(header(&response, "lsn"), "13");
-        assert_eq!(header(&response, "x-ms-alt-content-path").as_bytes(), b"dbs/%C3%BC/colls/c");
-        assert_eq!(header(&response, "content-type"), "application/json");
-        assert!(!response.headers().contains_key("x-ms-continuation"));
-    }
-
-    #[test]
-    fn throttling_says_when_to_come_back() {
-        let failure = Error::TooManyRequests { retry_after: Duration::from_micros(10_001) };
-        let response = finish(Reply::error(failure));
-        assert_eq!(response.status(), 429);
-        assert_eq!(header(&response, "x-ms-substatus"), "3200");
-        assert_eq!(header(&response, "x-ms-retry-after-ms"), "11");
+    fn a_later_text_replaces_an_earlier_one() {
+        let reply = Reply::ok("{}").fact(Fact::OfferReplacePending, "false");
+        let reply = reply.fact(Fact::OfferReplacePending, "true");
+        assert_eq!(reply.facts().more, [(Fact::OfferReplacePending, "true".into())]);
     }
 
     #[test]
     fn minimal_answers_keep_errors() {
-        use http_body::Body as _;
-        assert!(finish(Reply::ok("{}").minimal()).body().is_end_stream());
-        assert!(!finish(Reply::error(Error::conflict()).minimal()).body().is_end_stream());
+        let body = |reply: Reply| reply.minimal().into_answer(b"an-id").body;
+        assert!(body(Reply::ok("{}")).is_empty());
+        assert!(!body(Reply::error(Error::conflict())).is_empty());
     }
 }

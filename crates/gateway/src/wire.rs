@@ -81,12 +81,12 @@ pub(crate) fn text(object: &Object) -> Vec<u8> {
 pub(crate) fn read_reply(call: &Call<'_>, etag: ETag, document: &Object) -> Reply {
     let known = call.context.if_none_match.is_some_and(|known| etag.matches(known));
     let reply = if known { Reply::not_modified() } else { Reply::ok(text(document)) };
-    reply.etag(&etag.to_string()).charge(RequestCharge::ONE)
+    reply.etag(etag.to_string()).charge(RequestCharge::ONE)
 }
 
 /// The answer to a write of one resource.
 pub(crate) fn write_reply(status: StatusCode, etag: ETag, document: &Object) -> Reply {
-    let reply = Reply::json(status, text(document)).etag(&etag.to_string());
+    let reply = Reply::json(status, text(document)).etag(etag.to_string());
     reply.charge(RequestCharge::from_micros(4_950_000))
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::routes::{Intent, Route};
 use armilla_model::{Value, json};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
 const VECTORS: &str = include_str!("../../tests/vectors/auth.json");
 /// `Sun, 15 Nov 2026 19:24:19 GMT`.

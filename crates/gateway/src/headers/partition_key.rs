@@ -3,7 +3,6 @@
 use super::bad_header;
 use super::values::text;
 use armilla_model::{Result, Value, json};
-use http::HeaderValue;
 
 /// `x-ms-documentdb-partitionkey`, as sent and as values.
 #[derive(Clone, Debug)]
@@ -15,7 +14,8 @@ pub struct PartitionKeyHeader<'a> {
 }
 
 impl<'a> PartitionKeyHeader<'a> {
-    pub(super) fn parse(name: &str, value: &'a HeaderValue) -> Result<Self> {
+    /// Reads the header of this name.
+    pub fn parse(name: &str, value: &'a [u8]) -> Result<Self> {
         let raw = text(name, value)?;
         let components = parse_components(raw)
             .ok_or_else(|| bad_header(name, "a JSON array of scalars is expected"))?;

@@ -2,7 +2,6 @@
 
 use super::bad_header;
 use armilla_model::{Error, Result};
-use http::HeaderValue;
 use std::borrow::Cow;
 
 /// `x-ms-consistency-level`, weakest first.
@@ -62,7 +61,7 @@ impl Consistency {
     }
 
     /// Reads a level in any case; nothing when the header is empty.
-    pub(super) fn parse(name: &str, value: &HeaderValue) -> Result<Option<Self>> {
+    pub(super) fn parse(name: &str, value: &[u8]) -> Result<Option<Self>> {
         const ALL: [Consistency; 5] = [
             Consistency::Session,
             Consistency::Eventual,
@@ -79,7 +78,7 @@ impl Consistency {
 }
 
 impl FeedMode {
-    pub(super) fn parse(name: &str, value: &HeaderValue) -> Result<Self> {
+    pub(super) fn parse(name: &str, value: &[u8]) -> Result<Self> {
         if is(value, "Incremental Feed") {
             Ok(Self::LatestVersion)
         } else if is(value, "Full-Fidelity Feed") {
@@ -91,9 +90,9 @@ impl FeedMode {
 }
 
 impl IndexingDirective {
-    pub(super) fn parse(name: &str, value: &HeaderValue) -> Result<Option<Self>> {
+    pub(super) fn parse(name: &str, value: &[u8]) -> Result<Option<Self>> {
         match value {
-            value if value.is_empty() => Ok(None),
+            [] => Ok(None),
             value if is(value, "Default") => Ok(Some(Self::Default)),
             value if is(value, "Include") => Ok(Some(Self::Include)),
             value if is(value, "Exclude") => Ok(Some(Self::Exclude)),
@@ -103,7 +102,8 @@ impl IndexingDirective {
 }
 
 impl<'a> RangeId<'a> {
-    pub(super) fn parse(name: &str, value: &'a HeaderValue) -> Result<Self> {
+    /// Reads either form.
+    pub fn parse(name: &str, value: &'a [u8]) -> Result<Self> {
         let text = text(name, value)?.trim();
         let (container_rid, id) = match text.split_once(',') {
             Some((rid, id)) => (Some(rid.trim()), id.trim()),
@@ -117,12 +117,12 @@ impl<'a> RangeId<'a> {
 }
 
 /// The value as UTF-8 text.
-pub(super) fn text<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str> {
-    std::str::from_utf8(value.as_bytes()).map_err(|_| bad_header(name, "UTF-8 text is expected"))
+pub(super) fn text<'a>(name: &str, value: &'a [u8]) -> Result<&'a str> {
+    std::str::from_utf8(value).map_err(|_| bad_header(name, "UTF-8 text is expected"))
 }
 
 /// `true` or `false` in any case; empty is false.
-pub(super) fn flag(name: &str, value: &HeaderValue) -> Result<bool> {
+pub(super) fn flag(name: &str, value: &[u8]) -> Result<bool> {
     if is(value, "true") {
         Ok(true)
     } else if is(value, "false") || value.is_empty() {
@@ -133,13 +133,13 @@ pub(super) fn flag(name: &str, value: &HeaderValue) -> Result<bool> {
 }
 
 /// A number from zero on.
-pub(super) fn integer(name: &str, value: &HeaderValue) -> Result<u32> {
+pub(super) fn integer(name: &str, value: &[u8]) -> Result<u32> {
     let parsed = text(name, value)?.trim().parse();
     parsed.map_err(|_| bad_header(name, "a whole number is expected"))
 }
 
 /// A page size; `-1` and `0` leave the choice to the server.
-pub(super) fn page_size(name: &str, value: &HeaderValue) -> Result<Option<u32>> {
+pub(super) fn page_size(name: &str, value: &[u8]) -> Result<Option<u32>> {
     match text(name, value)?.trim() {
         "" | "-1" | "0" => Ok(None),
         _ => integer(name, value).map(Some),
@@ -147,8 +147,8 @@ pub(super) fn page_size(name: &str, value: &HeaderValue) -> Result<Option<u32>> 
 }
 
 /// The most kilobytes that a continuation token may have, in the words that clients know.
-pub(super) fn token_limit(value: &HeaderValue) -> Result<u32> {
-    match value.to_str().map(|text| text.trim().parse::<i64>()) {
+pub(super) fn token_limit(value: &[u8]) -> Result<u32> {
+    match std::str::from_utf8(value).map(|text| text.trim().parse::<i64>()) {
         Ok(Ok(0)) => Err(token_over_limit()),
         Ok(Ok(limit)) if limit > 0 => Ok(u32::try_from(limit).unwrap_or(u32::MAX)),
         _ => Err(Error::bad_request(
@@ -165,7 +165,7 @@ pub(crate) fn token_over_limit() -> Error {
 }
 
 /// Names of serialization formats: one, or several with commas between. Whether binary JSON is the only one.
-pub(super) fn formats(name: &str, value: &HeaderValue, several: bool) -> Result<bool> {
+pub(super) fn formats(name: &str, value: &[u8], several: bool) -> Result<bool> {
     const KNOWN: [&str; 3] = ["JsonText", "CosmosBinary", "HybridRow"];
     let known = |word: &str| KNOWN.iter().any(|known| known.eq_ignore_ascii_case(word.trim()));
     let text = text(name, value)?;
@@ -178,7 +178,7 @@ pub(super) fn formats(name: &str, value: &HeaderValue, several: bool) -> Result<
 
 /// A version of the protocol. Those of its first years are known one by one; a newer one is served as the
 /// newest that this server knows.
-pub(super) fn version<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str> {
+pub(super) fn version<'a>(name: &str, value: &'a [u8]) -> Result<&'a str> {
     const OLD: [&str; 12] = [
         "2014-08-21",
         "2015-04-08",
@@ -209,9 +209,9 @@ pub(super) fn version<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str>
 }
 
 /// Pairs of hexadecimal digits as bytes.
-pub(super) fn hex_bytes(name: &str, value: &HeaderValue) -> Result<Vec<u8>> {
+pub(super) fn hex_bytes(name: &str, value: &[u8]) -> Result<Vec<u8>> {
     let digit = crate::routes::hex_digit;
-    let (pairs, rest) = value.as_bytes().as_chunks::<2>();
+    let (pairs, rest) = value.as_chunks::<2>();
     let bytes = pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
     match bytes {
         Some(bytes) if rest.is_empty() => Ok(bytes),
@@ -261,20 +261,20 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Whether `prefer` asks for answers without bodies.
-pub(super) fn prefers_minimal(value: &HeaderValue) -> bool {
-    let preferences = value.as_bytes().split(|&byte| byte == b',');
+pub(super) fn prefers_minimal(value: &[u8]) -> bool {
+    let preferences = value.split(|&byte| byte == b',');
     preferences.into_iter().any(|one| one.trim_ascii().eq_ignore_ascii_case(b"return=minimal"))
 }
 
 /// Whether the content type is that of a query, parameters aside.
-pub(super) fn is_query_type(value: &HeaderValue) -> bool {
+pub(super) fn is_query_type(value: &[u8]) -> bool {
     const QUERY: &[u8] = b"application/query+json";
-    let start = value.as_bytes().get(..QUERY.len());
+    let start = value.get(..QUERY.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(QUERY))
 }
 
-fn is(value: &HeaderValue, word: &str) -> bool {
-    value.as_bytes().trim_ascii().eq_ignore_ascii_case(word.as_bytes())
+fn is(value: &[u8], word: &str) -> bool {
+    value.trim_ascii().eq_ignore_ascii_case(word.as_bytes())
 }
 
 /// Text for a header: bytes beyond printable ASCII are percent-encoded.

@@ -2,6 +2,7 @@
 
 use super::EngineService;
 use crate::auth::Principal;
+use crate::reply::Session;
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -177,11 +178,7 @@ pub(super) fn from_partition(
 
 /// Names a range and its position: in the session token, by themselves, and in the LSN headers.
 fn at_position(reply: Reply, range: u32, lsn: Lsn) -> Reply {
-    let (mut range_digits, mut lsn_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let range = range_digits.format(range);
-    // As `SessionToken` writes itself, without the detour through the formatter.
-    let token = [range, ":-1#", lsn_digits.format(lsn.0)].concat();
-    reply.session_token(&token).range_id(range).lsn(lsn.0)
+    reply.position(SessionToken { range, lsn })
 }
 
 /// Says which container and partition took a write: the one that was asked at first may have been
@@ -194,7 +191,7 @@ pub(super) fn from_commit(reply: Reply, container: &Container, committed: Commit
 pub(super) fn from_scope(reply: Reply, container: &Container, scope: &Scope) -> Reply {
     match container.partitions_in(&scope.span).as_slice() {
         [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
-        _ => owned_by(reply, container).session_token(&container.session_tokens()),
+        _ => owned_by(reply, container).session(Session::Several(container.session_tokens())),
     }
 }
 
@@ -203,9 +200,7 @@ pub(super) fn from_scope(reply: Reply, container: &Container, scope: &Scope) -> 
 pub(super) fn from_one_of(reply: Reply, container: &Container, scope: &Scope) -> Reply {
     match container.partitions_in(&scope.span).as_slice() {
         [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
-        [(first, _), ..] => {
-            owned_by(reply, container).session_token(&token_of(first.range.id, first.lsn()))
-        }
+        [(first, _), ..] => owned_by(reply, container).session(at(first)),
         [] => owned_by(reply, container),
     }
 }
@@ -215,18 +210,18 @@ pub(super) fn from_one_of(reply: Reply, container: &Container, scope: &Scope) ->
 pub(super) fn from_container(reply: Reply, container: &Container) -> Reply {
     let reply = owned_by(reply, container);
     match container.partitions().first() {
-        Some(first) => reply.session_token(&token_of(first.range.id, first.lsn())),
+        Some(first) => reply.session(at(first)),
         None => reply,
     }
 }
 
-fn token_of(range: u32, lsn: Lsn) -> String {
-    SessionToken { range, lsn }.to_string()
+fn at(partition: &Partition) -> Session {
+    Session::One(SessionToken { range: partition.range.id, lsn: partition.lsn() })
 }
 
 /// Says which container answered.
 pub(super) fn owned_by(reply: Reply, container: &Container) -> Reply {
-    reply.owner(&container.alt_link(), &container.rid_text)
+    reply.owner(container.alt_link(), container.rid_text.clone())
 }
 
 /// The answer to a refusal after routing: it carries the partition's position too.

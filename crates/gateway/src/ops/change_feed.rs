@@ -88,7 +88,7 @@ pub(super) async fn read(
                 Behind::Lsn(lsn) => lsn.to_string(),
                 Behind::Several(positions) => seal.close(belongs, &positions.to_string()),
             };
-            reply.etag(&format!("\"{position}\"")).charge(page.charge)
+            reply.etag(format!("\"{position}\"")).charge(page.charge)
         }
     };
     Ok(match &scope.range {

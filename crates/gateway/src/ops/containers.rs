@@ -1,8 +1,7 @@
 //! Containers, and the conflicts that a server with one write region never has.
 
 use super::{EngineService, addressed, databases};
-use crate::headers::names;
-use crate::reply::FeedKind;
+use crate::reply::{Fact, FeedKind};
 use crate::routes::{ContainerPath, Operation};
 use crate::wire::{self, container, database, offer, page};
 use crate::{Call, Reply};
@@ -12,7 +11,7 @@ use armilla_engine::catalog::Database;
 use armilla_engine::dials::Turned;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use std::sync::Arc;
 
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
@@ -185,10 +184,10 @@ fn with_sharing(service: &EngineService, reply: Reply, found: &Container) -> Rep
     if !shares {
         return reply;
     }
-    reply.header(names::SHARE_THROUGHPUT, HeaderValue::from_static("True"))
+    reply.fact(Fact::ShareThroughput, "True")
 }
 
 fn owned_by_database(reply: Reply, found: &Container) -> Reply {
     let rid = armilla_model::rid::encode(&armilla_model::rid::database(found.database));
-    reply.owner(&format!("dbs/{}", found.settings().database), &rid)
+    reply.owner(format!("dbs/{}", found.settings().database), rid)
 }

@@ -120,8 +120,7 @@ pub(super) async fn execute(
     };
     let next = page.continuation.map(|query| Position { last, query: Some(query) }.write());
     let next = next.map(|token| seal.close(belongs, &token));
-    let reply =
-        Reply::ok(report.to_json(progress)).charge(report.charge).continuation(next.as_deref());
+    let reply = Reply::ok(report.to_json(progress)).charge(report.charge).continuation(next);
     Ok(addressed::from_container(reply, container))
 }
 

@@ -2,7 +2,7 @@
 
 use super::EngineService;
 use super::addressed;
-use crate::headers::names;
+use crate::reply::Session;
 use crate::routes::ItemPath;
 use crate::wire::container;
 use crate::{Call, Reply};
@@ -16,7 +16,7 @@ use armilla_model::{Error, Result};
 fn missing(container: &Container, partition: &Partition) -> Reply {
     let reply = addressed::refusal(Error::not_found(), container, partition);
     let untouched = partition.is_untouched() && container.partitions().len() > 1;
-    if untouched { reply.without(&names::SESSION_TOKEN) } else { reply }
+    if untouched { reply.session(Session::Untold) } else { reply }
 }
 
 /// Answers with the stored text, as it is.
@@ -39,6 +39,6 @@ pub(super) fn read(service: &EngineService, call: &Call<'_>, path: ItemPath<'_>)
         Reply::ok(item.text.clone()).charge(item.read_charge(&container.rates())).item_count(1)
     };
     let reply =
-        addressed::from_partition(reply.etag(&etag), &container, &partition, partition.lsn());
+        addressed::from_partition(reply.etag(etag), &container, &partition, partition.lsn());
     Ok(container::with_quota(reply.item_lsn(item.lsn.0), &container))
 }

@@ -39,6 +39,6 @@ pub(super) async fn list(
         Place::Pool => service.reading(work).await,
     }?;
     let next = next.map(|token| seal.close(belongs, &token));
-    let reply = reply.continuation(next.as_deref());
+    let reply = reply.continuation(next);
     Ok(addressed::from_one_of(reply, &container, &scope))
 }

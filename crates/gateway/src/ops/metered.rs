@@ -2,8 +2,9 @@
 //! its work, reads cost by their consistency, and everything is counted.
 
 use super::{EngineService, addressed, admission, batch};
-use crate::headers::{Consistency, names};
+use crate::headers::Consistency;
 use crate::metrics::Served;
+use crate::reply::Fact;
 use crate::routes::{Operation, ScriptKind};
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -52,7 +53,7 @@ pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
     service.metrics.count(&Served {
         operation: operation.name(),
         container: payer.container(),
-        range: reply.answered_by(),
+        range: reply.facts().range,
         shares: reply.shares(),
         throttled: reply.throttled(),
         status: reply.status().as_u16(),
@@ -74,9 +75,7 @@ fn too_strong(level: Consistency) -> Reply {
 /// Says how long a request would have waited, if it would.
 pub(super) fn with_report(reply: Reply, admission: Admission) -> Reply {
     match admission {
-        Admission::Reported(wait) => {
-            reply.text_header(names::WOULD_THROTTLE, &wait.as_millis().to_string())
-        }
+        Admission::Reported(wait) => reply.fact(Fact::WouldThrottle, wait.as_millis().to_string()),
         _ => reply,
     }
 }

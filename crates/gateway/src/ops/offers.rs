@@ -1,15 +1,14 @@
 //! Offers.
 
 use super::{EngineService, databases};
-use crate::headers::names;
-use crate::reply::FeedKind;
+use crate::reply::{Fact, FeedKind};
 use crate::routes::Operation;
 use crate::wire::{self, offer, page};
 use crate::{Call, Reply};
 use armilla_engine::offers::Offer;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ fn with_limits(service: &EngineService, reply: Reply, found: &Offer) -> Reply {
     if !service.account.is_scaling(found) {
         return reply;
     }
-    reply.header(names::OFFER_REPLACE_PENDING, HeaderValue::from_static("true"))
+    reply.fact(Fact::OfferReplacePending, "true")
 }
 
 fn rows(service: &EngineService) -> Vec<(u32, Object)> {

@@ -3,8 +3,8 @@
 use super::EngineService;
 use super::addressed::{self, Scope};
 use crate::auth::{Belongs, SEAL_LENGTH};
-use crate::headers::{Client, names, token_over_limit};
-use crate::reply::{FeedBody, FeedKind};
+use crate::headers::{Client, token_over_limit};
+use crate::reply::{Fact, FeedBody, FeedKind};
 use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -16,7 +16,6 @@ use armilla_model::limits::QUERY_PAGE_DEFAULT;
 use armilla_model::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderValue;
 use std::sync::Arc;
 
 /// Answers with a page of rows, merged over all partitions that the query addresses.
@@ -278,22 +277,21 @@ fn reply(
         Some(token) if !scope.limited => Some(gateway_token(&token)),
         token => token,
     };
-    let mut reply =
-        Reply::feed(body).charge(page.charge).continuation(continuation.as_deref()).text_header(
-            names::QUERY_EXECUTION_INFO,
-            &format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
-        );
+    let mut reply = Reply::feed(body).charge(page.charge).continuation(continuation).fact(
+        Fact::QueryExecutionInfo,
+        format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
+    );
     let context = &call.context;
     if context.populate_query_metrics {
-        reply = reply.text_header(names::QUERY_METRICS, &metrics(&page.metrics));
+        reply = reply.fact(Fact::QueryMetrics, metrics(&page.metrics));
     }
     // A client that tried a page before it asked for a plan takes silence for true, and asks again.
     if context.optimistic {
         let value = if facts.distributed { "True" } else { "False" };
-        reply = reply.header(names::REQUIRES_DISTRIBUTION, HeaderValue::from_static(value));
+        reply = reply.fact(Fact::RequiresDistribution, value);
     }
     if let Some(explained) = &facts.explained {
-        reply = reply.text_header(names::EXPLAIN, &percent_encode(explained));
+        reply = reply.fact(Fact::Explain, percent_encode(explained));
     }
     if let Some(usage) = &facts.usage {
         let text = if context.populate_index_metrics {
@@ -301,10 +299,10 @@ fn reply(
         } else {
             index_metrics_v2(usage)
         };
-        reply = reply.text_header(names::INDEX_UTILIZATION, &text);
+        reply = reply.fact(Fact::IndexUtilization, text);
     }
     if !facts.advice.is_empty() {
-        reply = reply.text_header(names::QUERY_ADVICE, &query_advice(&facts.advice));
+        reply = reply.fact(Fact::QueryAdvice, query_advice(&facts.advice));
     }
     addressed::from_scope(reply, container, scope)
 }

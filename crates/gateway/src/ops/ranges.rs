@@ -39,6 +39,6 @@ pub(super) fn read(
     } else {
         Reply::feed(FeedBody::of(FeedKind::PartitionKeyRanges, &container.rid_text, &rows))
     };
-    let reply = reply.etag(&now.etag(container.number)).charge(RequestCharge::ONE);
+    let reply = reply.etag(now.etag(container.number)).charge(RequestCharge::ONE);
     Ok(addressed::owned_by(reply, &container))
 }

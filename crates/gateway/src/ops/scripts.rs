@@ -1,7 +1,7 @@
 //! Stored procedures, triggers and user functions as resources.
 
 use super::{EngineService, addressed, databases, for_each, transaction};
-use crate::headers::names;
+use crate::reply::Fact;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
 use crate::wire::container::with_quota;
 use crate::wire::{self, page, script};
@@ -80,7 +80,7 @@ pub(super) async fn execute(
     };
     let reply = reply.charge(executed.charge);
     let reply = match &executed.log {
-        Some(log) => reply.text_header(names::SCRIPT_LOG, &percent_encoded(log)),
+        Some(log) => reply.fact(Fact::ScriptLog, percent_encoded(log)),
         None => reply,
     };
     Ok(match committed {

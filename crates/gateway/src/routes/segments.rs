@@ -18,13 +18,29 @@ impl<'a> Segments<'a> {
     pub fn parse(path: &'a str) -> Result<Self> {
         let mut segments = Self::default();
         for raw in path.split('/').filter(|raw| !raw.is_empty()) {
-            let Some(part) = segments.parts.get_mut(segments.count) else {
-                return Err(Error::NotFound("No resource has a path this long.".to_owned()));
-            };
-            *part = decode(raw)?;
-            segments.count += 1;
+            segments.push(decode(raw)?)?;
         }
         Ok(segments)
+    }
+
+    /// Takes up segments that are decoded already, as a wire has them that knows no paths.
+    ///
+    /// # Errors
+    ///
+    /// When there are more than any path has.
+    pub fn of(texts: impl IntoIterator<Item = Cow<'a, str>>) -> Result<Self> {
+        let mut segments = Self::default();
+        texts.into_iter().try_for_each(|text| segments.push(text))?;
+        Ok(segments)
+    }
+
+    fn push(&mut self, text: Cow<'a, str>) -> Result<()> {
+        let Some(part) = self.parts.get_mut(self.count) else {
+            return Err(Error::NotFound("No resource has a path this long.".to_owned()));
+        };
+        *part = text;
+        self.count += 1;
+        Ok(())
     }
 
     /// How many there are.
@@ -97,6 +113,14 @@ mod tests {
             assert!(matches!(Segments::parse(path), Err(Error::BadRequest(_))), "{path}");
         }
         assert!(matches!(Segments::parse("/1/2/3/4/5/6/7/8/9"), Err(Error::NotFound(_))));
+    }
+
+    #[test]
+    fn decoded_segments_are_taken_as_they_are() {
+        let of = |texts: &[&'static str]| Segments::of(texts.iter().map(|text| (*text).into()));
+        let segments = of(&["dbs", "a/b", "colls", "ü x%41+y"]).unwrap();
+        assert_eq!(segments, Segments::parse("/dbs/a%2Fb/colls/ü%20x%2541+y").unwrap());
+        assert!(of(&["x"; SEGMENTS_MAX + 1]).is_err());
     }
 
     proptest! {

@@ -20,7 +20,7 @@ pub(crate) fn shape(database: &Database) -> Object {
 
 /// Says that the answer is about something in this database.
 pub(crate) fn owned_by(reply: Reply, database: &Database) -> Reply {
-    reply.owner(&format!("dbs/{}", database.name), &database.rid_text())
+    reply.owner(format!("dbs/{}", database.name), database.rid_text())
 }
 
 #[cfg(test)]

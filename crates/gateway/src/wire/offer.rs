@@ -1,7 +1,7 @@
 //! Offers, and throughput in headers.
 
 use super::{etag_member, ts_member};
-use crate::headers::names;
+use crate::reply::Fact;
 use crate::{Reply, RequestContext};
 use armilla_engine::account::OfferChange;
 use armilla_engine::catalog::Catalog;
@@ -9,7 +9,6 @@ use armilla_engine::offers::{Offer, Share, Throughput};
 use armilla_model::rid;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
-use http::HeaderValue;
 use std::sync::Arc;
 
 /// The resource.
@@ -49,9 +48,7 @@ pub(crate) fn find(catalog: &Catalog, segment: &str) -> Option<Arc<Offer>> {
 
 /// How far the throughput can be lowered, and that no change of it is under way.
 pub(crate) fn with_limits(reply: Reply, minimum: u32) -> Reply {
-    reply
-        .text_header(names::MIN_THROUGHPUT, &minimum.to_string())
-        .header(names::OFFER_REPLACE_PENDING, HeaderValue::from_static("false"))
+    reply.fact(Fact::MinThroughput, minimum.to_string()).fact(Fact::OfferReplacePending, "false")
 }
 
 /// The throughput that the headers of a create ask for.

@@ -80,7 +80,7 @@ impl Page {
 
     fn reply(self, continuation: Option<String>) -> Reply {
         let reply = Reply::feed(self.body).charge(RequestCharge::ONE);
-        reply.continuation(continuation.as_deref())
+        reply.continuation(continuation)
     }
 }
 
@@ -106,10 +106,8 @@ fn token(
 mod tests {
     use super::*;
     use crate::auth::{Access, Authenticator, MasterKeys, Principal, WellKnownKey};
-    use crate::headers::names;
     use crate::routes::Operation;
     use bytes::Bytes;
-    use http_body_util::BodyExt as _;
 
     const OWNER: &Principal = &Principal::Account(Access::ReadWrite);
 
@@ -123,16 +121,8 @@ mod tests {
     }
 
     fn taken(reply: Reply) -> (String, Option<String>) {
-        let response = reply.finish(
-            &http::Method::GET,
-            http::HeaderValue::from_static("a"),
-            std::time::Duration::ZERO,
-        );
-        let token = response.headers().get(names::CONTINUATION);
-        let token = token.map(|token| token.to_str().unwrap().to_owned());
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let body = runtime.block_on(response.into_body().collect()).unwrap().to_bytes();
-        (String::from_utf8(body.to_vec()).unwrap(), token)
+        let answer = reply.into_answer(b"a");
+        (String::from_utf8(answer.body.to_vec()).unwrap(), answer.facts.continuation)
     }
 
     fn seal() -> Seal {

@@ -32,5 +32,5 @@ pub(crate) fn self_link(database: &Database, user: &User) -> String {
 /// Says that the answer is about a permission of this user.
 pub(crate) fn owned_by(reply: Reply, database: &Database, user: &User) -> Reply {
     let path = format!("dbs/{}/users/{}", database.name, user.name);
-    reply.owner(&path, &rid_text(database, user))
+    reply.owner(path, rid_text(database, user))
 }

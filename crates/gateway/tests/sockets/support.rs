@@ -10,6 +10,8 @@ use armilla_gateway::{Call, Gateway, Operation, Reply, Server, Service, Settings
 use armilla_model::Error;
 use armilla_model::charge::RequestCharge;
 use armilla_model::clock::ManualClock;
+use armilla_model::lsn::Lsn;
+use armilla_model::session_token::SessionToken;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::net::SocketAddr;
@@ -27,6 +29,9 @@ pub(crate) const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
 /// How long the stub takes for the item `slow`.
 pub(crate) const SLOW: Duration = Duration::from_millis(400);
 
+/// The position that the stub tells with a missing item.
+const SEEN: SessionToken = SessionToken { range: 0, lsn: Lsn(5) };
+
 /// Answers by the id that is asked for.
 pub(crate) struct Stub;
 
@@ -41,7 +46,7 @@ impl Service for Stub {
                     Reply::ok("{\"id\":\"slow\"}")
                 }
                 "panic" => panic!("the stub was asked to"),
-                "missing" => Reply::error(Error::not_found()).session_token("0:-1#5"),
+                "missing" => Reply::error(Error::not_found()).position(SEEN),
                 "same" => Reply::not_modified().etag("\"e\""),
                 "large" => Reply::ok(vec![b'x'; 4 * 1024 * 1024]),
                 id => Reply::ok(format!("{{\"id\":\"{id}\"}}")).charge(RequestCharge::ONE).lsn(7),
