@@ -88,7 +88,8 @@ fn damaged(folder: &Path, error: &dyn std::fmt::Display) -> String {
 fn own(options: &TlsOptions) -> Result<Option<(Identity, &Path)>, String> {
     if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
         let text = |file: &Path| {
-            String::from_utf8(given_file::read(file)?).map_err(|_| format!("{} is not PEM", file.display()))
+            String::from_utf8(given_file::read(file)?)
+                .map_err(|_| format!("{} is not PEM", file.display()))
         };
         let identity = Identity { chain_pem: text(cert)?, key_pem: text(key)?, expires_at: None };
         return Ok(Some((identity, cert)));

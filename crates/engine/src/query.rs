@@ -16,6 +16,7 @@ mod access;
 mod ahead;
 mod bill;
 mod bounded;
+mod client_merge;
 mod copied;
 pub mod explain;
 mod extreme;
@@ -41,8 +42,9 @@ mod whole;
 mod work;
 
 pub use armilla_sql::access::IndexUsage;
+pub use client_merge::{ClientMerge, advice, client_merge, plan};
 pub use page::{Metrics, Page};
-pub use plan::{ClientMerge, advice, client_merge, plan};
+use plan::costs::{BRIEF_TEXT_MAX, SMALL_COPIES_MAX, SMALL_ITEMS_MAX};
 pub use request::{Request, ResumeFilter};
 pub(crate) use source::Overlay;
 pub use token::{INVALID_TOKEN, is_of_the_service};
@@ -55,10 +57,10 @@ use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, Hashing};
 use armilla_model::policy::{ComputedProperty, ContainerPolicy};
 use armilla_model::value::Value;
+use armilla_sql::Schema;
 use armilla_sql::access::KeyConstraint;
 use armilla_sql::compiled::{Compiled, Input, Order};
 use armilla_sql::reference::{self, Options as ListOptions};
-use armilla_sql::{Schema, SqlError};
 use parking_lot::Mutex;
 use prepare::Prepared;
 use source::{Source, Target, overlap};
@@ -74,16 +76,6 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes that a query may hold while it sorts, groups or gathers; all together may hold
 /// [`QUERIES_MEMORY_MAX`](crate::limits::QUERIES_MEMORY_MAX).
 const QUERY_MEMORY_MAX: usize = crate::limits::QUERIES_MEMORY_MAX / 8;
-/// Items up to which a query is small enough for the thread that asks.
-const SMALL_ITEMS_MAX: u64 = 64;
-/// The same for rows that are copies of items, which are made in no time.
-const SMALL_COPIES_MAX: u64 = 256;
-/// Bytes of items that are read on the thread that asks, before the page is begun anew elsewhere.
-const BRIEF_BYTES_MAX: u64 = 256 << 10;
-/// How long expressions are evaluated there.
-const BRIEF_TIME_MAX: Duration = Duration::from_millis(5);
-/// Bytes of a request's text and parameters that are compiled on the thread that asks.
-const BRIEF_TEXT_MAX: usize = 8 << 10;
 /// Bytes of one level of a hierarchical effective key.
 const KEY_LEVEL_LENGTH: usize = 16;
 
@@ -458,15 +450,15 @@ fn scope_key(policy: &ContainerPolicy, scope: &Scope) -> Option<Epk> {
 
 /// True when an item meets the condition of a patch.
 pub fn condition_holds(condition: &str, item: &Value) -> Result<bool> {
-    let query = armilla_sql::parse_condition(condition).map_err(failure)?;
+    let query = armilla_sql::parse_condition(condition)?;
     let schema = Schema::none();
-    reference::meets(&query, item, ListOptions::new(&schema)).map_err(failure)
+    Ok(reference::meets(&query, item, ListOptions::new(&schema))?)
 }
 
 /// Refuses computed properties that are no queries over one item, that share a name, or whose value is
 /// not determined by the item. Those that the container has already are not judged by the last rule.
 pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> Result<()> {
-    Schema::new(policy).map_err(failure)?;
+    Schema::new(policy)?;
     let mut names = HashSet::new();
     for property in &policy.computed {
         let name = &property.name;
@@ -475,8 +467,8 @@ pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> 
                 "Computed property name '{name}' cannot be used in multiple definitions."
             )));
         }
-        let query = armilla_sql::parse(&property.query).map_err(failure)?;
-        let compiled = armilla_sql::compile(&query, &[], &Schema::none()).map_err(failure)?;
+        let query = armilla_sql::parse(&property.query)?;
+        let compiled = armilla_sql::compile(&query, &[], &Schema::none())?;
         if !before.contains(property) && !pure::is_pure(&compiled) {
             return Err(Error::bad_request(format!(
                 "The computed property '{name}' is not determined by the item: user-defined functions, \
@@ -496,13 +488,8 @@ pub fn compiles_briefly(body: &[u8]) -> bool {
 /// A query over a small list, such as the databases of an account.
 pub fn over_list(body: &[u8], rows: Vec<Value>) -> Result<Vec<Value>> {
     let request = Request::parse(body)?;
-    let query = armilla_sql::parse(&request.text).map_err(failure)?;
+    let query = armilla_sql::parse(&request.text)?;
     let schema = Schema::none();
-    reference::run(&query, &request.parameters, rows.into_iter(), ListOptions::new(&schema))
-        .map_err(failure)
-}
-
-/// What the language refuses is the client's to mend.
-pub(crate) fn failure(error: SqlError) -> Error {
-    Error::QuerySyntax(error.to_json())
+    let options = ListOptions::new(&schema);
+    Ok(reference::run(&query, &request.parameters, rows.into_iter(), options)?)
 }

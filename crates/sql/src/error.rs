@@ -332,12 +332,10 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
+/// What the language refuses is the client's to mend.
 impl From<SqlError> for armilla_model::Error {
     fn from(error: SqlError) -> Self {
-        match error {
-            SqlError::Interrupted => Self::Timeout(INTERRUPTED.to_owned()),
-            other => Self::QuerySyntax(other.to_json()),
-        }
+        Self::QuerySyntax(error.to_json())
     }
 }
 

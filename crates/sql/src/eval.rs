@@ -8,7 +8,7 @@ mod operators;
 mod rows;
 mod sink;
 
-pub use rows::{Visited, matches_item, order_keys, project, project_group, visit_rows};
+pub use rows::{VisitRow, Visited, matches_item, order_keys, project, project_group, visit_rows};
 pub use sink::{Sink, add_row, compare_keys, finished_slots};
 
 use crate::ast::SubqueryKind;

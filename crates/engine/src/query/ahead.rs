@@ -9,36 +9,21 @@
 //! looks at by itself as if nobody had tried. So rows, positions, charges and errors are those of one
 //! thread, and what was tried in vain behind the end of a page is charged to nobody.
 
+use super::plan::costs::{
+    FILTER_BATCH_MAX, FILTER_BATCH_MIN, FILTER_BATCH_TIME, FILTER_KEPT_BYTES_MAX, FILTER_RARITY,
+    FILTER_SCOUTED, FILTER_STRETCH_MIN, FILTER_STRETCH_TINY, FILTER_STRETCHES_PER_THREAD,
+};
 use super::reader::Reader;
 use super::source::{Certainty, Found};
 use super::token::Place;
-use super::work::{Work, with_runtime};
+use super::work::{Execution, Work, with_runtime};
 use super::{Run, Threads, parallel};
 use armilla_model::error::Result;
 use armilla_sql::compiled::Compiled;
-use armilla_sql::eval::{Runtime, visit_rows};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// Items that a page takes by itself first.
-const SCOUTED: u64 = 1024;
-/// One row in so many items is too many for trying ahead: matching items are looked at twice.
-const RARITY: u64 = 8;
-/// Items of the first batch, and of the largest.
-const BATCH_MIN: usize = 1024;
-const BATCH_MAX: usize = 16 << 10;
-/// A batch that took longer is not followed by a larger one, one that took twice as long by a smaller.
-const BATCH_TIME: Duration = Duration::from_millis(20);
-/// Items of a thread's stretch, at least.
-const STRETCH_MIN: usize = 256;
-/// The same in tests that want many threads for few items.
-const STRETCH_TINY: usize = 3;
-/// Stretches of a batch per thread: the faster take more.
-const STRETCHES_PER_THREAD: usize = 2;
-/// Bytes of items that are kept for the page, so that it need not read them again.
-const KEPT_BYTES_MAX: usize = 8 << 20;
+use std::time::Instant;
 
 /// The documents of a page in order.
 pub(super) struct Ahead<'s> {
@@ -82,7 +67,11 @@ impl<'s> Ahead<'s> {
     /// The documents behind a place.
     pub(super) fn new(run: &'s Run<'s>, query: &'s Compiled, after: Option<&Place>) -> Self {
         let allowed = query.filter.is_some() && run.source.threads != Threads::One;
-        let batch = if run.source.threads == Threads::Many { STRETCH_TINY * 3 } else { BATCH_MIN };
+        let batch = if run.source.threads == Threads::Many {
+            FILTER_STRETCH_TINY * 3
+        } else {
+            FILTER_BATCH_MIN
+        };
         let documents = run.source.documents(after);
         Self { run, query, documents, tried: VecDeque::new(), allowed, batch, given: 0 }
     }
@@ -105,9 +94,9 @@ impl<'s> Ahead<'s> {
 
     fn is_worth_it(&self, progress: Progress) -> bool {
         self.run.source.threads == Threads::Many
-            || (self.given >= SCOUTED
+            || (self.given >= FILTER_SCOUTED
                 && progress.wanted > 0
-                && progress.rows * RARITY < self.given
+                && progress.rows * FILTER_RARITY < self.given
                 && parallel::has_help())
     }
 
@@ -117,7 +106,7 @@ impl<'s> Ahead<'s> {
             0 => usize::MAX,
             rows => {
                 let items = progress.wanted.saturating_mul(self.given) / rows;
-                usize::try_from(items).unwrap_or(usize::MAX).max(STRETCH_MIN)
+                usize::try_from(items).unwrap_or(usize::MAX).max(FILTER_STRETCH_MIN)
             }
         };
         let started = Instant::now();
@@ -132,12 +121,12 @@ impl<'s> Ahead<'s> {
         let is_tiny = self.run.source.threads == Threads::Many;
         self.tried = try_all(self.run, self.query, found, work, is_tiny);
         let open = self.tried.iter().filter(|tried| tried.rejected.is_none()).count() as u64;
-        self.allowed = is_tiny || open * RARITY < self.tried.len() as u64;
+        self.allowed = is_tiny || open * FILTER_RARITY < self.tried.len() as u64;
         let took = started.elapsed();
-        if took < BATCH_TIME {
-            self.batch = (self.batch * 2).min(BATCH_MAX);
-        } else if took > BATCH_TIME * 2 {
-            self.batch = (self.batch / 2).max(STRETCH_MIN);
+        if took < FILTER_BATCH_TIME {
+            self.batch = (self.batch * 2).min(FILTER_BATCH_MAX);
+        } else if took > FILTER_BATCH_TIME * 2 {
+            self.batch = (self.batch / 2).max(FILTER_STRETCH_MIN);
         }
     }
 }
@@ -150,16 +139,20 @@ fn try_all<'s>(
     work: &Work,
     is_tiny: bool,
 ) -> VecDeque<Tried<'s>> {
-    let shares = parallel::threads() * STRETCHES_PER_THREAD;
-    let length = if is_tiny { STRETCH_TINY } else { found.len().div_ceil(shares).max(STRETCH_MIN) };
+    let shares = parallel::threads() * FILTER_STRETCHES_PER_THREAD;
+    let length = if is_tiny {
+        FILTER_STRETCH_TINY
+    } else {
+        found.len().div_ceil(shares).max(FILTER_STRETCH_MIN)
+    };
     let stretches = stretches(&found, length);
-    let (beginning, kept) = (work.beginning(), AtomicUsize::new(0));
+    let (seed, kept) = (work.seed(), AtomicUsize::new(0));
     let outcomes = parallel::map(stretches.len(), |number| {
         let stretch = stretches[number];
         let source = run.source.beside(stretch.len() as u64);
-        with_runtime(&source, &mut beginning.work(), |runtime, work| {
+        with_runtime(&source, &mut seed.work(), |execution| {
             let mut reader = source.key_reader();
-            let try_one = |found| try_one(query, found, &mut reader, &kept, runtime, work);
+            let try_one = |found| try_one(query, found, &mut reader, &kept, execution);
             stretch.iter().map(try_one).collect::<Vec<_>>()
         })
     });
@@ -197,23 +190,20 @@ fn try_one(
     found: &Found<'_>,
     reader: &mut Reader<'_>,
     kept: &AtomicUsize,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Outcome {
     if found.certainty != Certainty::Open {
         return Outcome::Open(None);
     }
-    let Ok(loaded) = reader.load(found, work) else { return Outcome::Open(None) };
-    runtime.document_id = found.document.docno;
-    let (rows, mut met) = (runtime.rows_visited, false);
-    let visited = visit_rows(query, &loaded.value, runtime, &mut |_, _| {
-        met = true;
-        Ok(ControlFlow::Break(()))
-    });
-    if visited.is_ok() && !met {
+    let Ok(loaded) = reader.load(found, execution.work) else { return Outcome::Open(None) };
+    execution.runtime.document_id = found.document.docno;
+    let rows = execution.runtime.rows_visited;
+    let met = execution.visit_rows(query, &loaded.value, &mut |_, _, _| Ok(ControlFlow::Break(())));
+    if matches!(met, Ok(false)) {
         let read = loaded.record.is_some().then_some(loaded.size);
-        return Outcome::Rejected(Rejected { read, rows: runtime.rows_visited - rows });
+        return Outcome::Rejected(Rejected { read, rows: execution.runtime.rows_visited - rows });
     }
-    let fits = kept.fetch_add(loaded.size, Ordering::Relaxed) + loaded.size <= KEPT_BYTES_MAX;
+    let fits =
+        kept.fetch_add(loaded.size, Ordering::Relaxed) + loaded.size <= FILTER_KEPT_BYTES_MAX;
     Outcome::Open(loaded.record.filter(|_| fits))
 }

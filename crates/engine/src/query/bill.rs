@@ -7,6 +7,7 @@
 //! they end, so the pages of a query sum up to the whole.
 
 use super::access::{Condition, Runs, Selector};
+use super::plan::costs::MEAN_SIZE_ITEMS_MAX;
 use super::source::{Source, Target};
 use super::token::Place;
 use crate::container::Container;
@@ -175,14 +176,12 @@ impl Source<'_> {
     /// The mean size of the items that a query addresses in a target, or of all its items where those
     /// are too many to look at.
     pub(super) fn mean_size_in_scope(&self, number: usize) -> usize {
-        /// Items that are looked at.
-        const ITEMS_MAX: u64 = 512;
         let Some(target) = self.targets.get(number) else { return 0 };
         let (mut documents, mut bytes) = (0u64, 0u64);
         for (_, part, runs) in target.runs(None) {
             for run in runs {
                 documents += u64::from(part.live_count_in(&run));
-                if documents > ITEMS_MAX {
+                if documents > MEAN_SIZE_ITEMS_MAX {
                     return self.mean_size(number);
                 }
                 let live = run.filter(|local| !part.is_dead(*local));

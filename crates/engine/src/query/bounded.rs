@@ -3,7 +3,6 @@
 //! Values share their parts, so a small expression can build a value whose text would be without
 //! end (`[x, x]` of `[y, y]` of …). Whatever walks a whole value does it here, and stops in time.
 
-use super::failure;
 use armilla_model::error::Result;
 use armilla_model::limits::PAGE_SIZE_MAX;
 use armilla_model::value::Value;
@@ -36,9 +35,7 @@ pub(super) fn size(value: &Value) -> usize {
 }
 
 fn too_large() -> armilla_model::Error {
-    failure(SqlError::refused(format!(
-        "The query builds a value of more than {ROW_SIZE_MAX} bytes."
-    )))
+    SqlError::refused(format!("The query builds a value of more than {ROW_SIZE_MAX} bytes.")).into()
 }
 
 fn fits(value: &Value, left: &mut usize, depth: usize) -> bool {

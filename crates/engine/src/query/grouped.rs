@@ -6,8 +6,8 @@
 
 use super::page::Page;
 use super::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
-use super::work::{Work, with_runtime};
-use super::{Run, bill, bounded, extreme, failure, histogram, parallel};
+use super::work::{Execution, Work, with_runtime};
+use super::{Run, bill, bounded, extreme, histogram, parallel};
 use crate::indexing::write_joined;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -15,7 +15,7 @@ use armilla_model::ordered;
 use armilla_model::value::Value;
 use armilla_sql::aggregate::{Accumulator, AggregateKind, Group};
 use armilla_sql::compiled::{Aggregation, Compiled};
-use armilla_sql::eval::{Frame, Runtime, evaluate, project, project_group, visit_rows};
+use armilla_sql::eval::{Frame, Runtime, evaluate, project, project_group};
 use bytes::Bytes;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::collections::BTreeMap;
@@ -41,30 +41,30 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let wanted = window.skip.saturating_add(window.take.min(run.options.count_max.max(1) as u64));
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
     let mut groups = Kept::new(after, wanted, run.source.container.secret());
-    let last = with_runtime(&run.source, work, |runtime, work| {
-        if extreme::gather(&run, &mut groups, work)? {
+    let last = with_runtime(&run.source, work, |execution| {
+        if extreme::gather(&run, &mut groups, execution.work)? {
             for (number, target) in run.source.targets.iter().enumerate() {
                 let matched = bill::may_match(&run.source, target);
-                count_unseen(&run, number, matched, work);
+                count_unseen(&run, number, matched, execution.work);
             }
             page.free_of_output();
-            return hand_out(plan, groups, &mut window, runtime, &mut page);
+            return hand_out(plan, groups, &mut window, execution, &mut page);
         }
-        match histogram::gather(&run, &mut groups, runtime, work)? {
+        match histogram::gather(&run, &mut groups, execution)? {
             Some(matched) => {
                 for (number, matched) in matched.into_iter().enumerate() {
-                    count_unseen(&run, number, matched, work);
+                    count_unseen(&run, number, matched, execution.work);
                 }
             }
-            None => gather(&run, &mut groups, runtime, work)?,
+            None => gather(&run, &mut groups, execution)?,
         }
         if let Some(aggregation) = &plan.aggregation
             && !aggregation.grouped
         {
             page.free_of_output();
-            groups.group(&[], aggregation, work)?;
+            groups.group(&[], aggregation, execution.work)?;
         }
-        hand_out(plan, groups, &mut window, runtime, &mut page)
+        hand_out(plan, groups, &mut window, execution, &mut page)
     })?;
     // Later pages go through everything again, which is paid for.
     if is_first {
@@ -237,60 +237,42 @@ fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
 }
 
 /// Gathers all groups, item by item or in shares side by side.
-fn gather(
-    run: &Run<'_>,
-    groups: &mut Kept,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-) -> Result<()> {
-    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+fn gather(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Result<()> {
+    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| {
         let mut own = groups.empty();
-        fold(run, &mut own, runtime, work).map(|()| own)
+        fold(run, &mut own, execution).map(|()| own)
     };
-    if let Some(shares) = parallel::by_items(run, runtime, work, of_share) {
-        shares.into_iter().for_each(|share| groups.merge(share, work));
+    if let Some(shares) = parallel::by_items(run, execution, of_share) {
+        shares.into_iter().for_each(|share| groups.merge(share, execution.work));
         return Ok(());
     }
-    fold(run, groups, runtime, work)
+    fold(run, groups, execution)
 }
 
 /// Folds the items into groups.
-fn fold(
-    run: &Run<'_>,
-    groups: &mut Kept,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-) -> Result<()> {
+fn fold(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Result<()> {
     let plan = run.plan();
     let mut reader = run.source.reader();
     for found in run.source.documents(None) {
         let found = found?;
-        let loaded = reader.load(&found, work)?;
-        work.items_visited += 1;
-        let begun = work.moment(runtime);
-        runtime.document_id = found.document.docno;
-        let mut failed = None;
+        let loaded = reader.load(&found, execution.work)?;
+        execution.work.items_visited += 1;
+        let begun = execution.checkpoint();
+        execution.runtime.document_id = found.document.docno;
         let mut matched = false;
-        let _stopped = visit_rows(plan, &loaded.value, runtime, &mut |frame, runtime| {
+        execution.visit_rows(plan, &loaded.value, &mut |frame, runtime, work| {
             matched = true;
-            let added = match &plan.aggregation {
-                Some(aggregation) => add(groups, aggregation, frame, runtime, work),
-                None => match project(plan, frame, runtime)? {
-                    Some(row) => groups.row(&row, work),
-                    None => Ok(()),
-                },
-            };
-            match added {
-                Ok(()) => Ok(ControlFlow::Continue(())),
-                Err(error) => {
-                    failed = Some(error);
-                    Ok(ControlFlow::Break(()))
+            match &plan.aggregation {
+                Some(aggregation) => add(groups, aggregation, frame, runtime, work)?,
+                None => {
+                    if let Some(row) = project(plan, frame, runtime)? {
+                        groups.row(&row, work)?;
+                    }
                 }
             }
-        })
-        .map_err(failure)?;
-        failed.map_or(Ok(()), Err)?;
-        work.item_done(found.target, matched.then_some(loaded.size), begun, runtime);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        execution.item_done(found.target, matched.then_some(loaded.size), begun);
     }
     Ok(())
 }
@@ -304,14 +286,14 @@ fn add(
 ) -> Result<()> {
     let mut keys = Vec::with_capacity(aggregation.keys.len());
     for key in &aggregation.keys {
-        let value = evaluate(key, frame, runtime).map_err(failure)?.into_owned();
+        let value = evaluate(key, frame, runtime)?.into_owned();
         bounded::check(&value)?;
         keys.push(value);
     }
     // Evaluated for groups of other pages too: what a query costs does not depend on its pages.
     let mut values = Vec::with_capacity(aggregation.aggregates.len());
     for aggregate in &aggregation.aggregates {
-        values.push(evaluate(&aggregate.argument, frame, runtime).map_err(failure)?);
+        values.push(evaluate(&aggregate.argument, frame, runtime)?);
     }
     let Some(group) = groups.group(&keys, aggregation, work)? else { return Ok(()) };
     let mut held = 0;
@@ -331,7 +313,7 @@ fn hand_out(
     plan: &Compiled,
     groups: Kept,
     window: &mut Window,
-    runtime: &mut Runtime<'_>,
+    execution: &mut Execution<'_>,
     page: &mut Page,
 ) -> Result<Option<GroupKey>> {
     let mut last = None;
@@ -345,7 +327,7 @@ fn hand_out(
         let row = match content {
             Content::Row(row) => Some(row),
             Content::Group(group) => {
-                let row = project_group(plan, &group.finish(), runtime).map_err(failure)?;
+                let row = project_group(plan, &group.finish(), &mut execution.runtime)?;
                 row.as_ref().map(bounded::row).transpose()?
             }
         };

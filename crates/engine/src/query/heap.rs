@@ -1,5 +1,6 @@
 //! The smallest few of many, in the memory of few.
 
+use super::plan::costs::TOP_K_SLACK;
 use std::cmp::Ordering;
 
 /// Keeps the `limit` smallest of all that is pushed.
@@ -9,9 +10,6 @@ pub(super) struct Smallest<T, F> {
     kept: Vec<T>,
 }
 
-/// Room beyond the limit, so that small limits are not pruned at every push.
-const SLACK: usize = 64;
-
 impl<T, F: Fn(&T, &T) -> Ordering> Smallest<T, F> {
     pub(super) fn new(limit: usize, compare: F) -> Self {
         Self { limit, compare, kept: Vec::new() }
@@ -20,7 +18,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> Smallest<T, F> {
     /// Takes one in; gives back what was thrown out to make room.
     pub(super) fn push(&mut self, item: T) -> Vec<T> {
         self.kept.push(item);
-        if self.kept.len() < self.limit.saturating_mul(2).saturating_add(SLACK) {
+        if self.kept.len() < self.limit.saturating_mul(2).saturating_add(TOP_K_SLACK) {
             return Vec::new();
         }
         self.prune()

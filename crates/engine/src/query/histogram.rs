@@ -11,14 +11,14 @@ use super::access::Selection;
 use super::grouped::Kept;
 use super::reader::{Cover, PathColumn, Reader};
 use super::source::{Certainty, Found, PartPlan, Target};
-use super::work::Work;
-use super::{Run, failure, parallel};
+use super::work::{Execution, Work};
+use super::{Run, parallel};
 use armilla_model::error::Result;
 use armilla_model::value::Value;
 use armilla_sql::access::referenced_paths;
 use armilla_sql::aggregate::AggregateKind;
 use armilla_sql::compiled::{Aggregation, Compiled};
-use armilla_sql::eval::{Frame, Runtime, evaluate, project, visit_rows};
+use armilla_sql::eval::{Frame, Runtime, evaluate, project};
 use combinations::{Combinations, decoded};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -28,8 +28,7 @@ use std::ops::ControlFlow;
 pub(super) fn gather(
     run: &Run<'_>,
     groups: &mut Kept,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Option<Vec<u64>>> {
     let plan = run.plan();
     let source = &run.source;
@@ -49,20 +48,20 @@ pub(super) fn gather(
     let ranges: Vec<RangePlan<'_>> =
         source.visited().map(|of| RangePlan::new(run, &ways, of)).collect();
     let looked_at = ranges.iter().map(RangePlan::looked_at).sum();
-    let of_range = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+    let of_range = |run: &Run<'_>, execution: &mut Execution<'_>| {
         let mut own = groups.empty();
         let range = &ranges[run.source.visited.start];
-        let matched = count(run, &ways, range, &mut own, runtime, work)?;
+        let matched = count(run, &ways, range, &mut own, execution)?;
         Ok((own, matched))
     };
-    if let Some(made) = parallel::by_range(run, looked_at, runtime, work, of_range) {
+    if let Some(made) = parallel::by_range(run, looked_at, execution, of_range) {
         let merge = |(own, matched)| {
-            groups.merge(own, work);
+            groups.merge(own, execution.work);
             matched
         };
         return Ok(Some(made.into_iter().map(merge).collect()));
     }
-    let matched = ranges.iter().map(|range| count(run, &ways, range, groups, runtime, work));
+    let matched = ranges.iter().map(|range| count(run, &ways, range, groups, execution));
     matched.collect::<Result<_>>().map(Some)
 }
 
@@ -101,10 +100,9 @@ fn count(
     ways: &Ways<'_>,
     range: &RangePlan<'_>,
     groups: &mut Kept,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<u64> {
-    let mut counter = Counter { run, groups, runtime, work, matched: 0 };
+    let mut counter = Counter { run, groups, execution, matched: 0 };
     let (mut unfiltered, mut filtered) = (Combinations::default(), Combinations::default());
     let mut reader = None;
     for (part, count) in &range.parts {
@@ -151,8 +149,7 @@ type Way<'w> = (&'w Cover, &'w Compiled);
 struct Counter<'c, 'r> {
     run: &'c Run<'c>,
     groups: &'c mut Kept,
-    runtime: &'c mut Runtime<'r>,
-    work: &'c mut Work,
+    execution: &'c mut Execution<'r>,
     matched: u64,
 }
 
@@ -221,38 +218,31 @@ impl Counter<'_, '_> {
             let at = Some((part.number, local));
             let certainty = Certainty::Open;
             let found = Found { target: range.number, at, document, record: None, certainty };
-            let loaded = reader.load(&found, self.work)?;
+            let loaded = reader.load(&found, self.execution.work)?;
             self.item(plan, &loaded.value, 1)?;
         }
         Ok(())
     }
 
     fn item(&mut self, plan: &Compiled, item: &Value, count: u64) -> Result<()> {
-        let (mut failed, mut matched) = (None, false);
-        self.work.items_visited += 1;
-        let (groups, work) = (&mut *self.groups, &mut *self.work);
-        let _stopped = visit_rows(plan, item, self.runtime, &mut |frame, runtime| {
+        let (groups, mut matched) = (&mut *self.groups, false);
+        self.execution.work.items_visited += 1;
+        self.execution.visit_rows(plan, item, &mut |frame, runtime, work| {
             matched = true;
-            let added = match &plan.aggregation {
-                Some(aggregation) => add_many(groups, aggregation, frame, count, runtime, work),
-                None => match project(plan, frame, runtime)? {
-                    Some(row) => groups.row(&row, work),
-                    None => Ok(()),
-                },
-            };
-            match added {
-                Ok(()) => Ok(ControlFlow::Continue(())),
-                Err(error) => {
-                    failed = Some(error);
-                    Ok(ControlFlow::Break(()))
+            match &plan.aggregation {
+                Some(aggregation) => add_many(groups, aggregation, frame, count, runtime, work)?,
+                None => {
+                    if let Some(row) = project(plan, frame, runtime)? {
+                        groups.row(&row, work)?;
+                    }
                 }
             }
-        })
-        .map_err(failure)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
         if matched {
             self.matched += count;
         }
-        failed.map_or(Ok(()), Err)
+        Ok(())
     }
 }
 
@@ -267,13 +257,13 @@ fn add_many(
 ) -> Result<()> {
     let mut keys = Vec::with_capacity(aggregation.keys.len());
     for key in &aggregation.keys {
-        let value = evaluate(key, frame, runtime).map_err(failure)?.into_owned();
+        let value = evaluate(key, frame, runtime)?.into_owned();
         super::bounded::check(&value)?;
         keys.push(value);
     }
     let Some(group) = groups.group(&keys, aggregation, work)? else { return Ok(()) };
     for (accumulator, aggregate) in group.accumulators.iter_mut().zip(&aggregation.aggregates) {
-        let value = evaluate(&aggregate.argument, frame, runtime).map_err(failure)?;
+        let value = evaluate(&aggregate.argument, frame, runtime)?;
         accumulator.add_many(&value, count);
     }
     Ok(())

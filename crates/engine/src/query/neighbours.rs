@@ -6,6 +6,9 @@
 //! instead of by a search for each item. How many it wants it mostly knows before it reads the first;
 //! where it does not, the first few are searched for, and only a small partition is read whole.
 
+use super::plan::costs::{
+    PREFETCH_BYTES_MAX, PREFETCH_MAX, PREFETCH_MIN, PREFETCH_READS_MIN, PREFETCH_SHARE,
+};
 use super::source::{Source, Target};
 use crate::keys;
 use crate::record::Record;
@@ -16,16 +19,6 @@ use armilla_model::partition_key::Epk;
 use armilla_storage::{Direction, Keyspace};
 use std::ops::{Bound, ControlFlow};
 
-/// Items that must be wanted, and that are searched for where it is not known how many are.
-const SINGLE_READS: u64 = 6;
-/// Items read in the first pass, unless fewer lie ahead; each pass has twice as many.
-const PASS_MIN: u64 = 128;
-/// Items of one pass at most; larger logical partitions are not read together.
-const PASS_MAX: u64 = 1024;
-/// Bytes of one pass at most.
-const PASS_BYTES_MAX: usize = 1 << 20;
-/// One item in so many must be wanted: passing over one costs so much less than searching for one.
-const SHARE: u64 = 8;
 /// Bytes of a key behind the logical partition: hash and probe.
 const KEY_TAIL: usize = 9;
 
@@ -56,7 +49,7 @@ impl Default for Neighbours {
             expected: None,
             limit: u64::MAX,
             is_stretch: false,
-            pass: PASS_MIN,
+            pass: PREFETCH_MIN,
             given_up: false,
             records: Vec::new(),
             used: 0,
@@ -69,7 +62,7 @@ impl Neighbours {
     /// The same for a thread that reads so many items of those to come, and no more.
     pub(super) fn beside(&self, items: u64) -> Self {
         let expected = self.expected;
-        Self { expected, limit: items, is_stretch: true, pass: PASS_MAX, ..Self::default() }
+        Self { expected, limit: items, is_stretch: true, pass: PREFETCH_MAX, ..Self::default() }
     }
 
     /// Says how many items will be read from now on, in the order of their partitions, if nobody
@@ -128,18 +121,18 @@ impl Neighbours {
     /// How many items to read together from here on, if that is worth it.
     fn worth_reading(&mut self, source: &Source<'_>, target: &Target) -> Option<u64> {
         // Of those read last, too few were wanted.
-        if self.used.saturating_mul(SHARE) < self.records.len() as u64 {
+        if self.used.saturating_mul(PREFETCH_SHARE) < self.records.len() as u64 {
             self.given_up = true;
             return None;
         }
         let Some((expected, scope)) = self.expected else {
             let one = source.targets.len() == 1 && target.spans.len() == 1;
-            if self.reads != SINGLE_READS || !one {
+            if self.reads != PREFETCH_READS_MIN || !one {
                 return None;
             }
             let all = target.scope();
-            let worth =
-                all <= PASS_MAX && source.candidates_of(target).saturating_mul(SHARE) >= all;
+            let worth = all <= PREFETCH_MAX
+                && source.candidates_of(target).saturating_mul(PREFETCH_SHARE) >= all;
             return worth.then_some(all);
         };
         // A limit that was reached was wrong: items had to be read that gave no row.
@@ -148,12 +141,12 @@ impl Neighbours {
             limit if self.is_stretch => limit - self.reads + 1,
             limit => limit,
         });
-        if left < SINGLE_READS || expected.saturating_mul(SHARE) < scope {
+        if left < PREFETCH_READS_MIN || expected.saturating_mul(PREFETCH_SHARE) < scope {
             return None;
         }
         let ahead = left.saturating_mul(scope) / expected.max(1);
         let items = self.pass.min(ahead);
-        self.pass = (self.pass * 2).min(PASS_MAX);
+        self.pass = (self.pass * 2).min(PREFETCH_MAX);
         Some(items)
     }
 
@@ -197,7 +190,7 @@ impl Neighbours {
                     return ControlFlow::Break(());
                 }
             }
-            if records.len() as u64 >= PASS_MAX || bytes >= PASS_BYTES_MAX {
+            if records.len() as u64 >= PREFETCH_MAX || bytes >= PREFETCH_BYTES_MAX {
                 cut = true;
                 return ControlFlow::Break(());
             }

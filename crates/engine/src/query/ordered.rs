@@ -17,14 +17,14 @@ use super::page::Page;
 use super::reader::Loaded;
 use super::source::Source;
 use super::token::{KeyValue, OrderedPosition, Place, Position, Window};
-use super::work::{Moment, Work, with_runtime};
-use super::{Run, bill, bounded, failure, parallel};
+use super::work::{Checkpoint, Execution, Work, with_runtime};
+use super::{Run, bill, bounded, parallel};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
 use armilla_sql::access::{PathStep, order_paths};
 use armilla_sql::compiled::{Compiled, Projection};
-use armilla_sql::eval::{Runtime, order_keys, project, visit_rows};
+use armilla_sql::eval::{Runtime, order_keys, project};
 use bytes::Bytes;
 use cursor::Cursor;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -37,8 +37,6 @@ use walked::{walk_index, walked};
 
 /// What an entry holds besides its keys, roughly.
 const ENTRY_SIZE: usize = 160;
-/// Up to so many items are read and sorted without asking for an index in order.
-const SORT_MAX: u64 = 64;
 
 /// A row that may be handed out.
 #[derive(Clone)]
@@ -60,17 +58,17 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let plan = run.plan();
     let mut cursor = Cursor::begin(&run)?;
     let mut page = Page::new(run.options.count_max);
-    let last = with_runtime(&run.source, work, |runtime, work| {
-        cursor.sharpen(&run, runtime, work)?;
+    let last = with_runtime(&run.source, work, |execution| {
+        cursor.sharpen(&run, execution)?;
         if let Some(index) = walk_index(&run, &cursor) {
-            return walked(&run, &index, &mut cursor, runtime, work, &mut page);
+            return walked(&run, &index, &mut cursor, execution, &mut page);
         }
         let entries = if plan.distinct {
-            distinct_entries(&run, &cursor, runtime, work)?
+            distinct_entries(&run, &cursor, execution)?
         } else {
-            entries(&run, &cursor, runtime, work)?
+            entries(&run, &cursor, execution)?
         };
-        hand_out(&run, entries, &mut cursor.window, runtime, work, &mut page)
+        hand_out(&run, entries, &mut cursor.window, execution, &mut page)
     })?;
     if run.position.is_none() {
         work.charge += if pays_by_row(&run) {
@@ -127,12 +125,7 @@ fn other_ranges(run: &Run<'_>, page: &Page, rates: &Rates) -> RequestCharge {
 type Visit<'v> = dyn FnMut(Entry, Option<Value>, &mut Work) -> Result<()> + 'v;
 
 /// Calls a function with every row of every item: its keys and, where it is asked for, the row.
-fn each_row(
-    run: &Run<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-    visit: &mut Visit<'_>,
-) -> Result<()> {
+fn each_row(run: &Run<'_>, execution: &mut Execution<'_>, visit: &mut Visit<'_>) -> Result<()> {
     let plan = run.plan();
     let counted = run.position.is_none() && !pays_by_row(run);
     // A VALUE that is undefined is no row, so it must be known before rows are counted.
@@ -141,38 +134,29 @@ fn each_row(
     let mut reader = if projects { run.source.reader() } else { run.source.key_reader() };
     for found in run.source.documents(None) {
         let found = found?;
-        let Loaded { value, size, .. } = reader.load(&found, work)?;
-        work.items_visited += 1;
-        runtime.document_id = found.document.docno;
+        let Loaded { value, size, .. } = reader.load(&found, execution.work)?;
+        execution.work.items_visited += 1;
+        execution.runtime.document_id = found.document.docno;
         let mut row = 0;
-        let mut failed = None;
-        let begun = work.moment(runtime);
-        let _stopped = visit_rows(plan, &value, runtime, &mut |frame, runtime| {
+        let begun = execution.checkpoint();
+        execution.visit_rows(plan, &value, &mut |frame, runtime, work| {
             let number = row;
             row += 1;
             let values = order_keys(plan, frame, runtime)?;
-            let projected = if projects {
-                let Some(projected) = project(plan, frame, runtime)? else {
+            let mut projected = None;
+            if projects {
+                projected = project(plan, frame, runtime)?;
+                if projected.is_none() {
                     return Ok(ControlFlow::Continue(()));
-                };
-                Some(projected)
-            } else {
-                None
-            };
-            let entry = Entry { values, target: found.target, place: found.place(), row: number };
-            let checked = entry.values.iter().try_for_each(bounded::check);
-            match checked.and_then(|()| visit(entry, projected, work)) {
-                Ok(()) => Ok(ControlFlow::Continue(())),
-                Err(error) => {
-                    failed = Some(error);
-                    Ok(ControlFlow::Break(()))
                 }
             }
-        })
-        .map_err(failure)?;
-        failed.map_or(Ok(()), Err)?;
+            let entry = Entry { values, target: found.target, place: found.place(), row: number };
+            entry.values.iter().try_for_each(bounded::check)?;
+            visit(entry, projected, work)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
         if counted {
-            work.item_done(found.target, (row > 0).then_some(size), begun, runtime);
+            execution.item_done(found.target, (row > 0).then_some(size), begun);
         }
     }
     Ok(())
@@ -182,15 +166,12 @@ fn each_row(
 fn entries(
     run: &Run<'_>,
     cursor: &Cursor<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Vec<Entry>> {
-    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
-        smallest(run, cursor, runtime, work)
-    };
-    match parallel::by_items(run, runtime, work, of_share) {
+    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| smallest(run, cursor, execution);
+    match parallel::by_items(run, execution, of_share) {
         Some(shares) => Ok(first_of(shares.concat(), run, cursor)),
-        None => of_share(run, runtime, work),
+        None => of_share(run, execution),
     }
 }
 
@@ -204,13 +185,12 @@ fn first_of(mut entries: Vec<Entry>, run: &Run<'_>, cursor: &Cursor<'_>) -> Vec<
 fn smallest(
     run: &Run<'_>,
     cursor: &Cursor<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Vec<Entry>> {
     let wanted = cursor.wanted(run.options.count_max);
     let mut smallest =
         Smallest::new(wanted, |left: &Entry, right: &Entry| cursor.compare(left, right));
-    each_row(run, runtime, work, &mut |entry, _, work| {
+    each_row(run, execution, &mut |entry, _, work| {
         let Place { epk, docno } = &entry.place;
         if cursor.admits(&entry.values, epk, *docno, entry.row) {
             work.hold(entry.size())?;
@@ -226,15 +206,13 @@ fn smallest(
 fn distinct_entries(
     run: &Run<'_>,
     cursor: &Cursor<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Vec<Entry>> {
-    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
-        first_copies(run, cursor, runtime, work)
-    };
-    let mut shares = match parallel::by_items(run, runtime, work, of_share) {
+    let of_share =
+        |run: &Run<'_>, execution: &mut Execution<'_>| first_copies(run, cursor, execution);
+    let mut shares = match parallel::by_items(run, execution, of_share) {
         Some(shares) => shares.into_iter(),
-        None => vec![of_share(run, runtime, work)?].into_iter(),
+        None => vec![of_share(run, execution)?].into_iter(),
     };
     let mut first = shares.next().unwrap_or_default();
     for (key, entry) in shares.flatten() {
@@ -257,12 +235,11 @@ fn distinct_entries(
 fn first_copies(
     run: &Run<'_>,
     cursor: &Cursor<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<HashMap<u128, Entry>> {
     let secret = run.source.container.secret();
     let mut first: HashMap<u128, Entry> = HashMap::new();
-    each_row(run, runtime, work, &mut |entry, row, work| {
+    each_row(run, execution, &mut |entry, row, work| {
         let row = row.unwrap_or_default();
         bounded::check(&row)?;
         let mut hasher = SipHasher13::new_with_keys(secret.0, secret.1);
@@ -286,8 +263,7 @@ fn hand_out(
     run: &Run<'_>,
     entries: Vec<Entry>,
     window: &mut Window,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
     page: &mut Page,
 ) -> Result<Option<Entry>> {
     let mut last: Option<Entry> = None;
@@ -303,7 +279,8 @@ fn hand_out(
         let before = *window;
         if !window.admit() {
             if by_row {
-                work.charge += work.rates.load(run.source.mean_size(entry.target));
+                execution.work.charge +=
+                    execution.work.rates.load(run.source.mean_size(entry.target));
             }
             continue;
         }
@@ -315,17 +292,16 @@ fn hand_out(
             let found = run.source.find(&entry.place);
             let found = found.ok_or_else(|| Error::Internal("a row lost its item".to_owned()))?;
             let item = if copied.is_some() {
-                let record = reader.record(&found, work)?;
+                let record = reader.record(&found, execution.work)?;
                 let size = record.size();
                 Loaded { record: Some(record), value: Value::Undefined, size }
             } else {
-                reader.load(&found, work)?
+                reader.load(&found, execution.work)?
             };
             loaded = Some((entry.place.clone(), item));
         }
         let Some((_, item)) = &loaded else { continue };
-        let Some((row, evaluated)) = make_row(run.plan(), copied, &entry, item, runtime, work)?
-        else {
+        let Some((row, evaluated)) = make_row(run.plan(), copied, &entry, item, execution)? else {
             // A condition that throws dice has changed its mind.
             *window = before;
             continue;
@@ -335,7 +311,7 @@ fn hand_out(
             return Ok(last);
         }
         if by_row {
-            work.charge += work.rates.load(item.size) + evaluated;
+            execution.work.charge += execution.work.rates.load(item.size) + evaluated;
         }
         last = Some(entry);
     }
@@ -348,32 +324,30 @@ fn make_row(
     copied: Option<&Copied>,
     entry: &Entry,
     item: &Loaded,
-    runtime: &mut Runtime<'_>,
-    work: &Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Option<(Bytes, RequestCharge)>> {
     if let Some((copied, record)) = copied.zip(item.record.as_ref()) {
         return Ok(Some((copied.row(plan, record)?, RequestCharge::ZERO)));
     }
     let (mut number, mut made) = (0, None);
-    let mut begun = work.moment(runtime);
-    runtime.document_id = entry.place.docno;
-    let _stopped = visit_rows(plan, &item.value, runtime, &mut |frame, runtime| {
+    let mut begun = execution.checkpoint();
+    execution.runtime.document_id = entry.place.docno;
+    execution.visit_rows(plan, &item.value, &mut |frame, runtime, work| {
         if number == entry.row {
             made = project(plan, frame, runtime)?;
             return Ok(ControlFlow::Break(()));
         }
         number += 1;
-        begun = work.moment(runtime);
+        begun = work.checkpoint(runtime);
         Ok(ControlFlow::Continue(()))
-    })
-    .map_err(failure)?;
-    let evaluated = row_charge(entry.row, begun, runtime, work);
+    })?;
+    let evaluated = row_charge(entry.row, begun, &execution.runtime, execution.work);
     made.as_ref().map(|row| Ok((bounded::row(row)?, evaluated))).transpose()
 }
 
 /// What was evaluated for a row since the one before it: a row that is not an item's first is one
 /// more of a JOIN.
-fn row_charge(row: u32, begun: Moment, runtime: &Runtime<'_>, work: &Work) -> RequestCharge {
+fn row_charge(row: u32, begun: Checkpoint, runtime: &Runtime<'_>, work: &Work) -> RequestCharge {
     let further = if row > 0 { work.rates.inner_row } else { RequestCharge::ZERO };
     work.evaluated_since(begun, runtime) + further
 }

@@ -12,14 +12,17 @@
 //! allowed, the end of the time) is not the parallel way's to tell: it gives up, and the page is made
 //! again on one thread, which meets the same limit or error where it would have met it.
 
+use super::plan::costs::{
+    HELPERS_MAX, PARALLEL_DOCUMENTS_MIN, PARALLEL_ITEMS_MIN, PARALLEL_VALUES_MIN, SHARE_ITEMS_MIN,
+    SHARE_ITEMS_TINY, SHARES_PER_THREAD,
+};
 use super::pure::is_pure;
 use super::source::{Source, Target};
-use super::work::{Work, with_runtime};
+use super::work::{Execution, Work, with_runtime};
 use super::{QUERY_MEMORY_MAX, Run, Threads};
 use crate::ranges::EpkSpan;
 use armilla_model::error::Result;
 use armilla_model::partition_key::Epk;
-use armilla_sql::eval::Runtime;
 use parking_lot::Mutex;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZero;
@@ -27,33 +30,19 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Items to be read from which on it is worth waking another thread.
-const ITEMS_MIN: u64 = 2048;
-/// Items of a share, at least; a smaller range is a share of its own.
-const SHARE_MIN: u64 = 2048;
-/// The same in tests that want many threads for few items.
-const SHARE_TINY: u64 = 5;
-/// Shares per thread, if ranges do not make more: the faster threads take more.
-const SHARES_PER_THREAD: usize = 4;
-/// Documents that only the index is asked about from which on another thread is woken.
-const DOCUMENTS_MIN: u64 = 1 << 17;
-/// The same for values that a predicate is tried on.
-const VALUES_MIN: u64 = 8192;
-/// Helping threads at most, however many cores there are.
-const HELPERS_MAX: usize = 32;
 /// Bytes that all threads of a page may hold at their peaks. One thread would not hold more than
 /// twice as much: a heap is emptied at other moments when it sees more rows.
 const MEMORY_MAX: usize = QUERY_MEMORY_MAX / 2;
 
 /// What the threads of a page know of each other.
 #[derive(Debug, Default)]
-pub(super) struct Together {
+pub(super) struct SharedBudget {
     /// The sum of their peaks.
     held: AtomicUsize,
     over: AtomicBool,
 }
 
-impl Together {
+impl SharedBudget {
     /// Counts that a peak has grown; false when that is too much.
     pub(super) fn may_hold(&self, more: usize) -> bool {
         self.held.fetch_add(more, Ordering::Relaxed) + more <= MEMORY_MAX
@@ -92,52 +81,56 @@ impl Share {
 /// it or where any of the calls failed.
 pub(super) fn by_items<T: Send>(
     run: &Run<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-    of_share: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+    execution: &mut Execution<'_>,
+    of_share: impl Fn(&Run<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
     let source = &run.source;
-    let is_long = || source.scope() >= ITEMS_MIN && has_help() && source.estimate() >= ITEMS_MIN;
-    if !pays(source, is_long) || !may_share(run, work) {
+    let is_long = || {
+        source.scope() >= PARALLEL_ITEMS_MIN
+            && has_help()
+            && source.estimate() >= PARALLEL_ITEMS_MIN
+    };
+    if !pays(source, is_long) || !may_share(run, execution.work) {
         return None;
     }
     let (items, scope) = (source.estimate(), source.scope().max(1));
     let many = match source.threads {
         // What the index finds depends a little on where it is asked: only whole ranges are the same.
         _ if source.condition.is_useful() => 0,
-        Threads::Many => items / SHARE_TINY,
-        _ => (items / SHARE_MIN).min((threads() * SHARES_PER_THREAD) as u64),
+        Threads::Many => items / SHARE_ITEMS_TINY,
+        _ => (items / SHARE_ITEMS_MIN).min((threads() * SHARES_PER_THREAD) as u64),
     };
     let of_target = |(number, target): (usize, &Target)| match target.scope() * many / scope {
         0 | 1 => vec![Share::of_range(number)],
         pieces => Share::pieces(number, target, pieces),
     };
     let shares: Vec<Share> = source.visited().flat_map(of_target).collect();
-    together(run, &shares, runtime, work, of_share)
+    together(run, &shares, execution, of_share)
 }
 
 /// The same by whole ranges, where so many documents have to be looked at in the index alone.
 pub(super) fn by_range<T: Send>(
     run: &Run<'_>,
     documents: u64,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-    of_range: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+    execution: &mut Execution<'_>,
+    of_range: impl Fn(&Run<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
     let source = &run.source;
-    if !pays(source, || documents >= DOCUMENTS_MIN && has_help()) || !may_share(run, work) {
+    if !pays(source, || documents >= PARALLEL_DOCUMENTS_MIN && has_help())
+        || !may_share(run, execution.work)
+    {
         return None;
     }
     let shares: Vec<Share> = source.visited.clone().map(Share::of_range).collect();
-    together(run, &shares, runtime, work, of_range)
+    together(run, &shares, execution, of_range)
 }
 
 /// True when the ranges of an ordered query should begin side by side: it will have to rank many
 /// candidates, or has gone through many items for the first rows of some ranges.
 pub(super) fn is_long_walk(run: &Run<'_>, visited: u64, work: &Work) -> bool {
     let source = &run.source;
-    let ranks = || source.prepared.habit.will_rank() && source.estimate() >= DOCUMENTS_MIN;
-    let is_long = || visited >= ITEMS_MIN || (source.condition.is_useful() && ranks());
+    let ranks = || source.prepared.habit.will_rank() && source.estimate() >= PARALLEL_DOCUMENTS_MIN;
+    let is_long = || visited >= PARALLEL_ITEMS_MIN || (source.condition.is_useful() && ranks());
     pays(source, || is_long() && has_help()) && may_share(run, work)
 }
 
@@ -160,14 +153,13 @@ pub(super) fn may_share(run: &Run<'_>, work: &Work) -> bool {
 fn together<T: Send>(
     run: &Run<'_>,
     shares: &[Share],
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-    of_share: impl Fn(&Run<'_>, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+    execution: &mut Execution<'_>,
+    of_share: impl Fn(&Run<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    let of_number = |number: usize, runtime: &mut Runtime<'_>, work: &mut Work| {
-        of_share(&run.only(&shares[number]), runtime, work)
+    let of_number = |number: usize, execution: &mut Execution<'_>| {
+        of_share(&run.only(&shares[number]), execution)
     };
-    (shares.len() > 1).then(|| share_out(&run.source, shares.len(), runtime, work, of_number))?
+    (shares.len() > 1).then(|| share_out(&run.source, shares.len(), execution, of_number))?
 }
 
 /// Calls a function with every number below a count, on several threads, each call with its own runtime
@@ -175,26 +167,25 @@ fn together<T: Send>(
 pub(super) fn share_out<T: Send>(
     source: &Source<'_>,
     count: usize,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-    of_number: impl Fn(usize, &mut Runtime<'_>, &mut Work) -> Result<T> + Sync,
+    execution: &mut Execution<'_>,
+    of_number: impl Fn(usize, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    let beginning = work.beginning();
-    let together = &beginning.together;
+    let seed = execution.work.seed();
+    let budget = &seed.budget;
     let made = map(count, |number| {
-        if together.is_over() {
+        if budget.is_over() {
             return None;
         }
-        let mut own = beginning.work();
-        let made = with_runtime(source, &mut own, |runtime, work| of_number(number, runtime, work));
+        let mut own = seed.work();
+        let made = with_runtime(source, &mut own, |execution| of_number(number, execution));
         if made.is_err() {
-            together.over.store(true, Ordering::Relaxed);
+            budget.over.store(true, Ordering::Relaxed);
         }
-        made.ok().map(|made| (made, own.into_done()))
+        made.ok().map(|made| (made, own.into_result()))
     });
     let made: Option<Vec<_>> = made.into_iter().collect();
-    let absorb = |(made, done)| {
-        work.absorb(&done, runtime);
+    let absorb = |(made, result)| {
+        execution.work.absorb(&result, &mut execution.runtime);
         made
     };
     made.map(|made| made.into_iter().map(absorb).collect())
@@ -208,7 +199,7 @@ pub(super) fn try_values(source: &Source<'_>, ranges: Range<usize>) {
     }
     let targets = &source.targets[ranges];
     let values = || targets.iter().map(Target::scope).sum::<u64>();
-    if pays(source, || values() >= VALUES_MIN && has_help()) {
+    if pays(source, || values() >= PARALLEL_VALUES_MIN && has_help()) {
         map(targets.len(), |number| drop(source.parts(&targets[number], None)));
     }
 }
@@ -244,9 +235,9 @@ pub(super) fn threads() -> usize {
 }
 
 /// Helpers taken by a page; each is given back when it is done.
-struct Taken(usize);
+struct Permits(usize);
 
-impl Taken {
+impl Permits {
     fn take(most: usize) -> Self {
         let fewer = |idle: usize| Some(idle - idle.min(most));
         let idle = HELPERS.idle.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
@@ -259,7 +250,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Permits {
     fn drop(&mut self) {
         HELPERS.idle.fetch_add(self.0, Ordering::Relaxed);
     }
@@ -277,7 +268,7 @@ pub(super) fn map<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<
             *slot.lock() = Some(made);
         }
     };
-    let mut taken = Taken::take(count.saturating_sub(1));
+    let mut taken = Permits::take(count.saturating_sub(1));
     match HELPERS.pool.as_ref().filter(|_| taken.0 > 0) {
         None => go(),
         Some(pool) => pool.in_place_scope(|scope| {

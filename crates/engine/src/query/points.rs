@@ -2,14 +2,12 @@
 //!
 //! This is how clients ask for many items at once: `(c.id = 'a' AND c.pk = 'x') OR (…) OR …`.
 
+use super::plan::costs::POINTS_MAX;
 use armilla_model::number::INTEGER_EXACT_MAX;
 use armilla_model::partition_key::{Component, Definition, Epk, PartitionKey};
 use armilla_model::path::Path;
 use armilla_model::value::Value;
 use armilla_sql::access::{Node, PathStep, Test};
-
-/// More items than this are looked for through the index.
-const POINTS_MAX: usize = 2000;
 
 /// An item's partition and id.
 #[derive(Clone, Debug, PartialEq)]

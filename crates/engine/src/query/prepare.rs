@@ -3,9 +3,13 @@
 //! Both caches are keyed by the container's settings themselves: every change of a container makes
 //! new settings, so nothing that was compiled for old ones can be found again.
 
+use super::Request;
 use super::copied::Copied;
+use super::plan::costs::{
+    CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, CACHED_QUERY_BYTE_WEIGHT, CACHED_SCHEMAS_MAX,
+    CACHED_TEXT_MAX,
+};
 use super::walk::Habit;
-use super::{Request, failure};
 use crate::container::Settings;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::QUERY_LENGTH_MAX;
@@ -17,17 +21,6 @@ use armilla_sql::{Compiled, Schema};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::sync::{Arc, LazyLock};
-
-/// Queries kept, estimated for the cache's own tables.
-const QUERIES_ESTIMATED: usize = 4096;
-/// Bytes of query texts kept, with what each costs besides.
-const CACHE_WEIGHT_MAX: u64 = 16 << 20;
-/// What a parsed query weighs per byte of its text, roughly.
-const WEIGHT_PER_BYTE: u64 = 16;
-/// Longer texts are parsed each time.
-const CACHED_TEXT_MAX: usize = 16 << 10;
-/// Containers whose schema is kept.
-const SCHEMAS_MAX: usize = 256;
 
 /// A query ready to run, and what it was compiled for.
 #[derive(Clone)]
@@ -112,15 +105,16 @@ struct ByText;
 
 impl Weighter<Key, Kept> for ByText {
     fn weight(&self, key: &Key, _: &Kept) -> u64 {
-        (key.text.len() as u64 + 32) * WEIGHT_PER_BYTE
+        (key.text.len() as u64 + 32) * CACHED_QUERY_BYTE_WEIGHT
     }
 }
 
 static QUERIES: LazyLock<Cache<Key, Kept, ByText>> =
-    LazyLock::new(|| Cache::with_weighter(QUERIES_ESTIMATED, CACHE_WEIGHT_MAX, ByText));
+    LazyLock::new(|| Cache::with_weighter(CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, ByText));
 
 type SchemaEntry = (Arc<Settings>, Arc<Schema>);
-static SCHEMAS: LazyLock<Cache<usize, SchemaEntry>> = LazyLock::new(|| Cache::new(SCHEMAS_MAX));
+static SCHEMAS: LazyLock<Cache<usize, SchemaEntry>> =
+    LazyLock::new(|| Cache::new(CACHED_SCHEMAS_MAX));
 
 /// Parses and compiles a query for a container.
 pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Prepared> {
@@ -130,7 +124,7 @@ pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Pre
         return Ok(plain.clone());
     }
     let Kept { query, schema, habit, .. } = &kept;
-    let compiled = armilla_sql::compile(query, &request.parameters, schema).map_err(failure)?;
+    let compiled = armilla_sql::compile(query, &request.parameters, schema)?;
     let definition = &settings.policy.partition_key;
     let prepared = Prepared::new(compiled, schema.clone(), definition, habit.clone());
     if is_plain {
@@ -164,7 +158,7 @@ fn find_or_parse(settings: &Arc<Settings>, request: &Request) -> Result<Kept> {
     if let Some(kept) = QUERIES.get(&key).filter(|kept| Arc::ptr_eq(&kept.settings, settings)) {
         return Ok(kept);
     }
-    let query = Arc::new(armilla_sql::parse(&request.text).map_err(failure)?);
+    let query = Arc::new(armilla_sql::parse(&request.text)?);
     let (settings, schema) = (settings.clone(), schema(settings)?);
     let kept = Kept { settings, schema, query, plain: None, habit: Arc::default() };
     keep(request, kept.clone());
@@ -185,7 +179,7 @@ fn schema(settings: &Arc<Settings>) -> Result<Arc<Schema>> {
     {
         return Ok(schema);
     }
-    let schema = Arc::new(Schema::new(&settings.policy).map_err(failure)?);
+    let schema = Arc::new(Schema::new(&settings.policy)?);
     SCHEMAS.insert(address, (settings.clone(), schema.clone()));
     Ok(schema)
 }

@@ -5,6 +5,7 @@
 //! (long strings, large integers, arrays, objects) send the reader to the item itself.
 
 use super::access::{known_value, path_number};
+use super::plan::costs::COVERED_PATHS_MAX;
 use super::source::{Certainty, Found, Source};
 use super::work::Work;
 use crate::record::Record;
@@ -15,9 +16,6 @@ use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::{Object, Value};
 use armilla_sql::access::PathStep;
 use std::sync::Arc;
-
-/// With more paths than this the item is read at once.
-const PATHS_MAX: usize = 16;
 
 /// An item, or what the query needs of it.
 pub(super) struct Loaded {
@@ -123,7 +121,7 @@ impl<'s> PathColumn<'s> {
 impl Cover {
     /// The properties of a query, if the index has all of them.
     pub(super) fn new(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Self> {
-        if references.len() > PATHS_MAX {
+        if references.len() > COVERED_PATHS_MAX {
             return None;
         }
         let mut cover = Self { members: Vec::new(), paths: Vec::new() };
@@ -191,7 +189,7 @@ fn build(
 
 /// The members that paths begin with; nothing when one is the whole item, or there are too many.
 fn names_of(source: &Source<'_>, references: &[Vec<PathStep>]) -> Option<Wanted> {
-    if references.len() > PATHS_MAX {
+    if references.len() > COVERED_PATHS_MAX {
         return None;
     }
     let mut names: Vec<Arc<str>> = Vec::with_capacity(references.len());

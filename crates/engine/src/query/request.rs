@@ -58,7 +58,7 @@ impl Request {
             Ok((name.into(), parameter.get("value").cloned().unwrap_or_default()))
         };
         let parameters = parameters.iter().map(parameter).collect::<Result<Vec<_>>>()?;
-        armilla_sql::check_parameters(&parameters).map_err(super::failure)?;
+        armilla_sql::check_parameters(&parameters)?;
         let resume = match body.get("resumeFilter") {
             None | Some(Value::Null) => None,
             Some(filter) => Some(ResumeFilter::parse(filter)?),

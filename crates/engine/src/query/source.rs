@@ -13,6 +13,7 @@ pub(super) use target::Target;
 use super::access::{Condition, Runs, Selector};
 use super::bill::key_paths;
 use super::neighbours::Neighbours;
+use super::plan::costs::SCAN_MAX;
 use super::points;
 use super::prepare::Prepared;
 use super::reader::Reader;
@@ -33,9 +34,6 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-
-/// Up to so many documents are gone through without asking the index.
-const SCAN_MAX: u64 = 16;
 
 /// Everything in the scope of a query.
 pub(super) struct Source<'a> {

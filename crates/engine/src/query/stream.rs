@@ -3,11 +3,12 @@
 
 use super::ahead::{Ahead, Progress, Rejected, Tried};
 use super::page::Page;
+use super::plan::costs::LOOK_AHEAD_ITEMS;
 use super::reader::{Loaded, Reader};
 use super::source::{Certainty, Found, Source};
 use super::token::{Place, Position, Window};
-use super::work::{Work, with_runtime};
-use super::{Run, bounded, failure};
+use super::work::{Execution, Work, with_runtime};
+use super::{Run, bounded};
 use crate::record::Record;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
@@ -17,17 +18,14 @@ use armilla_sql::eval::{Runtime, Visited, project, visit_rows};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
-/// Items tried behind a full page, in the hope of finding that there is nothing more.
-const LOOK_AHEAD_ITEMS: u32 = 64;
-
 /// Answers a page.
 pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
     let levels = levels(run.plan());
     let mut state = State::begin(&run, &levels)?;
     let start = state.last.clone();
     let mut page = Page::new(run.options.count_max);
-    let position = with_runtime(&run.source, work, |runtime, work| {
-        state.fill(&run, &levels, runtime, work, &mut page)
+    let position = with_runtime(&run.source, work, |execution| {
+        state.fill(&run, &levels, execution, &mut page)
     })?;
     let end = match &position {
         Some(position) => state.end_of(position),
@@ -103,8 +101,7 @@ impl State {
         &mut self,
         run: &Run<'_>,
         levels: &[&Compiled],
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
+        execution: &mut Execution<'_>,
         page: &mut Page,
     ) -> Result<Option<Position>> {
         let source = &run.source;
@@ -118,7 +115,9 @@ impl State {
         let mut reader = source.key_reader();
         let mut documents = Ahead::new(run, levels[0], after.as_ref());
         let mut count = 0u32;
-        while let Some(tried) = documents.next(self.progress(page, run.options.count_max), work) {
+        while let Some(tried) =
+            documents.next(self.progress(page, run.options.count_max), execution.work)
+        {
             let Tried { found, rejected } = tried?;
             if self.is_satisfied() {
                 return Ok(None);
@@ -127,17 +126,17 @@ impl State {
             if end.as_ref().is_some_and(|end| end.epk.as_bytes() <= found.document.epk) {
                 break;
             }
-            if give_up || (count > 0 && count.is_multiple_of(16) && work.is_late()) {
+            if give_up || (count > 0 && count.is_multiple_of(16) && execution.work.is_late()) {
                 return Ok(self.position());
             }
             count = count.wrapping_add(1);
             tried_behind += u32::from(page.is_full());
             if let Some(rejected) = rejected {
-                self.pass_over(&found, rejected, runtime, work)?;
+                self.pass_over(&found, rejected, execution)?;
                 continue;
             }
             let before = self.windows.clone();
-            match self.item(&mut reader, levels, &found, runtime, work, page)? {
+            match self.item(&mut reader, levels, &found, execution, page)? {
                 Outcome::Done => self.last = Some(found.place()),
                 Outcome::Full(0) => {
                     self.windows = before;
@@ -167,15 +166,14 @@ impl State {
         &mut self,
         found: &Found<'_>,
         Rejected { read, rows }: Rejected,
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
+        execution: &mut Execution<'_>,
     ) -> Result<()> {
         self.begun = None;
-        let begun = work.moment(runtime);
-        work.items_visited += 1;
-        read.map_or(Ok(()), |size| work.loaded(size))?;
-        runtime.rows_visited += rows;
-        work.item_done(found.target, None, begun, runtime);
+        let begun = execution.checkpoint();
+        execution.work.items_visited += 1;
+        read.map_or(Ok(()), |size| execution.work.loaded(size))?;
+        execution.runtime.rows_visited += rows;
+        execution.item_done(found.target, None, begun);
         self.last = Some(found.place());
         Ok(())
     }
@@ -204,21 +202,20 @@ impl State {
         reader: &mut Reader<'_>,
         levels: &[&Compiled],
         found: &Found<'_>,
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
+        execution: &mut Execution<'_>,
         page: &mut Page,
     ) -> Result<Outcome> {
         let skip = match self.begun.take() {
             Some((place, rows)) if place == found.place() => rows,
             _ => 0,
         };
-        let begun = work.moment(runtime);
-        work.items_visited += 1;
-        runtime.document_id = found.document.docno;
-        let mut emit = Emit { page, skip, rows: 0, full: false, failure: None };
+        let begun = execution.checkpoint();
+        execution.work.items_visited += 1;
+        execution.runtime.document_id = found.document.docno;
+        let mut emit = Emit { page, skip, rows: 0, full: false };
         let matched = match &reader.source().prepared.copied {
             Some(copied) => {
-                let record = matching(levels[0], reader, found, runtime, work)?;
+                let record = matching(levels[0], reader, found, execution)?;
                 if let Some(record) = &record
                     && self.windows[0].admit()
                 {
@@ -227,22 +224,21 @@ impl State {
                 record.map(|record| record.size())
             }
             None => {
-                let Loaded { value, size, .. } = reader.load(found, work)?;
+                let Loaded { value, size, .. } = reader.load(found, execution.work)?;
                 let mut sink = |row: &Value| emit.value(row);
                 let (mut matched, windows) = (false, &mut self.windows);
                 let met = &mut || matched = true;
                 let _stopped =
-                    feed(levels, windows, &value, runtime, met, &mut sink).map_err(failure)?;
+                    feed(levels, windows, &value, &mut execution.runtime, met, &mut sink)?;
                 matched.then_some(size)
             }
         };
-        let (rows, full, failed) = (emit.rows, emit.full, emit.failure);
-        failed.map_or(Ok(()), Err)?;
+        let Emit { rows, full, .. } = emit;
         if full {
             // The item comes again with the next page, which pays for it.
             return Ok(Outcome::Full(rows));
         }
-        work.item_done(found.target, matched, begun, runtime);
+        execution.item_done(found.target, matched, begun);
         Ok(Outcome::Done)
     }
 }
@@ -252,26 +248,21 @@ fn matching(
     query: &Compiled,
     reader: &mut Reader<'_>,
     found: &Found<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Option<Record>> {
     if query.filter.is_none() || found.certainty == Certainty::Matches {
-        runtime.rows_visited += 1;
-        return reader.record(found, work).map(Some);
+        execution.runtime.rows_visited += 1;
+        return reader.record(found, execution.work).map(Some);
     }
-    let Loaded { record, value, .. } = reader.load(found, work)?;
+    let Loaded { record, value, .. } = reader.load(found, execution.work)?;
     let mut met = reader.has_key(found, &value);
     if met {
-        runtime.rows_visited += 1;
+        execution.runtime.rows_visited += 1;
     } else {
-        let _stopped = visit_rows(query, &value, runtime, &mut |_, _| {
-            met = true;
-            Ok(ControlFlow::Break(()))
-        })
-        .map_err(failure)?;
+        met = execution.visit_rows(query, &value, &mut |_, _, _| Ok(ControlFlow::Break(())))?;
     }
     match record {
-        record if met && record.is_none() => reader.record(found, work).map(Some),
+        record if met && record.is_none() => reader.record(found, execution.work).map(Some),
         record => Ok(record.filter(|_| met)),
     }
 }
@@ -283,22 +274,15 @@ struct Emit<'p> {
     skip: u32,
     rows: u32,
     full: bool,
-    failure: Option<Error>,
 }
 
 impl Emit<'_> {
-    fn value(&mut self, row: &Value) -> ControlFlow<()> {
+    fn value(&mut self, row: &Value) -> Visited<Error> {
         if self.rows < self.skip {
             self.rows += 1;
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         }
-        match bounded::row(row) {
-            Ok(bytes) => self.row(bytes),
-            Err(error) => {
-                self.failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+        Ok(self.row(bounded::row(row)?))
     }
 
     fn row(&mut self, row: Bytes) -> ControlFlow<()> {
@@ -318,12 +302,12 @@ fn feed(
     value: &Value,
     runtime: &mut Runtime<'_>,
     met: &mut dyn FnMut(),
-    emit: &mut dyn FnMut(&Value) -> ControlFlow<()>,
-) -> Visited {
+    emit: &mut dyn FnMut(&Value) -> Visited<Error>,
+) -> Visited<Error> {
     let (Some((query, outer)), Some((window, outer_windows))) =
         (levels.split_first(), windows.split_first_mut())
     else {
-        return Ok(emit(value));
+        return emit(value);
     };
     visit_rows(query, value, runtime, &mut |frame, runtime| {
         met();

@@ -14,6 +14,7 @@ pub(super) use habit::Habit;
 pub(super) use order_index::OrderIndex;
 
 use super::access::{Selection, known_value};
+use super::plan::costs::RANK_MAX;
 use super::reader::PathColumn;
 use super::source::{PartPlan, Source, Target};
 use armilla_index::{Direction, Part, ValueRange};
@@ -24,9 +25,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Bound;
-
-/// More documents than this are not ranked.
-const RANK_MAX: u64 = 1 << 20;
 
 /// Documents with one value, in the order of their ordinals.
 pub(super) struct Group<'s> {

@@ -6,8 +6,8 @@ use super::page::Page;
 use super::reader::Reader;
 use super::source::Found;
 use super::token::Position;
-use super::work::{Work, with_runtime};
-use super::{Run, bounded, failure, parallel};
+use super::work::{Execution, Work, with_runtime};
+use super::{Run, bounded, parallel};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
@@ -24,8 +24,7 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    let rows =
-        with_runtime(&run.source, work, |runtime, work| rows_of(run.plan(), &run, runtime, work))?;
+    let rows = with_runtime(&run.source, work, |execution| rows_of(run.plan(), &run, execution))?;
     // Later pages make everything again, which is paid for.
     if begun == 0 {
         work.settle_whole(&run.source);
@@ -44,29 +43,24 @@ pub(super) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
 }
 
 /// All rows of a query.
-fn rows_of(
-    query: &Compiled,
-    run: &Run<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-) -> Result<Vec<Value>> {
-    let scores = scores(query, run, runtime, work)?;
+fn rows_of(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<Vec<Value>> {
+    let scores = scores(query, run, execution)?;
     let mut sink = Sink::new(query, &scores);
     match &query.input {
         Input::Single => {
-            push(query, &Value::Undefined, &mut sink, runtime)?;
+            push(query, &Value::Undefined, &mut sink, &mut execution.runtime)?;
         }
         Input::Query(inner) => {
-            for (number, row) in rows_of(inner, run, runtime, work)?.iter().enumerate() {
-                runtime.document_id = number as u64 + 1;
-                if push(query, row, &mut sink, runtime)? {
+            for (number, row) in rows_of(inner, run, execution)?.iter().enumerate() {
+                execution.runtime.document_id = number as u64 + 1;
+                if push(query, row, &mut sink, &mut execution.runtime)? {
                     break;
                 }
             }
         }
-        Input::Items => push_items(query, run, &mut sink, runtime, work)?,
+        Input::Items => push_items(query, run, &mut sink, execution)?,
     }
-    sink.finish(&Frame::item(&Value::Undefined), runtime).map_err(failure)
+    Ok(sink.finish(&Frame::item(&Value::Undefined), &mut execution.runtime)?)
 }
 
 /// Sends all items through a query.
@@ -74,35 +68,34 @@ fn push_items(
     query: &Compiled,
     run: &Run<'_>,
     sink: &mut Sink<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<()> {
-    let mut push = |item: Item, runtime: &mut Runtime<'_>, work: &mut Work| -> Result<bool> {
-        work.items_visited += 1;
-        runtime.document_id = item.docno;
-        let then = work.moment(runtime);
-        let stop = push(query, &item.value, sink, runtime)?;
-        work.item_done(item.target, Some(item.size), then, runtime);
+    let mut push = |item: Item, execution: &mut Execution<'_>| -> Result<bool> {
+        execution.work.items_visited += 1;
+        execution.runtime.document_id = item.docno;
+        let then = execution.checkpoint();
+        let stop = push(query, &item.value, sink, &mut execution.runtime)?;
+        execution.item_done(item.target, Some(item.size), then);
         Ok(stop)
     };
-    let read_all = |run: &Run<'_>, _: &mut Runtime<'_>, work: &mut Work| {
+    let read_all = |run: &Run<'_>, execution: &mut Execution<'_>| {
         let mut reader = run.source.reader();
-        let read = |found: Result<Found<'_>>| Item::read(&found?, &mut reader, work);
+        let read = |found: Result<Found<'_>>| Item::read(&found?, &mut reader, execution.work);
         run.source.documents(None).map(read).collect::<Result<Vec<_>>>()
     };
     // Where no row can be the last one wanted, all items are read whoever reads them.
     let all = query.aggregation.is_some() || !matches!(query.order, Order::None);
-    let shares = all.then(|| parallel::by_items(run, runtime, work, read_all)).flatten();
+    let shares = all.then(|| parallel::by_items(run, execution, read_all)).flatten();
     if let Some(shares) = shares {
         for item in shares.into_iter().flatten() {
-            push(item, runtime, work)?;
+            push(item, execution)?;
         }
         return Ok(());
     }
     let mut reader = run.source.reader();
     for found in run.source.documents(None) {
-        let item = Item::read(&found?, &mut reader, work)?;
-        if push(item, runtime, work)? {
+        let item = Item::read(&found?, &mut reader, execution.work)?;
+        if push(item, execution)? {
             break;
         }
     }
@@ -116,8 +109,8 @@ fn push(
     sink: &mut Sink<'_>,
     runtime: &mut Runtime<'_>,
 ) -> Result<bool> {
-    let flow = visit_rows(query, input, runtime, &mut |frame, runtime| sink.push(frame, runtime));
-    flow.map(|flow| flow.is_break()).map_err(failure)
+    let flow = visit_rows(query, input, runtime, &mut |frame, runtime| sink.push(frame, runtime))?;
+    Ok(flow.is_break())
 }
 
 /// An item that was read.
@@ -138,29 +131,24 @@ impl Item {
 }
 
 /// The score expressions of ORDER BY RANK, which need to know all items first.
-fn scores(
-    query: &Compiled,
-    run: &Run<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
-) -> Result<Vec<Expr>> {
+fn scores(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<Vec<Expr>> {
     let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
     if !matches!(query.input, Input::Items) {
         return Ok(score_expressions(rank, &Statistics::default()));
     }
-    let of_share = |run: &Run<'_>, runtime: &mut Runtime<'_>, work: &mut Work| {
+    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| {
         let mut statistics = Statistics::default();
         let mut reader = run.source.reader();
         for found in run.source.everything() {
-            let loaded = reader.load(&found, work)?;
-            statistics.add(rank, &loaded.value, runtime);
+            let loaded = reader.load(&found, execution.work)?;
+            statistics.add(rank, &loaded.value, &mut execution.runtime);
         }
         Ok(statistics)
     };
     let mut statistics = Statistics::default();
-    match parallel::by_items(run, runtime, work, of_share) {
+    match parallel::by_items(run, execution, of_share) {
         Some(shares) => shares.iter().for_each(|share| statistics.merge(share)),
-        None => statistics = of_share(run, runtime, work)?,
+        None => statistics = of_share(run, execution)?,
     }
     Ok(score_expressions(rank, &statistics))
 }

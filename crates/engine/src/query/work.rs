@@ -2,19 +2,20 @@
 
 use super::bill::Bill;
 use super::functions::{Calls, Users};
-use super::parallel::Together;
+use super::parallel::SharedBudget;
+use super::plan::costs::{BRIEF_BYTES_MAX, BRIEF_TIME_MAX};
 use super::source::Source;
-use super::{
-    BRIEF_BYTES_MAX, BRIEF_TIME_MAX, PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX, failure,
-};
+use super::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX};
 use crate::admission::Share;
 use crate::limits::QUERY_MEMORY_FREE;
 use crate::scripts::Client;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
+use armilla_model::value::Value;
+use armilla_sql::Compiled;
 use armilla_sql::SqlError;
 use armilla_sql::effort::Effort;
-use armilla_sql::eval::Runtime;
+use armilla_sql::eval::{Frame, Runtime, Visited, visit_rows};
 use armilla_sql::functions::Context;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -50,7 +51,7 @@ pub(super) struct Work {
     memory: Option<Arc<Share>>,
     counted: usize,
     /// The work of other threads for the same page, if this is one of several.
-    together: Option<Arc<Together>>,
+    budget: Option<Arc<SharedBudget>>,
     /// The charge so far, without rows handed out.
     pub(super) charge: RequestCharge,
     /// The items that are charged.
@@ -70,9 +71,9 @@ struct Brief {
     outgrown: Rc<Cell<bool>>,
 }
 
-/// A moment of a page: how many rows and calls there had been.
+/// The counters of a page at some moment: how many rows and calls there had been.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct Checkpoint {
     rows: u64,
     calls: u64,
     ticks: u64,
@@ -103,7 +104,7 @@ impl Work {
             held_most: 0,
             memory: None,
             counted: 0,
-            together: None,
+            budget: None,
             charge: RequestCharge::ZERO,
             bill: Bill::default(),
             rates,
@@ -148,32 +149,32 @@ impl Work {
     }
 
     /// What begins the same work on other threads.
-    pub(super) fn beginning(&self) -> Beginning {
-        Beginning {
+    pub(super) fn seed(&self) -> WorkerSeed {
+        WorkerSeed {
             started: self.started,
             rates: self.rates.clone(),
             client: self.client.clone(),
             memory: self.memory.clone(),
-            together: Arc::default(),
+            budget: Arc::default(),
         }
     }
 
-    /// Takes in what another thread has done.
-    pub(super) fn absorb(&mut self, done: &Done, runtime: &mut Runtime<'_>) {
-        self.items_loaded += done.items_loaded;
-        self.bytes_loaded += done.bytes_loaded;
-        self.items_visited += done.items_visited;
-        self.held += done.held;
+    /// Takes in what another thread has result.
+    pub(super) fn absorb(&mut self, result: &WorkerResult, runtime: &mut Runtime<'_>) {
+        self.items_loaded += result.items_loaded;
+        self.bytes_loaded += result.bytes_loaded;
+        self.items_visited += result.items_visited;
+        self.held += result.held;
         // The other thread has given back what was counted as its own.
         self.count_anyway();
-        self.charge += done.charge;
-        self.bill.absorb(&done.bill);
-        runtime.rows_visited += done.rows_visited;
+        self.charge += result.charge;
+        self.bill.absorb(&result.bill);
+        runtime.rows_visited += result.rows_visited;
     }
 
     /// What was done, for the thread that began it.
-    pub(super) fn into_done(mut self) -> Done {
-        Done {
+    pub(super) fn into_result(mut self) -> WorkerResult {
+        WorkerResult {
             items_loaded: self.items_loaded,
             bytes_loaded: self.bytes_loaded,
             items_visited: self.items_visited,
@@ -185,39 +186,23 @@ impl Work {
     }
 
     /// Where the page is now.
-    pub(super) fn moment(&self, runtime: &Runtime<'_>) -> Moment {
+    pub(super) fn checkpoint(&self, runtime: &Runtime<'_>) -> Checkpoint {
         let (calls, ticks) = self.calls.so_far();
-        Moment { rows: runtime.rows_visited, calls, ticks }
+        Checkpoint { rows: runtime.rows_visited, calls, ticks }
     }
 
     /// What was evaluated since a moment: rows of JOINs and sub-queries but for the first, and
     /// calls of user functions.
-    pub(super) fn evaluated_since(&self, then: Moment, runtime: &Runtime<'_>) -> RequestCharge {
+    pub(super) fn evaluated_since(&self, then: Checkpoint, runtime: &Runtime<'_>) -> RequestCharge {
         let inner = (runtime.rows_visited - then.rows).saturating_sub(1);
         self.rates.inner_row * inner + self.called_since(then)
     }
 
     /// Calls of user functions since a moment.
-    pub(super) fn called_since(&self, then: Moment) -> RequestCharge {
+    pub(super) fn called_since(&self, then: Checkpoint) -> RequestCharge {
         let (calls, ticks) = self.calls.so_far();
         self.rates.function_call * (calls - then.calls)
             + self.rates.script_tick * (ticks - then.ticks)
-    }
-
-    /// Counts an item whose rows were all made: its size if any of them met the condition, and when
-    /// it was begun.
-    pub(super) fn item_done(
-        &mut self,
-        target: usize,
-        matched: Option<usize>,
-        begun: Moment,
-        runtime: &Runtime<'_>,
-    ) {
-        self.charge += match matched {
-            Some(_) => self.evaluated_since(begun, runtime),
-            None => self.called_since(begun),
-        };
-        self.bill.visited(target, matched, &self.rates);
     }
 
     /// Charges everything that the whole query went through.
@@ -248,18 +233,19 @@ impl Work {
     /// Counts bytes that must be held until the end, and refuses too many.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<()> {
         self.held += bytes;
-        let fits = match &self.together {
+        let fits = match &self.budget {
             None => self.held <= QUERY_MEMORY_MAX,
-            Some(together) => together.may_hold(self.held.saturating_sub(self.held_most)),
+            Some(budget) => budget.may_hold(self.held.saturating_sub(self.held_most)),
         };
         self.held_most = self.held_most.max(self.held);
         if fits {
             return self.count();
         }
-        Err(failure(SqlError::refused(format!(
+        Err(SqlError::refused(format!(
             "The query would have to hold more than {QUERY_MEMORY_MAX} bytes to sort, group or \
              gather its rows. Ask for fewer rows, or filter more."
-        ))))
+        ))
+        .into())
     }
 
     /// Counts what is held with what all other queries hold, and refuses what is too much together.
@@ -299,19 +285,19 @@ impl Drop for Work {
 }
 
 /// What work on several threads begins with.
-pub(super) struct Beginning {
+pub(super) struct WorkerSeed {
     started: Instant,
     rates: Arc<Rates>,
     client: Option<Client>,
     memory: Option<Arc<Share>>,
-    pub(super) together: Arc<Together>,
+    pub(super) budget: Arc<SharedBudget>,
 }
 
-impl Beginning {
+impl WorkerSeed {
     /// The work of one thread.
     pub(super) fn work(&self) -> Work {
         let mut work = Work::new(self.started, Duration::ZERO, self.rates.clone());
-        work.together = Some(self.together.clone());
+        work.budget = Some(self.budget.clone());
         work.client = self.client.clone();
         work.memory = self.memory.clone();
         work
@@ -319,7 +305,7 @@ impl Beginning {
 }
 
 /// What a thread has done for a page.
-pub(super) struct Done {
+pub(super) struct WorkerResult {
     items_loaded: u64,
     bytes_loaded: u64,
     items_visited: u64,
@@ -329,11 +315,51 @@ pub(super) struct Done {
     bill: Bill,
 }
 
+/// A page being made: what evaluates its expressions, and what was done so far.
+pub(super) struct Execution<'e> {
+    pub(super) runtime: Runtime<'e>,
+    pub(super) work: &'e mut Work,
+}
+
+/// Takes a row that meets the condition.
+type TakeRow<'t> = dyn FnMut(&Frame<'_>, &mut Runtime<'_>, &mut Work) -> Visited<Error> + 't;
+
+impl Execution<'_> {
+    /// The counters as they are now.
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        self.work.checkpoint(&self.runtime)
+    }
+
+    /// Hands the rows of an item that meet the condition to a visitor; true when it stopped.
+    pub(super) fn visit_rows(
+        &mut self,
+        query: &Compiled,
+        item: &Value,
+        take: &mut TakeRow<'_>,
+    ) -> Result<bool> {
+        let Self { runtime, work } = self;
+        let flow =
+            visit_rows(query, item, runtime, &mut |frame, runtime| take(frame, runtime, work));
+        flow.map(|flow| flow.is_break())
+    }
+
+    /// Counts an item whose rows were all made: its size if any of them met the condition, and when
+    /// it was begun.
+    pub(super) fn item_done(&mut self, target: usize, matched: Option<usize>, begun: Checkpoint) {
+        let Self { runtime, work } = self;
+        work.charge += match matched {
+            Some(_) => work.evaluated_since(begun, runtime),
+            None => work.called_since(begun),
+        };
+        work.bill.visited(target, matched, &work.rates);
+    }
+}
+
 /// Calls a function with a runtime for the source's container.
 pub(super) fn with_runtime<T>(
     source: &Source<'_>,
     work: &mut Work,
-    run: impl FnOnce(&mut Runtime<'_>, &mut Work) -> T,
+    run: impl FnOnce(&mut Execution<'_>) -> T,
 ) -> T {
     let core = &source.container.core;
     let now_ticks = || {
@@ -346,7 +372,7 @@ pub(super) fn with_runtime<T>(
     let mut random = || next_random(&mut state);
     let deadline = work.started + QUERY_TIME_MAX;
     let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
-    let together = work.together.clone();
+    let budget = work.budget.clone();
     let client = work.client.clone();
     let brief = work.brief.clone();
     let interrupted = move || {
@@ -354,7 +380,7 @@ pub(super) fn with_runtime<T>(
             brief.outgrown.set(true);
             return true;
         }
-        together.as_ref().is_some_and(|together| together.is_over())
+        budget.as_ref().is_some_and(|budget| budget.is_over())
             || has_left(client.as_ref())
             || Instant::now() >= deadline
     };
@@ -369,8 +395,9 @@ pub(super) fn with_runtime<T>(
     let started = work.asker.map_or(work.started, |asker| asker.started);
     let users = Users::new(source.container, started, work.calls.clone());
     runtime.users = &users;
-    let outcome = run(&mut runtime, work);
-    work.rows_visited = runtime.rows_visited;
+    let mut execution = Execution { runtime, work };
+    let outcome = run(&mut execution);
+    execution.work.rows_visited = execution.runtime.rows_visited;
     work.stopped = users.into_stop();
     outcome
 }
@@ -420,11 +447,11 @@ mod tests {
     fn what_other_threads_hold_is_counted_once() {
         let memory = Arc::new(Share::new(8 * MEGABYTE));
         let mut work = work(&memory);
-        let mut helper = work.beginning().work();
+        let mut helper = work.seed().work();
         helper.hold(4 * MEGABYTE).unwrap();
         assert_eq!(memory.taken(), 3 * MEGABYTE);
-        let done = helper.into_done();
-        work.held += done.held;
+        let result = helper.into_result();
+        work.held += result.held;
         work.count_anyway();
         assert_eq!(memory.taken(), 3 * MEGABYTE);
         drop(work);

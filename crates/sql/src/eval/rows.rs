@@ -5,21 +5,25 @@
 
 use super::{Frame, Runtime, UNDEFINED, build_object, check_weight, evaluate, sink, truth};
 use crate::compiled::{Compiled, Expr, Order, Projection, Source};
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use armilla_model::Value;
 use std::ops::ControlFlow;
 
-/// What a visitor answers: go on, or stop.
-pub type Visited = Result<ControlFlow<()>>;
+/// What a visitor answers: go on, stop, or fail with an error of its own.
+pub type Visited<E = SqlError> = std::result::Result<ControlFlow<()>, E>;
+
+/// Calls a visitor with a row's innermost frame.
+pub type VisitRow<'v, E = SqlError> = dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited<E> + 'v;
 
 /// Hands every row of the item that meets the condition to the visitor. The visitor gets the
-/// innermost frame, which [`project`], [`order_keys`] and [`super::Sink::push`] take.
-pub fn visit_rows(
+/// innermost frame, which [`project`], [`order_keys`] and [`super::Sink::push`] take. Its errors are
+/// its own; those of the language are converted to them.
+pub fn visit_rows<E: From<SqlError>>(
     query: &Compiled,
     item: &Value,
     runtime: &mut Runtime<'_>,
-    visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
-) -> Visited {
+    visit_row: &mut VisitRow<'_, E>,
+) -> Visited<E> {
     let frame = Frame::item(item);
     runtime.made = 0;
     visit(query, &frame, runtime, visit_row)
@@ -27,26 +31,26 @@ pub fn visit_rows(
 
 /// True when the item has a row that meets the condition.
 pub fn matches_item(query: &Compiled, item: &Value, runtime: &mut Runtime<'_>) -> Result<bool> {
-    let flow = visit_rows(query, item, runtime, &mut |_, _| Ok(ControlFlow::Break(())))?;
+    let flow = visit_rows(query, item, runtime, &mut |_, _| Visited::Ok(ControlFlow::Break(())))?;
     Ok(flow.is_break())
 }
 
-pub(super) fn visit<'v>(
+pub(super) fn visit<'v, E: From<SqlError>>(
     query: &'v Compiled,
     base: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
-    visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
-) -> Visited {
+    visit_row: &mut VisitRow<'_, E>,
+) -> Visited<E> {
     expand(&query.checks, &query.sources, base, runtime, visit_row)
 }
 
-fn expand<'v>(
+fn expand<'v, E: From<SqlError>>(
     checks: &'v [Option<Expr>],
     sources: &'v [Source],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
-    visit_row: &mut dyn FnMut(&Frame<'_>, &mut Runtime<'_>) -> Visited,
-) -> Visited {
+    visit_row: &mut VisitRow<'_, E>,
+) -> Visited<E> {
     runtime.count_frame(sources.is_empty())?;
     let (check, later) =
         checks.split_first().map_or((None, checks), |(check, later)| (check.as_ref(), later));
@@ -58,7 +62,7 @@ fn expand<'v>(
     let Some((source, rest)) = sources.split_first() else {
         return visit_row(frame, runtime);
     };
-    let mut bind = |value: &Value, runtime: &mut Runtime<'_>| -> Visited {
+    let mut bind = |value: &Value, runtime: &mut Runtime<'_>| -> Visited<E> {
         if value.is_undefined() {
             return Ok(ControlFlow::Continue(()));
         }
@@ -102,11 +106,11 @@ fn computed_rows<'v>(
     Ok(rows)
 }
 
-fn each(
+fn each<E>(
     values: &[Value],
     runtime: &mut Runtime<'_>,
-    bind: &mut dyn FnMut(&Value, &mut Runtime<'_>) -> Visited,
-) -> Visited {
+    bind: &mut dyn FnMut(&Value, &mut Runtime<'_>) -> Visited<E>,
+) -> Visited<E> {
     for value in values {
         if bind(value, runtime)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -125,7 +129,7 @@ pub(super) fn all_pass<'v>(
     let mut pass = true;
     let _stopped = expand(&[], &query.sources, frame, runtime, &mut |row, runtime| {
         pass = truth(filter, row, runtime)? == Some(true);
-        Ok(if pass { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Visited::Ok(if pass { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     Ok(pass)
 }

@@ -3,17 +3,11 @@
 mod signature;
 
 use super::{Condition, Leaf};
+use crate::query::plan::costs::{
+    BIT_SET_SHARE, COLUMN_RUN_MAX, LIST_FACTOR, LIST_MIN, PREDICATE_FACTOR,
+};
 use armilla_index::{Column, LocalSet, Part, PathIndex, within};
 use std::ops::Range;
-
-/// Lists this many times longer than the documents to be tested are not worth reading.
-const LIST_FACTOR: usize = 64;
-/// A predicate is not tried on more values than this many times the documents in scope.
-const PREDICATE_FACTOR: usize = 4;
-
-/// In runs up to this long documents are counted by their cells, which lie side by side; a search in
-/// a long list goes here and there.
-const COLUMN_RUN_MAX: usize = 256;
 
 /// Runs of local numbers, ascending and disjoint.
 pub(in crate::query) type Runs = Vec<Range<u32>>;
@@ -325,7 +319,7 @@ fn union(mut found: Vec<Vec<u32>>, part: &Part) -> Vec<u32> {
 
 /// Ascending and without repetition.
 fn sorted(mut locals: Vec<u32>, documents: u32) -> Vec<u32> {
-    if locals.len() > documents as usize / 32 {
+    if locals.len() > documents as usize / BIT_SET_SHARE {
         let mut set = LocalSet::none(documents);
         locals.iter().for_each(|local| set.insert(*local));
         locals.clear();
@@ -408,7 +402,7 @@ impl OnPart<'_> {
             locals.retain(|local| self.matches(column, *local));
             return self.exact;
         }
-        if self.entries > locals.len().saturating_mul(LIST_FACTOR) + 1024 {
+        if self.entries > locals.len().saturating_mul(LIST_FACTOR) + LIST_MIN {
             return false;
         }
         let mut listed = Vec::with_capacity(self.entries);

@@ -4,13 +4,11 @@
 //! the bytes that the index has for them.
 
 use crate::query::access::known_value;
+use crate::query::plan::costs::COMBINATIONS_MAX;
 use crate::query::reader::PathColumn;
 use armilla_model::value::Value;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// Combinations that are held at a time.
-const HELD_MAX: usize = 1 << 16;
 
 /// A value as the index has it; nothing for undefined.
 type Encoded<'s> = Option<&'s [u8]>;
@@ -55,7 +53,7 @@ impl<'s> Combinations<'s> {
 
     /// True when they should be taken out before more are counted.
     pub(super) fn is_full(&self) -> bool {
-        self.counted.len() >= HELD_MAX
+        self.counted.len() >= COMBINATIONS_MAX
     }
 
     /// Takes all of them out.

@@ -3,13 +3,13 @@
 use super::Entry;
 use crate::query::request::{ResumeFilter, ResumeValue};
 use crate::query::token::{KeyValue, OrderedPosition, Position, Window};
-use crate::query::work::Work;
-use crate::query::{Run, descends, failure};
+use crate::query::work::Execution;
+use crate::query::{Run, descends};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_model::value::Value;
 use armilla_sql::compiled::{Order, OrderKey};
-use armilla_sql::eval::{Runtime, compare_keys, order_keys, visit_rows};
+use armilla_sql::eval::{compare_keys, order_keys};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
@@ -45,30 +45,24 @@ impl<'a> Cursor<'a> {
     }
 
     /// Replaces values that were too long for the token by those of the last item, if it is there.
-    pub(super) fn sharpen(
-        &mut self,
-        run: &Run<'_>,
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
-    ) -> Result<()> {
+    pub(super) fn sharpen(&mut self, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<()> {
         let Some(after) = &mut self.after else { return Ok(()) };
         if after.values.iter().all(KeyValue::is_exact) {
             return Ok(());
         }
         let Some(found) = run.source.find(&after.place) else { return Ok(()) };
-        let loaded = run.source.reader().load(&found, work)?;
+        let loaded = run.source.reader().load(&found, execution.work)?;
         let mut row = 0;
         let mut values = None;
         let wanted = after.row;
-        let _stopped = visit_rows(run.plan(), &loaded.value, runtime, &mut |frame, runtime| {
+        execution.visit_rows(run.plan(), &loaded.value, &mut |frame, runtime, _| {
             if row == wanted {
                 values = Some(order_keys(run.plan(), frame, runtime)?);
                 return Ok(ControlFlow::Break(()));
             }
             row += 1;
             Ok(ControlFlow::Continue(()))
-        })
-        .map_err(failure)?;
+        })?;
         // Another state of the item is another position.
         let same = |values: &Vec<Value>| {
             after.values.iter().zip(values).all(|(known, value)| known.compare(value).is_eq())

@@ -1,19 +1,20 @@
 //! Rows from indexes that are read in order, merged over the ranges.
 
 use super::cursor::Cursor;
-use super::{Entry, SORT_MAX, row_charge};
+use super::{Entry, row_charge};
 use crate::query::page::Page;
+use crate::query::plan::costs::SORT_MAX;
 use crate::query::reader::{Loaded, Reader};
 use crate::query::source::{Certainty, Found, Source};
 use crate::query::token::Window;
 use crate::query::walk::{Group, Groups, OrderIndex, Passed};
-use crate::query::work::Work;
-use crate::query::{Run, bounded, failure, parallel};
+use crate::query::work::{Execution, Work};
+use crate::query::{Run, bounded, parallel};
 use armilla_index::{Part, ValueRange};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
 use armilla_model::value::Value;
-use armilla_sql::eval::{Runtime, order_keys, project, visit_rows};
+use armilla_sql::eval::{order_keys, project};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
@@ -72,8 +73,7 @@ pub(super) fn walked(
     run: &Run<'_>,
     index: &OrderIndex,
     cursor: &mut Cursor<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
     page: &mut Page,
 ) -> Result<Option<Entry>> {
     let start = cursor.start();
@@ -90,8 +90,8 @@ pub(super) fn walked(
     let mut reader = walk.reader();
     let range = index.range_from(&start);
     let wanted = cursor.wanted(run.options.count_max) as u64;
-    let mut streams = begin_streams(&walk, index, &range, wanted, &mut reader, runtime, work)?;
-    let last = hand_out(&walk, &mut streams, &mut window, &mut reader, runtime, work, page)?;
+    let mut streams = begin_streams(&walk, index, &range, wanted, &mut reader, execution)?;
+    let last = hand_out(&walk, &mut streams, &mut window, &mut reader, execution, page)?;
     cursor.window = window;
     Ok(last)
 }
@@ -104,33 +104,27 @@ fn begin_streams<'s>(
     range: &ValueRange,
     wanted: u64,
     reader: &mut Reader<'s>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Vec<Stream<'s>>> {
     let source = &walk.run.source;
-    let begin = |target: usize,
-                 reader: &mut Reader<'s>,
-                 runtime: &mut Runtime<'_>,
-                 work: &mut Work|
-     -> Result<Stream<'s>> {
+    let begin = |target: usize, reader: &mut Reader<'s>, execution: &mut Execution<'_>| {
         let groups = Groups::new(source, index, &source.targets[target], range, wanted);
         let mut stream = Stream { target, groups, group: None, ready: Vec::new() };
-        stream.fill(walk, reader, runtime, work).map(|()| stream)
+        stream.fill(walk, reader, execution).map(|()| stream)
     };
     let mut streams = Vec::with_capacity(source.targets.len());
-    let (visited_before, mut alone) = (work.items_visited, false);
+    let (visited_before, mut alone) = (execution.work.items_visited, false);
     while streams.len() < source.targets.len() {
-        let (first, visited) = (streams.len(), work.items_visited - visited_before);
+        let (first, visited) = (streams.len(), execution.work.items_visited - visited_before);
         let rest = source.targets.len() - first;
-        if !alone && rest > 1 && parallel::is_long_walk(walk.run, visited, work) {
-            let begun =
-                parallel::share_out(source, rest, runtime, work, |number, runtime, work| {
-                    begin(first + number, &mut walk.reader(), runtime, work)
-                });
+        if !alone && rest > 1 && parallel::is_long_walk(walk.run, visited, execution.work) {
+            let begun = parallel::share_out(source, rest, execution, |number, execution| {
+                begin(first + number, &mut walk.reader(), execution)
+            });
             alone = begun.is_none();
             streams.extend(begun.into_iter().flatten());
         } else {
-            streams.push(begin(first, reader, runtime, work)?);
+            streams.push(begin(first, reader, execution)?);
         }
     }
     Ok(streams)
@@ -142,8 +136,7 @@ fn hand_out<'s>(
     streams: &mut [Stream<'s>],
     window: &mut Window,
     reader: &mut Reader<'s>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
     page: &mut Page,
 ) -> Result<Option<Entry>> {
     let source = &walk.run.source;
@@ -168,19 +161,19 @@ fn hand_out<'s>(
                 Row::Made(row, charge) => (row, charge),
                 Row::Item(part, local) => {
                     let found = found_at(source, entry.target, part, local);
-                    copied_row(walk.run, &found, reader, work)?
+                    copied_row(walk.run, &found, reader, execution.work)?
                 }
             };
             if !page.offer(row) {
                 *window = before;
                 return Ok(last);
             }
-            work.charge += charge;
+            execution.work.charge += charge;
             last = Some(entry);
         } else {
-            work.charge += work.rates.load(source.mean_size(entry.target));
+            execution.work.charge += execution.work.rates.load(source.mean_size(entry.target));
         }
-        streams[number].fill(walk, reader, runtime, work)?;
+        streams[number].fill(walk, reader, execution)?;
     }
 }
 
@@ -213,8 +206,7 @@ impl<'s> Stream<'s> {
         &mut self,
         walk: &Walk<'_, 's>,
         reader: &mut Reader<'s>,
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
+        execution: &mut Execution<'_>,
     ) -> Result<()> {
         while self.ready.is_empty() {
             let Some(group) = &mut self.group else {
@@ -228,11 +220,11 @@ impl<'s> Stream<'s> {
             match group.pop() {
                 None => self.group = None,
                 Some((part, local)) => {
-                    self.rows_of(walk, part, local, reader, runtime, work)?;
+                    self.rows_of(walk, part, local, reader, execution)?;
                     while ambiguous
                         && let Some((part, local)) = self.group.as_mut().and_then(Group::pop)
                     {
-                        self.rows_of(walk, part, local, reader, runtime, work)?;
+                        self.rows_of(walk, part, local, reader, execution)?;
                     }
                     let cursor = walk.cursor;
                     self.ready.sort_by(|left, right| cursor.compare(&right.entry, &left.entry));
@@ -254,18 +246,17 @@ impl<'s> Stream<'s> {
         part: usize,
         local: u32,
         reader: &mut Reader<'s>,
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
+        execution: &mut Execution<'_>,
     ) -> Result<()> {
         let source = &walk.run.source;
         let found = found_at(source, self.target, part, local);
-        work.items_visited += 1;
+        execution.work.items_visited += 1;
         if source.prepared.copied.is_none() {
-            return self.made_rows(walk, &found, reader, runtime, work);
+            return self.made_rows(walk, &found, reader, execution);
         }
         let values = match self.known_value() {
             Some(value) => Some(vec![value]),
-            None => values_of(walk.run, &found, reader, runtime, work)?,
+            None => values_of(walk.run, &found, reader, execution)?,
         };
         let Some(values) = values else { return Ok(()) };
         let entry = Entry { values, target: self.target, place: found.place(), row: 0 };
@@ -281,21 +272,20 @@ impl<'s> Stream<'s> {
         walk: &Walk<'_, 's>,
         found: &Found<'_>,
         reader: &mut Reader<'s>,
-        runtime: &mut Runtime<'_>,
-        work: &mut Work,
+        execution: &mut Execution<'_>,
     ) -> Result<()> {
         let (plan, cursor, target) = (walk.run.plan(), walk.cursor, self.target);
-        let item = reader.load(found, work)?;
-        runtime.document_id = found.document.docno;
+        let item = reader.load(found, execution.work)?;
+        execution.runtime.document_id = found.document.docno;
         let place = found.place();
-        let (mut number, mut failed) = (0, None);
-        let mut begun = work.moment(runtime);
-        let load = work.rates.load(item.size);
+        let mut number = 0;
+        let mut begun = execution.checkpoint();
+        let load = execution.work.rates.load(item.size);
         let ready = &mut self.ready;
-        let _stopped = visit_rows(plan, &item.value, runtime, &mut |frame, runtime| {
+        execution.visit_rows(plan, &item.value, &mut |frame, runtime, work| {
             let row = number;
             number += 1;
-            let since = std::mem::replace(&mut begun, work.moment(runtime));
+            let since = std::mem::replace(&mut begun, work.checkpoint(runtime));
             let values = order_keys(plan, frame, runtime)?;
             if !cursor.admits(&values, &place.epk, place.docno, row) {
                 return Ok(ControlFlow::Continue(()));
@@ -304,21 +294,12 @@ impl<'s> Stream<'s> {
                 return Ok(ControlFlow::Continue(()));
             };
             let charge = load + row_charge(row, since, runtime, work);
-            begun = work.moment(runtime);
+            begun = work.checkpoint(runtime);
             let entry = Entry { values, target, place: place.clone(), row };
-            match ready_row(entry, &made, charge, work) {
-                Ok(made) => {
-                    ready.push(made);
-                    Ok(ControlFlow::Continue(()))
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    Ok(ControlFlow::Break(()))
-                }
-            }
-        })
-        .map_err(failure)?;
-        failed.map_or(Ok(()), Err)
+            ready.push(ready_row(entry, &made, charge, work)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(())
     }
 }
 
@@ -337,17 +318,15 @@ fn values_of(
     run: &Run<'_>,
     found: &Found<'_>,
     reader: &mut Reader<'_>,
-    runtime: &mut Runtime<'_>,
-    work: &mut Work,
+    execution: &mut Execution<'_>,
 ) -> Result<Option<Vec<Value>>> {
-    let Loaded { value, .. } = reader.load(found, work)?;
-    runtime.document_id = found.document.docno;
+    let Loaded { value, .. } = reader.load(found, execution.work)?;
+    execution.runtime.document_id = found.document.docno;
     let mut values = None;
-    let _stopped = visit_rows(run.plan(), &value, runtime, &mut |frame, runtime| {
+    execution.visit_rows(run.plan(), &value, &mut |frame, runtime, _| {
         values = Some(order_keys(run.plan(), frame, runtime)?);
         Ok(ControlFlow::Break(()))
-    })
-    .map_err(failure)?;
+    })?;
     values.iter().flatten().try_for_each(bounded::check)?;
     Ok(values)
 }

@@ -31,15 +31,15 @@ fn askers_do_not_wait_for_each_other() {
 fn helpers_are_given_back_when_one_fails() {
     let failing = || map(8, |number| assert!(number != 5, "this one fails"));
     assert!(std::panic::catch_unwind(failing).is_err());
-    let taken = Taken::take(usize::MAX);
+    let taken = Permits::take(usize::MAX);
     assert!(taken.0 < threads());
 }
 
 #[test]
 fn peaks_add_up() {
-    let together = Together::default();
-    assert!(together.may_hold(MEMORY_MAX - 1) && together.may_hold(1));
-    assert!(!together.may_hold(1));
+    let budget = SharedBudget::default();
+    assert!(budget.may_hold(MEMORY_MAX - 1) && budget.may_hold(1));
+    assert!(!budget.may_hold(1));
 }
 
 /// A container of three ranges whose items have many rows.

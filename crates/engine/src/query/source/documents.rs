@@ -1,20 +1,15 @@
 //! The documents of a source, one after the other.
 
 use super::merge::{Merge, by_number};
-use super::{Certainty, Found, PartPlan, SCAN_MAX, Source, Target};
+use super::{Certainty, Found, PartPlan, Source, Target};
 use crate::listing::index_range;
 use crate::query::parallel;
+use crate::query::plan::costs::{LIST_MAX, LIST_SHARE, RANGES_TRIED_TOGETHER, SCAN_MAX};
 use crate::query::token::Place;
 use crate::ranges::EpkSpan;
 use armilla_index::Direction;
 use armilla_model::error::Result;
 use std::borrow::Cow;
-
-/// From so many candidates on, documents are tested one by one as they are wanted, if the
-/// candidates are a good part of them.
-const LIST_MAX: usize = 4096;
-/// Ranges whose values are tried together, where values must be tried to find items.
-const TRIED_TOGETHER: usize = 8;
 
 impl Source<'_> {
     /// The documents behind a place that may match, in the order of (effective key, ordinal).
@@ -69,8 +64,8 @@ impl Source<'_> {
         let seen = |found: &Found<'s>| self.sees(found);
         // A page that comes to a second range may well come to more.
         let nth = number - self.visited.start;
-        if nth % TRIED_TOGETHER == 1 {
-            parallel::try_values(self, number..number.saturating_add(TRIED_TOGETHER));
+        if nth % RANGES_TRIED_TOGETHER == 1 {
+            parallel::try_values(self, number..number.saturating_add(RANGES_TRIED_TOGETHER));
         }
         if !self.condition.is_useful() || target.scope() <= self.threshold(SCAN_MAX) {
             self.neighbours.lock().expect(target.scope(), target.scope());
@@ -79,7 +74,7 @@ impl Source<'_> {
         let parts = self.parts(target, after);
         let size: usize = parts.iter().map(PartPlan::size).sum();
         let scope: usize = parts.iter().map(PartPlan::scope).sum();
-        if !self.is_plain() || (size > LIST_MAX && size > scope / 4) {
+        if !self.is_plain() || (size > LIST_MAX && size > scope / LIST_SHARE) {
             let exact = self.is_plain() && parts.iter().all(|plan| plan.selector.may_be_exact());
             let selectors = by_number(parts, target.published.view.parts().len());
             let may_match = move |found: &Found<'s>| match found.at {

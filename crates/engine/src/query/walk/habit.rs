@@ -4,21 +4,12 @@
 //! to give up walking will have to again: for a while it begins with what was better in the end.
 //! And a query that was answered in a moment several times will be again.
 
+use crate::query::plan::costs::{
+    QUICK_PAGE_TIME, QUICK_PAGES_LOST, QUICK_PAGES_MAX, QUICK_PAGES_MIN, RANKING_RUNS,
+    SLOW_PAGE_TIME,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// How often a query ranks at once before it tries to walk again.
-const RUNS: u32 = 31;
-/// A page that took no longer was made in a moment.
-const MOMENT: Duration = Duration::from_micros(500);
-/// One that took longer than this was slow; in between, the machine may have been busy.
-const SLOW: Duration = Duration::from_millis(10);
-/// So many pages must have been made in a moment for the next one to count as one.
-const MOMENTS: u32 = 8;
-/// More of them are not remembered.
-const MOMENTS_MAX: u32 = 16;
-/// A page that was neither takes so many of them back.
-const MOMENTS_LOST: u32 = 4;
 
 /// Kept with a query for its next runs. It decides how rows are found, never which.
 #[derive(Debug, Default)]
@@ -43,7 +34,7 @@ impl Habit {
 
     /// Remembers that walking was given up.
     pub(super) fn gave_up(&self) {
-        self.left.store(RUNS, Ordering::Relaxed);
+        self.left.store(RANKING_RUNS, Ordering::Relaxed);
     }
 
     /// Remembers how long a page took.
@@ -51,9 +42,9 @@ impl Habit {
         // What two pages remember at once may count as one.
         let known = self.moments.load(Ordering::Relaxed);
         let moments = match time {
-            time if time > SLOW => 0,
-            time if time > MOMENT => known.saturating_sub(MOMENTS_LOST),
-            _ => (known + 1).min(MOMENTS_MAX),
+            time if time > SLOW_PAGE_TIME => 0,
+            time if time > QUICK_PAGE_TIME => known.saturating_sub(QUICK_PAGES_LOST),
+            _ => (known + 1).min(QUICK_PAGES_MAX),
         };
         if moments != known {
             self.moments.store(moments, Ordering::Relaxed);
@@ -62,7 +53,7 @@ impl Habit {
 
     /// True when the last pages were made in a moment.
     pub(in crate::query) fn is_quick(&self) -> bool {
-        self.moments.load(Ordering::Relaxed) >= MOMENTS
+        self.moments.load(Ordering::Relaxed) >= QUICK_PAGES_MIN
     }
 }
 
@@ -75,25 +66,25 @@ mod tests {
         let habit = Habit::default();
         assert!(!habit.ranks());
         habit.gave_up();
-        assert_eq!((0..100).filter(|_| habit.ranks()).count(), RUNS as usize);
+        assert_eq!((0..100).filter(|_| habit.ranks()).count(), RANKING_RUNS as usize);
     }
 
     #[test]
     fn a_slow_page_is_not_forgotten_at_once() {
         let habit = Habit::default();
-        for _ in 0..MOMENTS {
+        for _ in 0..QUICK_PAGES_MIN {
             assert!(!habit.is_quick());
-            habit.took(MOMENT);
+            habit.took(QUICK_PAGE_TIME);
         }
         assert!(habit.is_quick());
-        (0..100).for_each(|_| habit.took(MOMENT));
-        habit.took(MOMENT * 2);
+        (0..100).for_each(|_| habit.took(QUICK_PAGE_TIME));
+        habit.took(QUICK_PAGE_TIME * 2);
         assert!(habit.is_quick(), "one page on a busy machine");
-        (0..2).for_each(|_| habit.took(MOMENT * 2));
+        (0..2).for_each(|_| habit.took(QUICK_PAGE_TIME * 2));
         assert!(!habit.is_quick(), "several");
-        (0..100).for_each(|_| habit.took(MOMENT));
-        habit.took(SLOW * 2);
-        habit.took(MOMENT);
+        (0..100).for_each(|_| habit.took(QUICK_PAGE_TIME));
+        habit.took(SLOW_PAGE_TIME * 2);
+        habit.took(QUICK_PAGE_TIME);
         assert!(!habit.is_quick(), "one that was slow");
     }
 }

@@ -10,21 +10,13 @@
 //! Ordinals are compared, not values: the merge over lanes looks at the values of matches only.
 
 use super::ranking::{Key, Ranking};
+use crate::query::plan::costs::{
+    RANK_BATCH_GROWTH, RANK_BATCH_MAX, RANK_BATCH_MIN, SCAN_PATIENCE_MIN, SCAN_PATIENCE_SHARE,
+    SCAN_STRIDE,
+};
 use crate::query::source::{PartPlan, Source};
 use armilla_index::{Column, Direction, PathIndex, Value};
 use std::ops::Range;
-
-/// Documents tested at a time: a lane that finds nothing lets others go first.
-const STRIDE: usize = 256;
-/// Documents that are walked through before ranking is thought of.
-const WALK_MIN: usize = 1024;
-/// One in so many candidates: when as many documents were walked through, ranking is not much more.
-const PATIENCE: usize = 4;
-/// Documents ranked at a time to begin with, at least and at most; each time it is more.
-const BATCH_MIN: usize = 64;
-const BATCH_FIRST_MAX: usize = 4096;
-/// How many times as many are ranked the next time.
-const BATCH_GROWTH: usize = 8;
 
 /// One part's way through its values.
 pub(super) struct Lane<'s> {
@@ -113,12 +105,12 @@ impl<'s> Lane<'s> {
         // Without a column documents are not found by value; where there is none, few have one.
         let column = index.column().filter(|_| choice != Choice::Walk);
         let patience = match column {
-            Some(_) => (plan.size() / PATIENCE).max(WALK_MIN),
+            Some(_) => (plan.size() / SCAN_PATIENCE_SHARE).max(SCAN_PATIENCE_MIN),
             None => usize::MAX,
         };
         let way = Way::Walk { patience, column };
         let batch = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let batch = batch.clamp(BATCH_MIN, BATCH_FIRST_MAX);
+        let batch = batch.clamp(RANK_BATCH_MIN, RANK_BATCH_MAX);
         let order = column.and_then(|_| Key::of(plan, source, path));
         let kept = order
             .as_ref()
@@ -196,7 +188,7 @@ impl<'s> Lane<'s> {
             return self.step(plan, source, exact);
         }
         let (mut ordinal, mut tested) = (from, 0);
-        while tested < STRIDE {
+        while tested < SCAN_STRIDE {
             let list = self.index.list(ordinal);
             if list.iter().any(|local| may_match(plan, source, local.get())) {
                 *patience = patience.saturating_sub(tested);
@@ -293,8 +285,8 @@ impl Ranked {
     fn fill<T>(&mut self, visit_all: impl FnOnce(&mut dyn FnMut(u32, u32)) -> T) -> T {
         let behind = self.more_behind.take().unwrap_or(u64::MAX);
         let batch = self.batch;
-        self.batch = batch.saturating_mul(BATCH_GROWTH);
-        let mut first: Vec<u64> = Vec::with_capacity((2 * batch).min(BATCH_FIRST_MAX));
+        self.batch = batch.saturating_mul(RANK_BATCH_GROWTH);
+        let mut first: Vec<u64> = Vec::with_capacity((2 * batch).min(RANK_BATCH_MAX));
         // Places at or behind this one are not among the first.
         let mut end = u64::MAX;
         let visited = visit_all(&mut |ordinal, local| {

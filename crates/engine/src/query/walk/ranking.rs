@@ -5,6 +5,9 @@
 //! candidates once and keeps them, and from then on a page touches the documents it hands out.
 //! Which of them are dead, expired or out of scope by now is asked when they come up.
 
+use crate::query::plan::costs::{
+    CACHED_ORDER_MIN, CACHED_ORDER_SCOPE_SHARE, CACHED_ORDERS_BYTES, CACHED_ORDERS_ESTIMATED,
+};
 use crate::query::source::{PartPlan, Source};
 use armilla_index::{Column, Direction};
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -12,14 +15,6 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// Fewer candidates are ranked each time.
-const CANDIDATES_MIN: u64 = 256;
-/// One in so many documents of a part must be in scope: the others are passed over.
-const SCOPE_SHARE: usize = 4;
-/// Bytes of all orders that are kept.
-const BYTES_MAX: u64 = 32 << 20;
-/// Orders kept, estimated for the cache's own tables.
-const ORDERS_ESTIMATED: usize = 1024;
 /// What an entry weighs besides its candidates, roughly.
 const ENTRY_WEIGHT: u64 = 128;
 
@@ -61,8 +56,8 @@ static ORDERS: LazyLock<Cache<Key, Kept, ByCandidates>> = LazyLock::new(|| {
     // In one piece: of a cache that is divided by cores, no part could hold a large order.
     let options = OptionsBuilder::new()
         .shards(1)
-        .estimated_items_capacity(ORDERS_ESTIMATED)
-        .weight_capacity(BYTES_MAX)
+        .estimated_items_capacity(CACHED_ORDERS_ESTIMATED)
+        .weight_capacity(CACHED_ORDERS_BYTES)
         .build()
         .expect("all that must be given is given");
     let (hashing, life) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
@@ -81,8 +76,9 @@ pub(super) struct Ranking<'s> {
 impl Key {
     /// The order of a plan's candidates by a path, if it is worth keeping.
     pub(super) fn of(plan: &PartPlan<'_>, source: &Source<'_>, path: u32) -> Option<Self> {
-        let few = source.threshold(CANDIDATES_MIN);
-        let narrow = plan.scope().saturating_mul(SCOPE_SHARE) < plan.part.len() as usize;
+        let few = source.threshold(CACHED_ORDER_MIN);
+        let narrow =
+            plan.scope().saturating_mul(CACHED_ORDER_SCOPE_SHARE) < plan.part.len() as usize;
         if (plan.size() as u64) < few || narrow {
             return None;
         }
@@ -177,7 +173,7 @@ impl<'s> Ranking<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::walk::RANK_MAX;
+    use crate::query::plan::costs::RANK_MAX;
 
     #[test]
     fn the_largest_order_is_kept() {

@@ -1,9 +1,7 @@
 //! What a condition leaves of a part, in a few numbers: a name for things that are remembered of it.
 
 use super::{Selector, Tree};
-
-/// Numbers of the longest signature that is given.
-const SIGNATURE_MAX: usize = 64;
+use crate::query::plan::costs::FINGERPRINT_MAX;
 
 impl Selector<'_> {
     /// Numbers that say which documents of the part the condition leaves, and how surely: equal
@@ -25,7 +23,7 @@ fn sign(tree: &Tree<'_>, numbers: &mut Vec<u32>) -> Option<()> {
         Tree::Unknown => numbers.push(2),
         Tree::Leaf(leaf) => {
             let count = leaf.ordinals.len();
-            if numbers.len() + count > SIGNATURE_MAX {
+            if numbers.len() + count > FINGERPRINT_MAX {
                 return None;
             }
             let flags = u32::from(leaf.complement) << 1 | u32::from(leaf.exact);
@@ -38,5 +36,5 @@ fn sign(tree: &Tree<'_>, numbers: &mut Vec<u32>) -> Option<()> {
             parts.iter().try_for_each(|tree| sign(tree, numbers))?;
         }
     }
-    (numbers.len() <= SIGNATURE_MAX).then_some(())
+    (numbers.len() <= FINGERPRINT_MAX).then_some(())
 }
