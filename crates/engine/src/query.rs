@@ -12,43 +12,28 @@
 //! Every page takes a fresh view of each partition and keeps nothing between pages: a continuation
 //! names a position in the data ([`token`]), so it survives restarts, merges and splits.
 
-mod access;
-mod ahead;
-mod bill;
 mod bounded;
+mod charge;
 mod client_merge;
-mod copied;
+mod exec;
 pub mod explain;
-mod extreme;
-mod functions;
-mod grouped;
-mod heap;
-mod histogram;
-mod neighbours;
-mod ordered;
+mod find;
 mod page;
-mod parallel;
 mod plan;
-mod points;
 mod prepare;
-mod pure;
-mod reader;
+mod read;
 mod request;
-mod source;
-mod stream;
 mod token;
-mod walk;
-mod whole;
-mod work;
+mod view;
 
 pub use armilla_sql::access::IndexUsage;
 pub use client_merge::{ClientMerge, advice, client_merge, plan};
+pub(crate) use exec::context::Clock;
 pub use page::{Metrics, Page};
 use plan::costs::{BRIEF_TEXT_MAX, SMALL_COPIES_MAX, SMALL_ITEMS_MAX};
+pub(crate) use read::items::Overlay;
 pub use request::{Request, ResumeFilter};
-pub(crate) use source::Overlay;
 pub use token::{INVALID_TOKEN, is_of_the_service};
-pub(crate) use work::Clock;
 
 use crate::container::{Container, Settings};
 use crate::ranges::EpkSpan;
@@ -61,13 +46,15 @@ use armilla_sql::Schema;
 use armilla_sql::access::KeyConstraint;
 use armilla_sql::compiled::{Compiled, Input, Order};
 use armilla_sql::reference::{self, Options as ListOptions};
+use exec::context::Work;
+use exec::workers;
 use parking_lot::Mutex;
 use prepare::Prepared;
-use source::{Source, Target, overlap};
+use read::items::{Source, overlap};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use work::Work;
+use view::Target;
 
 /// How long a page may run before it ends where it is.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -298,13 +285,13 @@ impl Query {
         work.bill.over(&run.source);
         let shape = shape(plan);
         if !matches!(shape, Shape::Stream) {
-            parallel::try_values(&run.source, 0..targets.len());
+            workers::try_values(&run.source, 0..targets.len());
         }
         let page = match shape {
-            Shape::Stream => stream::run(run, work),
-            Shape::Ordered => ordered::run(run, work),
-            Shape::Grouped => grouped::run(run, work),
-            Shape::Whole => whole::run(run, work),
+            Shape::Stream => exec::stream::run(run, work),
+            Shape::Ordered => exec::top_k::run(run, work),
+            Shape::Grouped => exec::group::run(run, work),
+            Shape::Whole => exec::whole::run(run, work),
         };
         let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
         page.finish(work, token::is_rewritten(&self.request.text));
@@ -361,7 +348,7 @@ impl Run<'_> {
     }
 
     /// The same over a share of its items.
-    fn only(&self, share: &parallel::Share) -> Run<'_> {
+    fn only(&self, share: &workers::Share) -> Run<'_> {
         Run { source: self.source.only(share), position: self.position.clone(), ..*self }
     }
 
@@ -469,7 +456,7 @@ pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> 
         }
         let query = armilla_sql::parse(&property.query)?;
         let compiled = armilla_sql::compile(&query, &[], &Schema::none())?;
-        if !before.contains(property) && !pure::is_pure(&compiled) {
+        if !before.contains(property) && !prepare::pure::is_pure(&compiled) {
             return Err(Error::bad_request(format!(
                 "The computed property '{name}' is not determined by the item: user-defined functions, \
                  DOCUMENTID, and functions of time and chance such as NOW and RAND are not allowed \

@@ -14,7 +14,7 @@ use bytes::Bytes;
 const ROW_SIZE_MAX: usize = 2 * PAGE_SIZE_MAX;
 
 /// The JSON of a row.
-pub(super) fn row(value: &Value) -> Result<Bytes> {
+pub(in crate::query) fn row(value: &Value) -> Result<Bytes> {
     check(value)?;
     let mut out = Vec::new();
     value.write_json(&mut out);
@@ -22,13 +22,13 @@ pub(super) fn row(value: &Value) -> Result<Bytes> {
 }
 
 /// Refuses a value that is too large to be sorted, grouped or compared.
-pub(super) fn check(value: &Value) -> Result<()> {
+pub(in crate::query) fn check(value: &Value) -> Result<()> {
     let mut left = ROW_SIZE_MAX;
     if fits(value, &mut left, DEPTH_MAX) { Ok(()) } else { Err(too_large()) }
 }
 
 /// About how many bytes a value takes.
-pub(super) fn size(value: &Value) -> usize {
+pub(in crate::query) fn size(value: &Value) -> usize {
     let mut left = ROW_SIZE_MAX;
     fits(value, &mut left, DEPTH_MAX);
     ROW_SIZE_MAX - left

@@ -1,7 +1,7 @@
 //! Plans for clients that send a query to every range and merge the rows themselves.
 
-use super::{Request, prepare};
 use crate::container::Container;
+use crate::query::{Request, prepare};
 use armilla_model::error::Result;
 use armilla_model::partition_key::{Definition, PartitionKey};
 use armilla_model::value::Value;
@@ -84,7 +84,7 @@ fn range_of(definition: &Definition, key: &PartitionKey) -> PlanRange {
     }
 }
 
-impl super::Query {
+impl crate::query::Query {
     /// Which indexes the query uses, and which would help it.
     pub fn index_usage(&self) -> IndexUsage {
         let mut usage = index_usage(&self.prepared.compiled, &self.prepared.schema);

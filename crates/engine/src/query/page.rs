@@ -1,6 +1,6 @@
 //! A page in the making, and what is told with it.
 
-use super::work::Work;
+use crate::query::exec::context::Work;
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::PAGE_SIZE_MAX;
 use bytes::Bytes;
@@ -43,17 +43,17 @@ pub struct Metrics {
 
 impl Page {
     /// An empty page for so many rows.
-    pub(super) fn new(count_max: usize) -> Self {
+    pub(in crate::query) fn new(count_max: usize) -> Self {
         Self { count_max: count_max.max(1), ..Self::default() }
     }
 
     /// True when no row would be taken any more.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::query) fn is_full(&self) -> bool {
         self.rows.len() >= self.count_max || self.size >= PAGE_SIZE_MAX
     }
 
     /// Adds a row if it still fits. The first one always does.
-    pub(super) fn offer(&mut self, row: Bytes) -> bool {
+    pub(in crate::query) fn offer(&mut self, row: Bytes) -> bool {
         let fits = self.rows.is_empty() || self.size + row.len() <= PAGE_SIZE_MAX;
         if self.is_full() || !fits {
             return false;
@@ -64,17 +64,17 @@ impl Page {
     }
 
     /// Bytes of all rows so far.
-    pub(super) fn size(&self) -> usize {
+    pub(in crate::query) fn size(&self) -> usize {
         self.size
     }
 
     /// Rows of this page cost nothing beyond what made them.
-    pub(super) fn free_of_output(&mut self) {
+    pub(in crate::query) fn free_of_output(&mut self) {
         self.output_is_free = true;
     }
 
     /// Closes the books.
-    pub(super) fn finish(&mut self, work: &Work, wrapped: bool) {
+    pub(in crate::query) fn finish(&mut self, work: &Work, wrapped: bool) {
         let output = self.rows.iter().map(|row| work.rates.output(charged_size(row, wrapped)));
         let output = if self.output_is_free { RequestCharge::ZERO } else { output.sum() };
         self.charge = (work.charge + output).max(RequestCharge::ONE);

@@ -3,14 +3,18 @@
 //! Both caches are keyed by the container's settings themselves: every change of a container makes
 //! new settings, so nothing that was compiled for old ones can be found again.
 
-use super::Request;
-use super::copied::Copied;
-use super::plan::costs::{
+pub(in crate::query) mod feedback;
+pub(in crate::query) mod pure;
+pub(in crate::query) mod raw_projection;
+
+use crate::container::Settings;
+use crate::query::Request;
+use crate::query::plan::costs::{
     CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, CACHED_QUERY_BYTE_WEIGHT, CACHED_SCHEMAS_MAX,
     CACHED_TEXT_MAX,
 };
-use super::walk::Habit;
-use crate::container::Settings;
+use crate::query::prepare::feedback::Habit;
+use crate::query::prepare::raw_projection::Copied;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::QUERY_LENGTH_MAX;
 use armilla_model::partition_key::Definition;
@@ -24,22 +28,22 @@ use std::sync::{Arc, LazyLock};
 
 /// A query ready to run, and what it was compiled for.
 #[derive(Clone)]
-pub(super) struct Prepared {
-    pub(super) compiled: Arc<Compiled>,
-    pub(super) schema: Arc<Schema>,
+pub(in crate::query) struct Prepared {
+    pub(in crate::query) compiled: Arc<Compiled>,
+    pub(in crate::query) schema: Arc<Schema>,
     /// The condition, as the index sees it.
-    pub(super) node: Arc<Node>,
+    pub(in crate::query) node: Arc<Node>,
     /// Every path of the item that the query reads.
-    pub(super) references: Arc<Vec<Vec<PathStep>>>,
+    pub(in crate::query) references: Arc<Vec<Vec<PathStep>>>,
     /// Those that it reads before it makes rows, where that is a step of its own (ORDER BY, copies of
     /// items): for its condition and its order.
-    pub(super) key_references: Arc<Vec<Vec<PathStep>>>,
+    pub(in crate::query) key_references: Arc<Vec<Vec<PathStep>>>,
     /// The partition keys that the condition pins.
-    pub(super) constraint: Arc<KeyConstraint>,
+    pub(in crate::query) constraint: Arc<KeyConstraint>,
     /// How rows are made of the texts of items, if they are.
-    pub(super) copied: Option<Arc<Copied>>,
+    pub(in crate::query) copied: Option<Arc<Copied>>,
     /// What was learnt by reading in order.
-    pub(super) habit: Arc<Habit>,
+    pub(in crate::query) habit: Arc<Habit>,
 }
 
 impl Prepared {
@@ -117,7 +121,7 @@ static SCHEMAS: LazyLock<Cache<usize, SchemaEntry>> =
     LazyLock::new(|| Cache::new(CACHED_SCHEMAS_MAX));
 
 /// Parses and compiles a query for a container.
-pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Prepared> {
+pub(in crate::query) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Prepared> {
     let kept = find_or_parse(settings, request)?;
     let is_plain = request.parameters.is_empty();
     if let Some(plain) = kept.plain.as_ref().filter(|_| is_plain) {
@@ -134,7 +138,7 @@ pub(super) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Pre
 }
 
 /// Parses a query for a container.
-pub(super) fn parsed(
+pub(in crate::query) fn parsed(
     settings: &Arc<Settings>,
     request: &Request,
 ) -> Result<(Arc<Query>, Arc<Schema>)> {

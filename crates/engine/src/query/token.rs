@@ -7,7 +7,7 @@
 //! The hash binds a token to its query, parameters and partition key. It does not bind it to a
 //! range: the children of a split go on from the token of their parent.
 
-use super::{Limit, Request, Scope};
+use crate::query::{Limit, Request, Scope};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_model::rid;
@@ -28,11 +28,11 @@ const VALUES_MAX: usize = 360;
 /// Bytes of one ORDER BY value.
 const VALUE_MAX: usize = 256;
 /// Bytes of a group's key that decide its place; behind them its hash does.
-pub(super) const KEY_PREFIX_MAX: usize = 128;
+pub(in crate::query) const KEY_PREFIX_MAX: usize = 128;
 
 /// Where a page ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Position {
+pub(in crate::query) enum Position {
     /// Behind (or inside) an item, in the order of items.
     Item {
         /// The last item looked at.
@@ -53,26 +53,26 @@ pub(super) enum Position {
 
 /// An item's place in its container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) epk: Epk,
-    pub(super) docno: u64,
+pub(in crate::query) struct Place {
+    pub(in crate::query) epk: Epk,
+    pub(in crate::query) docno: u64,
 }
 
 /// Rows still to be left out, then rows still to be handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) skip: u64,
-    pub(super) take: u64,
+pub(in crate::query) struct Window {
+    pub(in crate::query) skip: u64,
+    pub(in crate::query) take: u64,
 }
 
 impl Window {
-    pub(super) fn of(query: &armilla_sql::Compiled) -> Self {
+    pub(in crate::query) fn of(query: &armilla_sql::Compiled) -> Self {
         let (skip, take) = query.window();
         Self { skip, take }
     }
 
     /// Counts a row: true when it is to be handed out.
-    pub(super) fn admit(&mut self) -> bool {
+    pub(in crate::query) fn admit(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
             return false;
@@ -84,18 +84,18 @@ impl Window {
 
 /// A row's place in an order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct OrderedPosition {
-    pub(super) values: Vec<KeyValue>,
+pub(in crate::query) struct OrderedPosition {
+    pub(in crate::query) values: Vec<KeyValue>,
     /// Bounds of the range that the row came from: ties go range by range.
-    pub(super) min: Epk,
-    pub(super) max: Option<Epk>,
-    pub(super) place: Place,
-    pub(super) row: u32,
+    pub(in crate::query) min: Epk,
+    pub(in crate::query) max: Option<Epk>,
+    pub(in crate::query) place: Place,
+    pub(in crate::query) row: u32,
 }
 
 /// The value of an ORDER BY key, as far as a token can hold it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum KeyValue {
+pub(in crate::query) enum KeyValue {
     Exact(Value),
     /// The beginning of a long string.
     Prefix(Box<str>),
@@ -105,7 +105,7 @@ pub(super) enum KeyValue {
 
 impl KeyValue {
     /// Where a value lies relative to this one; equal when it cannot be told.
-    pub(super) fn compare(&self, value: &Value) -> Ordering {
+    pub(in crate::query) fn compare(&self, value: &Value) -> Ordering {
         match self {
             Self::Exact(exact) => value.order(exact),
             Self::Prefix(prefix) => match value.as_str() {
@@ -117,7 +117,7 @@ impl KeyValue {
         }
     }
 
-    pub(super) fn is_exact(&self) -> bool {
+    pub(in crate::query) fn is_exact(&self) -> bool {
         matches!(self, Self::Exact(_))
     }
 
@@ -130,7 +130,9 @@ impl KeyValue {
                 }
                 Self::Prefix(text[..end].into())
             }
-            Value::Array(_) | Value::Object(_) if super::bounded::size(value) > bytes_max => {
+            Value::Array(_) | Value::Object(_)
+                if crate::query::bounded::size(value) > bytes_max =>
+            {
                 Self::OfType(value.kind())
             }
             _ => Self::Exact(value.clone()),
@@ -138,7 +140,7 @@ impl KeyValue {
     }
 
     /// The values of a row, shortened to what a token holds.
-    pub(super) fn shortened(values: &[Value]) -> Vec<Self> {
+    pub(in crate::query) fn shortened(values: &[Value]) -> Vec<Self> {
         let each = (VALUES_MAX / values.len().max(1)).min(VALUE_MAX);
         values.iter().map(|value| Self::shorten(value, each)).collect()
     }
@@ -146,13 +148,13 @@ impl KeyValue {
 
 /// The place of a group or distinct row: bytes that sort like its values, then a hash of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GroupKey {
-    pub(super) prefix: Vec<u8>,
-    pub(super) hash: u128,
+pub(in crate::query) struct GroupKey {
+    pub(in crate::query) prefix: Vec<u8>,
+    pub(in crate::query) hash: u128,
 }
 
 /// True for the text that a client sends to ranges whose rows it merges in order.
-pub(super) fn is_rewritten(text: &str) -> bool {
+pub(in crate::query) fn is_rewritten(text: &str) -> bool {
     text.contains("AS orderByItems") && text.contains("AS payload")
 }
 
@@ -167,7 +169,7 @@ fn bound_text(text: &str) -> &str {
 
 /// What a token must agree with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Binding {
+pub(in crate::query) struct Binding {
     /// Of text, parameters and partition key.
     exact: u64,
     /// Of text and parameters: a query over the range of one key may go on as a query of that key.
@@ -175,7 +177,7 @@ pub(super) struct Binding {
 }
 
 /// What the tokens of a query are bound to.
-pub(super) fn binding(request: &Request, scope: &Scope) -> Binding {
+pub(in crate::query) fn binding(request: &Request, scope: &Scope) -> Binding {
     let mut hasher = SipHasher13::new();
     let mut piece = |bytes: &[u8]| {
         hasher.write_usize(bytes.len());
@@ -199,7 +201,7 @@ pub(super) fn binding(request: &Request, scope: &Scope) -> Binding {
 }
 
 /// Writes a token.
-pub(super) fn write(binding: Binding, position: &Position) -> String {
+pub(in crate::query) fn write(binding: Binding, position: &Position) -> String {
     let mut out = Writer(binding.exact.to_be_bytes().to_vec());
     match position {
         Position::Item { place, rows, windows } => {
@@ -237,7 +239,7 @@ pub(super) fn write(binding: Binding, position: &Position) -> String {
 
 /// Reads a token of this query; anything else is refused. A token of the service itself, kept by a
 /// client that was pointed here, names an item of another container: the query begins anew.
-pub(super) fn read(text: &str, binding: Binding) -> Result<Option<Position>> {
+pub(in crate::query) fn read(text: &str, binding: Binding) -> Result<Option<Position>> {
     let foreign = || Error::bad_request(INVALID_TOKEN);
     if is_of_the_service(text) {
         return Ok(None);

@@ -1,0 +1,473 @@
+//! What a page has done so far: time, counts and charge, and the runtime that evaluates.
+
+use crate::admission::Share;
+use crate::limits::QUERY_MEMORY_FREE;
+use crate::query::charge::Bill;
+use crate::query::exec::functions::{Calls, Users};
+use crate::query::exec::workers::SharedBudget;
+use crate::query::plan::costs::{BRIEF_BYTES_MAX, BRIEF_TIME_MAX};
+use crate::query::read::items::Source;
+use crate::query::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX};
+use crate::scripts::Client;
+use armilla_model::charge::{Rates, RequestCharge};
+use armilla_model::error::{Error, Result};
+use armilla_model::value::Value;
+use armilla_sql::Compiled;
+use armilla_sql::SqlError;
+use armilla_sql::effort::Effort;
+use armilla_sql::eval::{Frame, Runtime, Visited, visit_rows};
+use armilla_sql::functions::Context;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Ticks of the language's clock in a millisecond.
+const TICKS_PER_MILLISECOND: i64 = 10_000;
+
+/// The work of one page.
+pub(in crate::query) struct Work {
+    pub(in crate::query) started: Instant,
+    pub(in crate::query) compiled_in: Duration,
+    /// Items read from the store.
+    pub(in crate::query) items_loaded: u64,
+    /// Bytes of their texts.
+    pub(in crate::query) bytes_loaded: u64,
+    /// Items that were looked at, read or not.
+    pub(in crate::query) items_visited: u64,
+    /// Rows of FROM and JOIN, sub-queries included.
+    pub(in crate::query) rows_visited: u64,
+    /// What stopped a user function, when that is more than an error of the query.
+    pub(in crate::query) stopped: Option<Error>,
+    /// The script that asks, whose time this is.
+    asker: Option<Clock>,
+    /// Who waits for the page, if that is known.
+    client: Option<Client>,
+    /// Bytes held by sorts and groups.
+    held: usize,
+    /// The most that was held at a time.
+    held_most: usize,
+    /// What all queries share, and the bytes of it that are counted as this one's.
+    memory: Option<Arc<Share>>,
+    counted: usize,
+    /// The work of other threads for the same page, if this is one of several.
+    budget: Option<Arc<SharedBudget>>,
+    /// The charge so far, without rows handed out.
+    pub(in crate::query) charge: RequestCharge,
+    /// The items that are charged.
+    pub(in crate::query) bill: Bill,
+    /// What things cost.
+    pub(in crate::query) rates: Arc<Rates>,
+    /// Calls of user functions.
+    calls: Rc<Calls>,
+    /// The work is done on a thread that has no time for more than a little of it.
+    brief: Option<Brief>,
+}
+
+/// Work that is given up when it turns out to be much, to be begun anew elsewhere.
+#[derive(Clone)]
+struct Brief {
+    until: Instant,
+    outgrown: Rc<Cell<bool>>,
+}
+
+/// The counters of a page at some moment: how many rows and calls there had been.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::query) struct Checkpoint {
+    rows: u64,
+    calls: u64,
+    ticks: u64,
+}
+
+/// The time of a script that asks for a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// When the script began.
+    pub(crate) started: Instant,
+    /// When it is stopped.
+    pub(crate) deadline: Instant,
+}
+
+impl Work {
+    pub(in crate::query) fn new(
+        started: Instant,
+        compiled_in: Duration,
+        rates: Arc<Rates>,
+    ) -> Self {
+        Self {
+            started,
+            compiled_in,
+            items_loaded: 0,
+            bytes_loaded: 0,
+            items_visited: 0,
+            rows_visited: 0,
+            stopped: None,
+            asker: None,
+            client: None,
+            held: 0,
+            held_most: 0,
+            memory: None,
+            counted: 0,
+            budget: None,
+            charge: RequestCharge::ZERO,
+            bill: Bill::default(),
+            rates,
+            calls: Rc::default(),
+            brief: None,
+        }
+    }
+
+    /// The same work on a thread that others wait for: see [`Work::is_outgrown`].
+    pub(in crate::query) fn briefly(mut self) -> Self {
+        let until = self.started + BRIEF_TIME_MAX;
+        self.brief = Some(Brief { until, outgrown: Rc::default() });
+        self
+    }
+
+    /// True when brief work was given up because there is too much of it; its error says nothing.
+    pub(in crate::query) fn is_outgrown(&self) -> bool {
+        self.brief.as_ref().is_some_and(|brief| brief.outgrown.get())
+    }
+
+    /// The same work for a script, which has less time.
+    pub(in crate::query) fn of_script(mut self, asker: Option<Clock>) -> Self {
+        self.asker = asker;
+        self
+    }
+
+    /// The same work for a client that may go away.
+    pub(in crate::query) fn for_client(mut self, client: Option<Client>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// The same work, whose memory is counted with that of all other queries.
+    pub(in crate::query) fn sharing(mut self, memory: &Arc<Share>) -> Self {
+        self.memory = Some(memory.clone());
+        self
+    }
+
+    /// True when a script asks.
+    pub(in crate::query) fn is_of_script(&self) -> bool {
+        self.asker.is_some()
+    }
+
+    /// What begins the same work on other threads.
+    pub(in crate::query) fn seed(&self) -> WorkerSeed {
+        WorkerSeed {
+            started: self.started,
+            rates: self.rates.clone(),
+            client: self.client.clone(),
+            memory: self.memory.clone(),
+            budget: Arc::default(),
+        }
+    }
+
+    /// Takes in what another thread has result.
+    pub(in crate::query) fn absorb(&mut self, result: &WorkerResult, runtime: &mut Runtime<'_>) {
+        self.items_loaded += result.items_loaded;
+        self.bytes_loaded += result.bytes_loaded;
+        self.items_visited += result.items_visited;
+        self.held += result.held;
+        // The other thread has given back what was counted as its own.
+        self.count_anyway();
+        self.charge += result.charge;
+        self.bill.absorb(&result.bill);
+        runtime.rows_visited += result.rows_visited;
+    }
+
+    /// What was done, for the thread that began it.
+    pub(in crate::query) fn into_result(mut self) -> WorkerResult {
+        WorkerResult {
+            items_loaded: self.items_loaded,
+            bytes_loaded: self.bytes_loaded,
+            items_visited: self.items_visited,
+            rows_visited: self.rows_visited,
+            held: self.held,
+            charge: self.charge,
+            bill: std::mem::take(&mut self.bill),
+        }
+    }
+
+    /// Where the page is now.
+    pub(in crate::query) fn checkpoint(&self, runtime: &Runtime<'_>) -> Checkpoint {
+        let (calls, ticks) = self.calls.so_far();
+        Checkpoint { rows: runtime.rows_visited, calls, ticks }
+    }
+
+    /// What was evaluated since a moment: rows of JOINs and sub-queries but for the first, and
+    /// calls of user functions.
+    pub(in crate::query) fn evaluated_since(
+        &self,
+        then: Checkpoint,
+        runtime: &Runtime<'_>,
+    ) -> RequestCharge {
+        let inner = (runtime.rows_visited - then.rows).saturating_sub(1);
+        self.rates.inner_row * inner + self.called_since(then)
+    }
+
+    /// Calls of user functions since a moment.
+    pub(in crate::query) fn called_since(&self, then: Checkpoint) -> RequestCharge {
+        let (calls, ticks) = self.calls.so_far();
+        self.rates.function_call * (calls - then.calls)
+            + self.rates.script_tick * (ticks - then.ticks)
+    }
+
+    /// Charges everything that the whole query went through.
+    pub(in crate::query) fn settle_whole(&mut self, source: &Source<'_>) {
+        self.charge += self.bill.settle(source, None, None, &self.rates);
+    }
+
+    /// Counts an item that was read. An error ends brief work.
+    pub(in crate::query) fn loaded(&mut self, size: usize) -> Result<()> {
+        self.items_loaded += 1;
+        self.bytes_loaded += size as u64;
+        match &self.brief {
+            Some(brief) if self.bytes_loaded > BRIEF_BYTES_MAX => {
+                brief.outgrown.set(true);
+                Err(Error::Internal("the work is too much for this thread".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// True when a page that can end anywhere should end here.
+    pub(in crate::query) fn is_late(&self) -> bool {
+        has_left(self.client.as_ref())
+            || self.started.elapsed() >= PAGE_TIME_MAX
+            || self.asker.is_some_and(|asker| Instant::now() >= asker.deadline)
+    }
+
+    /// Counts bytes that must be held until the end, and refuses too many.
+    pub(in crate::query) fn hold(&mut self, bytes: usize) -> Result<()> {
+        self.held += bytes;
+        let fits = match &self.budget {
+            None => self.held <= QUERY_MEMORY_MAX,
+            Some(budget) => budget.may_hold(self.held.saturating_sub(self.held_most)),
+        };
+        self.held_most = self.held_most.max(self.held);
+        if fits {
+            return self.count();
+        }
+        Err(SqlError::refused(format!(
+            "The query would have to hold more than {QUERY_MEMORY_MAX} bytes to sort, group or \
+             gather its rows. Ask for fewer rows, or filter more."
+        ))
+        .into())
+    }
+
+    /// Counts what is held with what all other queries hold, and refuses what is too much together.
+    fn count(&mut self) -> Result<()> {
+        let Some((memory, more)) = self.uncounted() else { return Ok(()) };
+        memory.take_for_query(more)?;
+        self.counted += more;
+        Ok(())
+    }
+
+    fn count_anyway(&mut self) {
+        let Some((memory, more)) = self.uncounted() else { return };
+        memory.take_anyway(more);
+        self.counted += more;
+    }
+
+    /// What is held and not counted yet, in large pieces: little is not worth counting.
+    fn uncounted(&self) -> Option<(Arc<Share>, usize)> {
+        let memory = self.memory.as_ref()?;
+        let more =
+            self.held.checked_sub(self.counted + QUERY_MEMORY_FREE).filter(|more| *more > 0)?;
+        Some((memory.clone(), more.next_multiple_of(QUERY_MEMORY_FREE)))
+    }
+
+    /// Gives back what was held.
+    pub(in crate::query) fn release(&mut self, bytes: usize) {
+        self.held = self.held.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            memory.give_back(self.counted);
+        }
+    }
+}
+
+/// What work on several threads begins with.
+pub(in crate::query) struct WorkerSeed {
+    started: Instant,
+    rates: Arc<Rates>,
+    client: Option<Client>,
+    memory: Option<Arc<Share>>,
+    pub(in crate::query) budget: Arc<SharedBudget>,
+}
+
+impl WorkerSeed {
+    /// The work of one thread.
+    pub(in crate::query) fn work(&self) -> Work {
+        let mut work = Work::new(self.started, Duration::ZERO, self.rates.clone());
+        work.budget = Some(self.budget.clone());
+        work.client = self.client.clone();
+        work.memory = self.memory.clone();
+        work
+    }
+}
+
+/// What a thread has done for a page.
+pub(in crate::query) struct WorkerResult {
+    items_loaded: u64,
+    bytes_loaded: u64,
+    items_visited: u64,
+    rows_visited: u64,
+    held: usize,
+    charge: RequestCharge,
+    bill: Bill,
+}
+
+/// A page being made: what evaluates its expressions, and what was done so far.
+pub(in crate::query) struct Execution<'e> {
+    pub(in crate::query) runtime: Runtime<'e>,
+    pub(in crate::query) work: &'e mut Work,
+}
+
+/// Takes a row that meets the condition.
+type TakeRow<'t> = dyn FnMut(&Frame<'_>, &mut Runtime<'_>, &mut Work) -> Visited<Error> + 't;
+
+impl Execution<'_> {
+    /// The counters as they are now.
+    pub(in crate::query) fn checkpoint(&self) -> Checkpoint {
+        self.work.checkpoint(&self.runtime)
+    }
+
+    /// Hands the rows of an item that meet the condition to a visitor; true when it stopped.
+    pub(in crate::query) fn visit_rows(
+        &mut self,
+        query: &Compiled,
+        item: &Value,
+        take: &mut TakeRow<'_>,
+    ) -> Result<bool> {
+        let Self { runtime, work } = self;
+        let flow =
+            visit_rows(query, item, runtime, &mut |frame, runtime| take(frame, runtime, work));
+        flow.map(|flow| flow.is_break())
+    }
+
+    /// Counts an item whose rows were all made: its size if any of them met the condition, and when
+    /// it was begun.
+    pub(in crate::query) fn item_done(
+        &mut self,
+        target: usize,
+        matched: Option<usize>,
+        begun: Checkpoint,
+    ) {
+        let Self { runtime, work } = self;
+        work.charge += match matched {
+            Some(_) => work.evaluated_since(begun, runtime),
+            None => work.called_since(begun),
+        };
+        work.bill.visited(target, matched, &work.rates);
+    }
+}
+
+/// Calls a function with a runtime for the source's container.
+pub(in crate::query) fn with_runtime<T>(
+    source: &Source<'_>,
+    work: &mut Work,
+    run: impl FnOnce(&mut Execution<'_>) -> T,
+) -> T {
+    let core = &source.container.core;
+    let now_ticks = || {
+        let millis = i64::try_from(core.clock.now_millis()).unwrap_or(i64::MAX);
+        millis.saturating_mul(TICKS_PER_MILLISECOND)
+    };
+    let mut seed = [0; 8];
+    seed.copy_from_slice(&core.ids.next_etag().0[8..]);
+    let mut state = u64::from_be_bytes(seed) ^ core.clock.now_millis();
+    let mut random = || next_random(&mut state);
+    let deadline = work.started + QUERY_TIME_MAX;
+    let deadline = work.asker.map_or(deadline, |asker| deadline.min(asker.deadline));
+    let budget = work.budget.clone();
+    let client = work.client.clone();
+    let brief = work.brief.clone();
+    let interrupted = move || {
+        if let Some(brief) = brief.as_ref().filter(|brief| Instant::now() >= brief.until) {
+            brief.outgrown.set(true);
+            return true;
+        }
+        budget.as_ref().is_some_and(|budget| budget.is_over())
+            || has_left(client.as_ref())
+            || Instant::now() >= deadline
+    };
+    let mut runtime = Runtime::new(Context {
+        now_ticks: &now_ticks,
+        now_static_ticks: now_ticks(),
+        random: &mut random,
+        geometry: source.prepared.schema.geometry(),
+        vectors: source.prepared.schema.vectors(),
+        effort: Effort::default().interrupted_by(&interrupted),
+    });
+    let started = work.asker.map_or(work.started, |asker| asker.started);
+    let users = Users::new(source.container, started, work.calls.clone());
+    runtime.users = &users;
+    let mut execution = Execution { runtime, work };
+    let outcome = run(&mut execution);
+    execution.work.rows_visited = execution.runtime.rows_visited;
+    work.stopped = users.into_stop();
+    outcome
+}
+
+/// True when nobody waits for the answer any more.
+fn has_left(client: Option<&Client>) -> bool {
+    client.is_some_and(|client| client.strong_count() == 0)
+}
+
+/// A small generator (splitmix64): RAND promises nothing but a number in [0, 1).
+fn next_random(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^= mixed >> 31;
+    (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGABYTE: usize = 1 << 20;
+
+    fn work(memory: &Arc<Share>) -> Work {
+        Work::new(Instant::now(), Duration::ZERO, Rates::article()).sharing(memory)
+    }
+
+    #[test]
+    fn queries_together_hold_no_more_than_their_share() {
+        let memory = Arc::new(Share::new(8 * MEGABYTE));
+        let (mut one, mut other) = (work(&memory), work(&memory));
+        one.hold(6 * MEGABYTE).unwrap();
+        let refused = other.hold(6 * MEGABYTE);
+        assert!(matches!(refused, Err(Error::Overloaded { .. })), "{refused:?}");
+        drop(other);
+        // Little is always allowed.
+        work(&memory).hold(MEGABYTE).unwrap();
+        drop(one);
+        assert_eq!(memory.taken(), 0);
+        work(&memory).hold(6 * MEGABYTE).unwrap();
+        assert_eq!(memory.taken(), 0, "given back with the work");
+    }
+
+    #[test]
+    fn what_other_threads_hold_is_counted_once() {
+        let memory = Arc::new(Share::new(8 * MEGABYTE));
+        let mut work = work(&memory);
+        let mut helper = work.seed().work();
+        helper.hold(4 * MEGABYTE).unwrap();
+        assert_eq!(memory.taken(), 3 * MEGABYTE);
+        let result = helper.into_result();
+        work.held += result.held;
+        work.count_anyway();
+        assert_eq!(memory.taken(), 3 * MEGABYTE);
+        drop(work);
+        assert_eq!(memory.taken(), 0);
+    }
+}

@@ -1,0 +1,347 @@
+//! Aggregates, GROUP BY and DISTINCT: the next groups behind a key.
+//!
+//! Groups (and distinct rows) come out in the order of their keys, so that a token needs to hold
+//! only the last one, and so that a page needs to keep only as many as it can hand out: a group
+//! beyond those is dropped as soon as enough smaller ones are known.
+
+use crate::indexing::write_joined;
+use crate::query::exec::context::{Execution, Work, with_runtime};
+use crate::query::exec::{index_aggregate, min_max, workers};
+use crate::query::page::Page;
+use crate::query::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
+use crate::query::{Run, bounded, charge};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_model::ordered;
+use armilla_model::value::Value;
+use armilla_sql::aggregate::{Accumulator, AggregateKind, Group};
+use armilla_sql::compiled::{Aggregation, Compiled};
+use armilla_sql::eval::{Frame, Runtime, evaluate, project, project_group};
+use bytes::Bytes;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::hash::Hasher;
+use std::ops::ControlFlow;
+
+/// What a group holds besides its values, roughly.
+const GROUP_SIZE: usize = 256;
+
+/// Answers a page.
+pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
+    let plan = run.plan();
+    let (after, mut window) = match &run.position {
+        None => (None, Window::of(plan)),
+        Some(Position::Key(key, window)) => (Some(key.clone()), *window),
+        Some(_) => {
+            return Err(Error::bad_request("The continuation token is of another query."));
+        }
+    };
+    let is_first = after.is_none();
+    let mut page = Page::new(run.options.count_max);
+    let wanted = window.skip.saturating_add(window.take.min(run.options.count_max.max(1) as u64));
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
+    let mut groups = Kept::new(after, wanted, run.source.container.secret());
+    let last = with_runtime(&run.source, work, |execution| {
+        if min_max::gather(&run, &mut groups, execution.work)? {
+            for (number, target) in run.source.targets.iter().enumerate() {
+                let matched = charge::may_match(&run.source, target);
+                count_unseen(&run, number, matched, execution.work);
+            }
+            page.free_of_output();
+            return hand_out(plan, groups, &mut window, execution, &mut page);
+        }
+        match index_aggregate::gather(&run, &mut groups, execution)? {
+            Some(matched) => {
+                for (number, matched) in matched.into_iter().enumerate() {
+                    count_unseen(&run, number, matched, execution.work);
+                }
+            }
+            None => gather(&run, &mut groups, execution)?,
+        }
+        if let Some(aggregation) = &plan.aggregation
+            && !aggregation.grouped
+        {
+            page.free_of_output();
+            groups.group(&[], aggregation, execution.work)?;
+        }
+        hand_out(plan, groups, &mut window, execution, &mut page)
+    })?;
+    // Later pages go through everything again, which is paid for.
+    if is_first {
+        let aggregates = plan.aggregation.as_ref().map_or(0, |all| all.aggregates.len());
+        work.charge += work.rates.aggregated_item(aggregates) * work.bill.matched();
+        work.settle_whole(&run.source);
+    } else {
+        work.charge = RequestCharge::ZERO;
+    }
+    page.continuation = last.map(|key| run.token(&Position::Key(key, window)));
+    Ok(page)
+}
+
+/// Groups or rows by key, no more than are wanted.
+pub(in crate::query) struct Kept {
+    after: Option<GroupKey>,
+    wanted: usize,
+    secret: (u64, u64),
+    map: BTreeMap<GroupKey, Content>,
+    /// A group behind those that are kept was left out: there is more than this page.
+    left_out: bool,
+}
+
+enum Content {
+    Group(Group),
+    Row(Bytes),
+}
+
+impl Kept {
+    fn new(after: Option<GroupKey>, wanted: usize, secret: (u64, u64)) -> Self {
+        Self { after, wanted, secret, map: BTreeMap::new(), left_out: false }
+    }
+
+    /// The same without any group: what another thread begins with.
+    pub(in crate::query) fn empty(&self) -> Self {
+        Self::new(self.after.clone(), self.wanted, self.secret)
+    }
+
+    /// Takes in the groups of later items.
+    pub(in crate::query) fn merge(&mut self, other: Self, work: &mut Work) {
+        self.left_out |= other.left_out;
+        for (key, content) in other.map {
+            if !self.is_wanted(&key) {
+                work.release(content.size());
+                continue;
+            }
+            match self.map.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(content);
+                }
+                Entry::Occupied(mut known) => {
+                    work.release(content.size());
+                    known.get_mut().merge(content);
+                }
+            }
+            self.trim(work);
+        }
+    }
+
+    /// The key if it lies behind the last page and before what is surely not wanted.
+    fn key(&mut self, values: &[Value]) -> Option<GroupKey> {
+        let key = group_key(values, self.secret);
+        let behind = self.after.as_ref().is_none_or(|after| *after < key);
+        (behind && self.is_wanted(&key)).then_some(key)
+    }
+
+    fn is_wanted(&mut self, key: &GroupKey) -> bool {
+        let wanted = self.map.len() < self.wanted
+            || self.map.last_key_value().is_some_and(|(last, _)| key <= last);
+        self.left_out |= !wanted;
+        wanted
+    }
+
+    fn trim(&mut self, work: &mut Work) {
+        while self.map.len() > self.wanted {
+            if let Some((_, content)) = self.map.pop_last() {
+                self.left_out = true;
+                work.release(content.size());
+            }
+        }
+    }
+
+    /// The accumulators of a group; nothing when the group is not wanted.
+    pub(in crate::query) fn group(
+        &mut self,
+        keys: &[Value],
+        aggregation: &Aggregation,
+        work: &mut Work,
+    ) -> Result<Option<&mut Group>> {
+        let Some(key) = self.key(keys) else { return Ok(None) };
+        if !self.map.contains_key(&key) {
+            let kinds = aggregation.aggregates.iter().map(|aggregate| aggregate.kind);
+            let accumulators = kinds.map(Accumulator::new).collect();
+            let content = Content::Group(Group { keys: keys.to_vec(), accumulators });
+            work.hold(content.size())?;
+            self.map.insert(key.clone(), content);
+            self.trim(work);
+        }
+        Ok(match self.map.get_mut(&key) {
+            Some(Content::Group(group)) => Some(group),
+            _ => None,
+        })
+    }
+
+    pub(in crate::query) fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
+        bounded::check(row)?;
+        let Some(key) = self.key(std::slice::from_ref(row)) else { return Ok(()) };
+        if let Entry::Vacant(place) = self.map.entry(key) {
+            let content = Content::Row(bounded::row(row)?);
+            work.hold(content.size())?;
+            place.insert(content);
+            self.trim(work);
+        }
+        Ok(())
+    }
+}
+
+impl Content {
+    /// Takes in the same group of later items; the same row is already here.
+    fn merge(&mut self, other: Self) {
+        if let (Self::Group(group), Self::Group(other)) = (self, other) {
+            let pairs = group.accumulators.iter_mut().zip(other.accumulators);
+            pairs.for_each(|(accumulator, other)| accumulator.merge(other));
+        }
+    }
+
+    fn size(&self) -> usize {
+        GROUP_SIZE
+            + match self {
+                Self::Group(group) => group.keys.iter().map(bounded::size).sum(),
+                Self::Row(row) => row.len(),
+            }
+    }
+}
+
+/// Bytes that sort like the values, cut, and a hash of all of them.
+fn group_key(values: &[Value], secret: (u64, u64)) -> GroupKey {
+    let mut prefix = Vec::with_capacity(32);
+    values.iter().for_each(|value| write_prefix(value, &mut prefix));
+    prefix.truncate(KEY_PREFIX_MAX);
+    let mut whole = Vec::with_capacity(32);
+    values.iter().for_each(|value| armilla_sql::key::write_key(value, &mut whole));
+    let mut hasher = SipHasher13::new_with_keys(secret.0, secret.1);
+    hasher.write(&whole);
+    GroupKey { prefix, hash: hasher.finish128().as_u128() }
+}
+
+fn write_prefix(value: &Value, out: &mut Vec<u8>) {
+    if out.len() >= KEY_PREFIX_MAX {
+        return;
+    }
+    write_joined(&ordered::term(value), false, out);
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| write_prefix(element, out)),
+        Value::Object(object) => {
+            // Equal objects have equal members, in whatever order.
+            let mut members: Vec<_> =
+                object.iter().filter(|(_, value)| value.is_defined()).collect();
+            members.sort_by_key(|(name, _)| *name);
+            members.iter().for_each(|(_, value)| write_prefix(value, out));
+        }
+        _ => {}
+    }
+}
+
+/// Counts items of a target that the index has answered for as if they had been read.
+fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
+    let (size, rates) = (run.source.mean_size_in_scope(target), work.rates.clone());
+    work.bill.matched_unseen(target, matched, size, &rates);
+}
+
+/// Gathers all groups, item by item or in shares side by side.
+fn gather(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Result<()> {
+    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| {
+        let mut own = groups.empty();
+        fold(run, &mut own, execution).map(|()| own)
+    };
+    if let Some(shares) = workers::by_items(run, execution, of_share) {
+        shares.into_iter().for_each(|share| groups.merge(share, execution.work));
+        return Ok(());
+    }
+    fold(run, groups, execution)
+}
+
+/// Folds the items into groups.
+fn fold(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Result<()> {
+    let plan = run.plan();
+    let mut reader = run.source.reader();
+    for found in run.source.documents(None) {
+        let found = found?;
+        let loaded = reader.load(&found, execution.work)?;
+        execution.work.items_visited += 1;
+        let begun = execution.checkpoint();
+        execution.runtime.document_id = found.document.docno;
+        let mut matched = false;
+        execution.visit_rows(plan, &loaded.value, &mut |frame, runtime, work| {
+            matched = true;
+            match &plan.aggregation {
+                Some(aggregation) => add(groups, aggregation, frame, runtime, work)?,
+                None => {
+                    if let Some(row) = project(plan, frame, runtime)? {
+                        groups.row(&row, work)?;
+                    }
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        execution.item_done(found.target, matched.then_some(loaded.size), begun);
+    }
+    Ok(())
+}
+
+fn add(
+    groups: &mut Kept,
+    aggregation: &Aggregation,
+    frame: &Frame<'_>,
+    runtime: &mut Runtime<'_>,
+    work: &mut Work,
+) -> Result<()> {
+    let mut keys = Vec::with_capacity(aggregation.keys.len());
+    for key in &aggregation.keys {
+        let value = evaluate(key, frame, runtime)?.into_owned();
+        bounded::check(&value)?;
+        keys.push(value);
+    }
+    // Evaluated for groups of other pages too: what a query costs does not depend on its pages.
+    let mut values = Vec::with_capacity(aggregation.aggregates.len());
+    for aggregate in &aggregation.aggregates {
+        values.push(evaluate(&aggregate.argument, frame, runtime)?);
+    }
+    let Some(group) = groups.group(&keys, aggregation, work)? else { return Ok(()) };
+    let mut held = 0;
+    let with_values = aggregation.aggregates.iter().zip(values);
+    for (accumulator, (aggregate, value)) in group.accumulators.iter_mut().zip(with_values) {
+        if matches!(aggregate.kind, AggregateKind::MakeList | AggregateKind::MakeSet) {
+            bounded::check(&value)?;
+            held += bounded::size(&value);
+        }
+        accumulator.add(&value);
+    }
+    work.hold(held)
+}
+
+/// Fills the page; gives the last key that was looked at if there is more.
+fn hand_out(
+    plan: &Compiled,
+    groups: Kept,
+    window: &mut Window,
+    execution: &mut Execution<'_>,
+    page: &mut Page,
+) -> Result<Option<GroupKey>> {
+    let mut last = None;
+    for (key, content) in groups.map {
+        if window.take == 0 {
+            return Ok(None);
+        }
+        if page.is_full() {
+            return Ok(last);
+        }
+        let row = match content {
+            Content::Row(row) => Some(row),
+            Content::Group(group) => {
+                let row = project_group(plan, &group.finish(), &mut execution.runtime)?;
+                row.as_ref().map(bounded::row).transpose()?
+            }
+        };
+        if let Some(row) = row {
+            let before = *window;
+            if window.admit() && !page.offer(row) {
+                *window = before;
+                return Ok(last);
+            }
+        }
+        last = Some(key);
+    }
+    // Groups whose VALUE is undefined are no rows: the page may have come to the end of what was
+    // kept before it was full.
+    Ok(last.filter(|_| groups.left_out && window.take > 0))
+}

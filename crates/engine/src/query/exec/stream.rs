@@ -1,0 +1,325 @@
+//! Queries whose rows come one by one as items go by: filters, projections, JOINs, TOP, and such
+//! queries over such queries.
+
+use crate::query::exec::context::{Execution, Work, with_runtime};
+use crate::query::exec::parallel_filter::{Ahead, Progress, Rejected, Tried};
+use crate::query::page::Page;
+use crate::query::plan::costs::LOOK_AHEAD_ITEMS;
+use crate::query::read::columns::{Loaded, Reader};
+use crate::query::read::items::{Certainty, Found, Source};
+use crate::query::token::{Place, Position, Window};
+use crate::query::{Run, bounded};
+use crate::record::Record;
+use armilla_model::error::{Error, Result};
+use armilla_model::partition_key::Epk;
+use armilla_model::value::Value;
+use armilla_sql::compiled::{Compiled, Input};
+use armilla_sql::eval::{Runtime, Visited, project, visit_rows};
+use bytes::Bytes;
+use std::ops::ControlFlow;
+
+/// Answers a page.
+pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
+    let levels = levels(run.plan());
+    let mut state = State::begin(&run, &levels)?;
+    let start = state.last.clone();
+    let mut page = Page::new(run.options.count_max);
+    let position = with_runtime(&run.source, work, |execution| {
+        state.fill(&run, &levels, execution, &mut page)
+    })?;
+    let end = match &position {
+        Some(position) => state.end_of(position),
+        None if state.is_satisfied() => {
+            Some(state.last.unwrap_or_else(|| first_place(&run.source)))
+        }
+        None => None,
+    };
+    work.charge += work.bill.settle(&run.source, start.as_ref(), end.as_ref(), &work.rates);
+    page.continuation = position.map(|position| run.token(&position));
+    Ok(page)
+}
+
+/// Before everything.
+fn first_place(source: &Source<'_>) -> Place {
+    let first = source.targets.first().map(|target| target.partition.range.min.clone());
+    Place { epk: first.unwrap_or_else(|| Epk::from_bytes(&[])), docno: 0 }
+}
+
+/// The place before an item that is not done.
+fn before(place: &Place) -> Place {
+    Place { epk: place.epk.clone(), docno: place.docno.saturating_sub(1) }
+}
+
+/// The query and those inside it, innermost first.
+fn levels(plan: &Compiled) -> Vec<&Compiled> {
+    let mut levels = vec![plan];
+    let mut query = plan;
+    while let Input::Query(inner) = &query.input {
+        levels.push(inner);
+        query = inner;
+    }
+    levels.reverse();
+    levels
+}
+
+/// Where a page is.
+struct State {
+    /// The last item that is done.
+    last: Option<Place>,
+    /// An item that is not done, and how many of its rows were handed out.
+    begun: Option<(Place, u32)>,
+    windows: Vec<Window>,
+}
+
+/// What became of an item.
+enum Outcome {
+    /// All its rows are handed out.
+    Done,
+    /// The page was full before this row of it.
+    Full(u32),
+}
+
+impl State {
+    fn begin(run: &Run<'_>, levels: &[&Compiled]) -> Result<Self> {
+        let windows: Vec<_> = levels.iter().map(|query| Window::of(query)).collect();
+        match &run.position {
+            None => Ok(Self { last: None, begun: None, windows }),
+            Some(Position::Item { place, rows, windows: saved })
+                if saved.len() == windows.len() =>
+            {
+                let begun = rows.map(|rows| (place.clone(), rows));
+                // The begun item itself comes once more: what lies strictly before it is done.
+                let last = if begun.is_some() { before(place) } else { place.clone() };
+                Ok(Self { last: Some(last), begun, windows: saved.clone() })
+            }
+            Some(_) => Err(Error::bad_request("The continuation token is of another query.")),
+        }
+    }
+
+    /// Fills the page; gives the position to go on from if there may be more.
+    fn fill(
+        &mut self,
+        run: &Run<'_>,
+        levels: &[&Compiled],
+        execution: &mut Execution<'_>,
+        page: &mut Page,
+    ) -> Result<Option<Position>> {
+        let source = &run.source;
+        let after = self.last.clone();
+        let mut tried_behind = 0;
+        let end = run.options.range_by_range.then(|| source.end_of_range(after.as_ref())).flatten();
+        // Filters and inner windows may pass over more; then it is no worse than before.
+        let rows = self.windows.iter().map(|window| window.skip.saturating_add(window.take)).min();
+        let page_max = run.options.count_max as u64 + 1;
+        source.read_at_most(rows.map_or(page_max, |rows| rows.min(page_max)));
+        let mut reader = source.key_reader();
+        let mut documents = Ahead::new(run, levels[0], after.as_ref());
+        let mut count = 0u32;
+        while let Some(tried) =
+            documents.next(self.progress(page, run.options.count_max), execution.work)
+        {
+            let Tried { found, rejected } = tried?;
+            if self.is_satisfied() {
+                return Ok(None);
+            }
+            let give_up = page.is_full() && tried_behind >= LOOK_AHEAD_ITEMS;
+            if end.as_ref().is_some_and(|end| end.epk.as_bytes() <= found.document.epk) {
+                break;
+            }
+            if give_up || (count > 0 && count.is_multiple_of(16) && execution.work.is_late()) {
+                return Ok(self.position());
+            }
+            count = count.wrapping_add(1);
+            tried_behind += u32::from(page.is_full());
+            if let Some(rejected) = rejected {
+                self.pass_over(&found, rejected, execution)?;
+                continue;
+            }
+            let before = self.windows.clone();
+            match self.item(&mut reader, levels, &found, execution, page)? {
+                Outcome::Done => self.last = Some(found.place()),
+                Outcome::Full(0) => {
+                    self.windows = before;
+                    return Ok(self.position());
+                }
+                Outcome::Full(rows) => {
+                    let place = found.place();
+                    return Ok(Some(Position::Item { place, rows: Some(rows), windows: before }));
+                }
+            }
+        }
+        let windows = self.windows.clone();
+        let open = windows.iter().all(|window| window.take > 0);
+        Ok(end.filter(|_| open).map(|place| Position::Item { place, rows: None, windows }))
+    }
+
+    /// How far the page is.
+    fn progress(&self, page: &Page, count_max: usize) -> Progress {
+        let rows = page.rows.len() as u64;
+        let room = if page.is_full() { 0 } else { (count_max as u64).saturating_sub(rows) };
+        let windows = self.windows.iter().map(|window| window.take);
+        Progress { rows, wanted: windows.fold(room, u64::min) }
+    }
+
+    /// Counts an item that is known to give no row as if it had been looked at.
+    fn pass_over(
+        &mut self,
+        found: &Found<'_>,
+        Rejected { read, rows }: Rejected,
+        execution: &mut Execution<'_>,
+    ) -> Result<()> {
+        self.begun = None;
+        let begun = execution.checkpoint();
+        execution.work.items_visited += 1;
+        read.map_or(Ok(()), |size| execution.work.loaded(size))?;
+        execution.runtime.rows_visited += rows;
+        execution.item_done(found.target, None, begun);
+        self.last = Some(found.place());
+        Ok(())
+    }
+
+    /// True when no further row is wanted.
+    fn is_satisfied(&self) -> bool {
+        self.windows.iter().any(|window| window.take == 0)
+    }
+
+    /// How far the page went: the last item that is done.
+    fn end_of(&self, position: &Position) -> Option<Place> {
+        match position {
+            Position::Item { place, rows: Some(_), .. } => Some(before(place)),
+            Position::Item { place, rows: None, .. } => Some(place.clone()),
+            _ => self.last.clone(),
+        }
+    }
+
+    fn position(&self) -> Option<Position> {
+        let place = self.last.clone()?;
+        Some(Position::Item { place, rows: None, windows: self.windows.clone() })
+    }
+
+    fn item(
+        &mut self,
+        reader: &mut Reader<'_>,
+        levels: &[&Compiled],
+        found: &Found<'_>,
+        execution: &mut Execution<'_>,
+        page: &mut Page,
+    ) -> Result<Outcome> {
+        let skip = match self.begun.take() {
+            Some((place, rows)) if place == found.place() => rows,
+            _ => 0,
+        };
+        let begun = execution.checkpoint();
+        execution.work.items_visited += 1;
+        execution.runtime.document_id = found.document.docno;
+        let mut emit = Emit { page, skip, rows: 0, full: false };
+        let matched = match &reader.source().prepared.copied {
+            Some(copied) => {
+                let record = matching(levels[0], reader, found, execution)?;
+                if let Some(record) = &record
+                    && self.windows[0].admit()
+                {
+                    let _flow = emit.row(copied.row(levels[0], record)?);
+                }
+                record.map(|record| record.size())
+            }
+            None => {
+                let Loaded { value, size, .. } = reader.load(found, execution.work)?;
+                let mut sink = |row: &Value| emit.value(row);
+                let (mut matched, windows) = (false, &mut self.windows);
+                let met = &mut || matched = true;
+                let _stopped =
+                    feed(levels, windows, &value, &mut execution.runtime, met, &mut sink)?;
+                matched.then_some(size)
+            }
+        };
+        let Emit { rows, full, .. } = emit;
+        if full {
+            // The item comes again with the next page, which pays for it.
+            return Ok(Outcome::Full(rows));
+        }
+        execution.item_done(found.target, matched, begun);
+        Ok(Outcome::Done)
+    }
+}
+
+/// The item, if it meets the condition.
+fn matching(
+    query: &Compiled,
+    reader: &mut Reader<'_>,
+    found: &Found<'_>,
+    execution: &mut Execution<'_>,
+) -> Result<Option<Record>> {
+    if query.filter.is_none() || found.certainty == Certainty::Matches {
+        execution.runtime.rows_visited += 1;
+        return reader.record(found, execution.work).map(Some);
+    }
+    let Loaded { record, value, .. } = reader.load(found, execution.work)?;
+    let mut met = reader.has_key(found, &value);
+    if met {
+        execution.runtime.rows_visited += 1;
+    } else {
+        met = execution.visit_rows(query, &value, &mut |_, _, _| Ok(ControlFlow::Break(())))?;
+    }
+    match record {
+        record if met && record.is_none() => reader.record(found, execution.work).map(Some),
+        record => Ok(record.filter(|_| met)),
+    }
+}
+
+/// Takes the rows of one item.
+struct Emit<'p> {
+    page: &'p mut Page,
+    /// Rows that an earlier page handed out.
+    skip: u32,
+    rows: u32,
+    full: bool,
+}
+
+impl Emit<'_> {
+    fn value(&mut self, row: &Value) -> Visited<Error> {
+        if self.rows < self.skip {
+            self.rows += 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        Ok(self.row(bounded::row(row)?))
+    }
+
+    fn row(&mut self, row: Bytes) -> ControlFlow<()> {
+        if self.rows >= self.skip && !self.page.offer(row) {
+            self.full = true;
+            return ControlFlow::Break(());
+        }
+        self.rows += 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// Sends a value through the levels of a query.
+fn feed(
+    levels: &[&Compiled],
+    windows: &mut [Window],
+    value: &Value,
+    runtime: &mut Runtime<'_>,
+    met: &mut dyn FnMut(),
+    emit: &mut dyn FnMut(&Value) -> Visited<Error>,
+) -> Visited<Error> {
+    let (Some((query, outer)), Some((window, outer_windows))) =
+        (levels.split_first(), windows.split_first_mut())
+    else {
+        return emit(value);
+    };
+    visit_rows(query, value, runtime, &mut |frame, runtime| {
+        met();
+        if window.take == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        let Some(row) = project(query, frame, runtime)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if !window.admit() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        feed(outer, outer_windows, &row, runtime, &mut || {}, emit)
+    })
+}

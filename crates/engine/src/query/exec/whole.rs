@@ -1,0 +1,155 @@
+//! Queries that must be answered at once: ORDER BY RANK, and queries over ordered or grouped
+//! queries. Every page computes all rows again and hands out the next ones by their count. Items may be
+//! read side by side; rows are made of them one after the other.
+
+use crate::query::exec::context::{Execution, Work, with_runtime};
+use crate::query::exec::workers;
+use crate::query::page::Page;
+use crate::query::read::columns::Reader;
+use crate::query::read::items::Found;
+use crate::query::token::Position;
+use crate::query::{Run, bounded};
+use armilla_model::charge::RequestCharge;
+use armilla_model::error::{Error, Result};
+use armilla_model::value::Value;
+use armilla_sql::compiled::{Compiled, Expr, Input, Order};
+use armilla_sql::eval::{Frame, Runtime, Sink, visit_rows};
+use armilla_sql::rank::{Statistics, score_expressions};
+
+/// Answers a page.
+pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
+    let begun = match &run.position {
+        None => 0,
+        Some(Position::Count(count)) => *count,
+        Some(_) => {
+            return Err(Error::bad_request("The continuation token is of another query."));
+        }
+    };
+    let rows = with_runtime(&run.source, work, |execution| rows_of(run.plan(), &run, execution))?;
+    // Later pages make everything again, which is paid for.
+    if begun == 0 {
+        work.settle_whole(&run.source);
+    } else {
+        work.charge = RequestCharge::ZERO;
+    }
+    let mut page = Page::new(run.options.count_max);
+    for row in rows.iter().skip(usize::try_from(begun).unwrap_or(usize::MAX)) {
+        if page.is_full() || !page.offer(bounded::row(row)?) {
+            let count = begun + page.rows.len() as u64;
+            page.continuation = Some(run.token(&Position::Count(count)));
+            break;
+        }
+    }
+    Ok(page)
+}
+
+/// All rows of a query.
+fn rows_of(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<Vec<Value>> {
+    let scores = scores(query, run, execution)?;
+    let mut sink = Sink::new(query, &scores);
+    match &query.input {
+        Input::Single => {
+            push(query, &Value::Undefined, &mut sink, &mut execution.runtime)?;
+        }
+        Input::Query(inner) => {
+            for (number, row) in rows_of(inner, run, execution)?.iter().enumerate() {
+                execution.runtime.document_id = number as u64 + 1;
+                if push(query, row, &mut sink, &mut execution.runtime)? {
+                    break;
+                }
+            }
+        }
+        Input::Items => push_items(query, run, &mut sink, execution)?,
+    }
+    Ok(sink.finish(&Frame::item(&Value::Undefined), &mut execution.runtime)?)
+}
+
+/// Sends all items through a query.
+fn push_items(
+    query: &Compiled,
+    run: &Run<'_>,
+    sink: &mut Sink<'_>,
+    execution: &mut Execution<'_>,
+) -> Result<()> {
+    let mut push = |item: Item, execution: &mut Execution<'_>| -> Result<bool> {
+        execution.work.items_visited += 1;
+        execution.runtime.document_id = item.docno;
+        let then = execution.checkpoint();
+        let stop = push(query, &item.value, sink, &mut execution.runtime)?;
+        execution.item_done(item.target, Some(item.size), then);
+        Ok(stop)
+    };
+    let read_all = |run: &Run<'_>, execution: &mut Execution<'_>| {
+        let mut reader = run.source.reader();
+        let read = |found: Result<Found<'_>>| Item::read(&found?, &mut reader, execution.work);
+        run.source.documents(None).map(read).collect::<Result<Vec<_>>>()
+    };
+    // Where no row can be the last one wanted, all items are read whoever reads them.
+    let all = query.aggregation.is_some() || !matches!(query.order, Order::None);
+    let shares = all.then(|| workers::by_items(run, execution, read_all)).flatten();
+    if let Some(shares) = shares {
+        for item in shares.into_iter().flatten() {
+            push(item, execution)?;
+        }
+        return Ok(());
+    }
+    let mut reader = run.source.reader();
+    for found in run.source.documents(None) {
+        let item = Item::read(&found?, &mut reader, execution.work)?;
+        if push(item, execution)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Sends an input through a query; true when no further one can change the output.
+fn push(
+    query: &Compiled,
+    input: &Value,
+    sink: &mut Sink<'_>,
+    runtime: &mut Runtime<'_>,
+) -> Result<bool> {
+    let flow = visit_rows(query, input, runtime, &mut |frame, runtime| sink.push(frame, runtime))?;
+    Ok(flow.is_break())
+}
+
+/// An item that was read.
+struct Item {
+    target: usize,
+    docno: u64,
+    size: usize,
+    value: Value,
+}
+
+impl Item {
+    fn read(found: &Found<'_>, reader: &mut Reader<'_>, work: &mut Work) -> Result<Self> {
+        let loaded = reader.load(found, work)?;
+        work.hold(loaded.size)?;
+        let (target, docno) = (found.target, found.document.docno);
+        Ok(Self { target, docno, size: loaded.size, value: loaded.value })
+    }
+}
+
+/// The score expressions of ORDER BY RANK, which need to know all items first.
+fn scores(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<Vec<Expr>> {
+    let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
+    if !matches!(query.input, Input::Items) {
+        return Ok(score_expressions(rank, &Statistics::default()));
+    }
+    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| {
+        let mut statistics = Statistics::default();
+        let mut reader = run.source.reader();
+        for found in run.source.everything() {
+            let loaded = reader.load(&found, execution.work)?;
+            statistics.add(rank, &loaded.value, &mut execution.runtime);
+        }
+        Ok(statistics)
+    };
+    let mut statistics = Statistics::default();
+    match workers::by_items(run, execution, of_share) {
+        Some(shares) => shares.iter().for_each(|share| statistics.merge(share)),
+        None => statistics = of_share(run, execution)?,
+    }
+    Ok(score_expressions(rank, &statistics))
+}
