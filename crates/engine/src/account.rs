@@ -54,6 +54,8 @@ pub struct Options {
     pub partition_size: u64,
     /// Bytes of item texts that one logical partition may have.
     pub logical_partition_size: u64,
+    /// Bytes that all queries together may hold while they sort, group or gather.
+    pub query_memory: usize,
     /// How long a split waits, so that people can watch one.
     pub split_delay: Duration,
     /// How throughput and charges are treated; `partitions` and `partition_rus` win over those in
@@ -78,6 +80,7 @@ impl Default for Options {
             partition_rus: crate::dials::PARTITION_RUS,
             partition_size: PARTITION_SIZE,
             logical_partition_size: LOGICAL_PARTITION_SIZE,
+            query_memory: crate::limits::QUERIES_MEMORY_MAX,
             split_delay: Duration::ZERO,
             dials: Dials::default(),
             serverless: false,
@@ -111,6 +114,7 @@ impl Account {
         };
         let core = Core::start(store, folders, options.durability, options.clock.clone(), dials);
         core.set_logical_partition_size(options.logical_partition_size);
+        core.shares.queries.limit(options.query_memory);
         let (catalog, next_number) = open::load(&core)?;
         let account = Arc::new(Self {
             core,

@@ -19,18 +19,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(crate) struct Share {
     taken: AtomicUsize,
-    most: usize,
+    most: AtomicUsize,
 }
 
 impl Share {
     pub(crate) fn new(most: usize) -> Self {
-        Self { taken: AtomicUsize::new(0), most }
+        Self { taken: AtomicUsize::new(0), most: AtomicUsize::new(most) }
+    }
+
+    /// Sets another bound.
+    pub(crate) fn limit(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
     }
 
     /// Takes bytes if they are there.
     fn take(&self, bytes: usize) -> bool {
         let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= self.most;
+        let fits = before.saturating_add(bytes) <= self.most.load(Ordering::Relaxed);
         if !fits {
             self.give_back(bytes);
         }
@@ -46,7 +51,6 @@ impl Share {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -90,6 +94,19 @@ impl Drop for WriteAdmission<'_> {
     }
 }
 
+/// What is under way now. Each number has a bound in [`limits`](crate::limits).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Transactions that were handed to the committer and are not answered yet.
+    pub commits_queued: usize,
+    /// Bytes that those write.
+    pub commit_bytes_queued: usize,
+    /// Bytes of writes between their admission and their answer.
+    pub write_bytes: usize,
+    /// Bytes that queries hold while they sort, group or gather, beyond what each may hold uncounted.
+    pub query_bytes: usize,
+}
+
 /// What a write does to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
@@ -100,6 +117,17 @@ pub enum WriteKind {
 }
 
 impl Account {
+    /// What is under way now.
+    pub fn load(&self) -> Load {
+        let (committer, shares) = (&self.core.committer, &self.core.shares);
+        Load {
+            commits_queued: committer.queue_len(),
+            commit_bytes_queued: committer.queue_bytes(),
+            write_bytes: shares.writes.taken(),
+            query_bytes: shares.queries.taken(),
+        }
+    }
+
     /// Refuses a write for which the disk has no room.
     ///
     /// # Errors

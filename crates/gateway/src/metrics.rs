@@ -6,6 +6,7 @@
 
 mod kinds;
 
+use armilla_engine::admission::Load;
 use armilla_engine::observe::Observer;
 use armilla_engine::{Account, Container};
 use armilla_model::charge::RequestCharge;
@@ -260,6 +261,7 @@ impl Metrics {
         given_up.inc_by(account.scripts_given_up());
         let help = "Scripts that did not end in time and whose threads were given up";
         registry.register("scripts_given_up", help, given_up);
+        register_load(&mut registry, &account.load());
         registry.register("partition_items", "Items, by physical partition", items);
         registry.register(
             "throughput",
@@ -267,6 +269,24 @@ impl Metrics {
             throughput,
         );
         registry
+    }
+}
+
+/// What is under way: the numbers that back-pressure goes by.
+fn register_load(registry: &mut Registry, load: &Load) {
+    let gauge = |number: usize| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
+        gauge
+    };
+    let help = "Transactions that wait for their commit";
+    registry.register("commit_queue", help, gauge(load.commits_queued));
+    for (name, help, bytes) in [
+        ("commit_queue", "Bytes that wait for their commit", load.commit_bytes_queued),
+        ("writes_under_way", "Bytes of writes between admission and answer", load.write_bytes),
+        ("query_memory", "Bytes that queries hold to sort, group or gather", load.query_bytes),
+    ] {
+        registry.register_with_unit(name, help, Unit::Bytes, gauge(bytes));
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod authorisation;
 mod binary_batches;
+mod bounds;
 mod bulk;
 mod clients;
 mod containers;
