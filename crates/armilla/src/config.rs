@@ -10,6 +10,7 @@ use crate::lab::LabOptions;
 use crate::script::ScriptArguments;
 use crate::tls::TlsOptions;
 use crate::transfer::{ExportOptions, ImportOptions};
+use armilla_gateway::direct::DirectMode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -85,6 +86,12 @@ pub(crate) struct ServeOptions {
     /// machine; may be given several times; * allows every page
     #[arg(long = "cors-origin", env = "ARMILLA_CORS_ORIGINS", value_delimiter = ',')]
     pub(crate) cors_origins: Vec<String>,
+    /// Do not serve Direct mode, the default of the Java and .NET SDKs: they are told to use the gateway
+    #[arg(long, env = "ARMILLA_NO_DIRECT")]
+    pub(crate) no_direct: bool,
+    /// Port for Direct mode, where it is not to share the port of https
+    #[arg(long, env = "ARMILLA_DIRECT_PORT", conflicts_with = "no_direct")]
+    pub(crate) direct_port: Option<u16>,
     /// Certificates of your own
     #[command(flatten)]
     pub(crate) tls: TlsOptions,
@@ -269,6 +276,15 @@ impl ServeOptions {
 
     pub(crate) fn public_endpoint(&self) -> Option<String> {
         self.public_endpoint.clone().or_else(|| environment("GATEWAY_PUBLIC_ENDPOINT"))
+    }
+
+    /// Where Direct mode is served.
+    pub(crate) fn direct(&self) -> DirectMode {
+        match (self.no_direct, self.direct_port) {
+            (true, _) => DirectMode::Off,
+            (false, Some(port)) => DirectMode::Port(port),
+            (false, None) => DirectMode::SamePort,
+        }
     }
 
     pub(crate) fn log(&self) -> String {

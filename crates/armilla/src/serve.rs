@@ -138,6 +138,7 @@ fn settings(
         host_names: HostNames::new(options.host_names(), loopback),
         certificate_pem,
         public_metrics: options.dials.public_metrics,
+        direct: options.direct(),
         limits: Limits {
             connections_max: descriptors.connections,
             refusals_max: descriptors.refusals,

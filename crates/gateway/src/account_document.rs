@@ -91,7 +91,11 @@ fn write_location(settings: &AccountSettings, endpoint: &str, out: &mut Vec<u8>)
 }
 
 /// The endpoint with its trailing slash.
-fn endpoint(settings: &AccountSettings, context: &HttpContext<'_>, arrival: Arrival<'_>) -> String {
+pub(crate) fn endpoint(
+    settings: &AccountSettings,
+    context: &HttpContext<'_>,
+    arrival: Arrival<'_>,
+) -> String {
     if let Some(public) = &settings.public_endpoint {
         return format!("{}/", public.trim_end_matches('/'));
     }
@@ -124,8 +128,8 @@ fn by_address(host: &str) -> Cow<'_, str> {
 pub const CLIENT_CONFIGS: &str =
     r#"{"clientTelemetryConfiguration":{"status":"disabled","endpoint":null}}"#;
 
-/// Answer to a client in Direct mode.
-pub const DIRECT_MODE_ADVICE: &str = "This server speaks the gateway protocol only. Set the client's connection mode to Gateway (ConnectionMode.Gateway in .NET, gatewayMode() in Java).";
+/// Answer to a client in Direct mode where that is not served.
+pub const DIRECT_MODE_ADVICE: &str = "This server was started without Direct mode. Set the client's connection mode to Gateway (ConnectionMode.Gateway in .NET, gatewayMode() in Java).";
 
 /// A JSON document in a string; .NET hands it to its planner on Windows.
 const QUERY_ENGINE_CONFIGURATION: &str = r#"{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2147483647,"maxLogicalOrPerSqlQuery":2147483647,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":2147483647,"queryMaxInMemorySortDocumentCount":-1000,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true,"queryEnableFullText":true}"#;

@@ -4,12 +4,14 @@
 //! (403), body (413, 408), then the service. What any wire does alike is in [`request`](crate::request);
 //! here are the paths that only HTTP has, and the body.
 
+mod addresses;
 mod body;
 
 use crate::account_document::{self, AccountSettings, Arrival};
 use crate::activity::ActivityIds;
 use crate::auth::{Access, Authenticator, Denied, Principal};
 use crate::cors::CorsPolicy;
+use crate::direct::DirectMode;
 use crate::headers::HttpContext;
 use crate::limits::Limits;
 use crate::locality::{HostNames, locality};
@@ -41,6 +43,8 @@ pub struct Settings {
     pub certificate_pem: Option<String>,
     /// `/metrics` answers everybody, without a key.
     pub public_metrics: bool,
+    /// Where Direct mode is served.
+    pub direct: DirectMode,
     /// Sizes and times.
     pub limits: Limits,
 }
@@ -183,7 +187,7 @@ impl<S: Service> Exchange<'_, S> {
         Ok((operation, principal))
     }
 
-    /// Paths that need no credentials.
+    /// Paths that need no credentials, or that sign something else than themselves.
     fn answer_open(&self, request: &Request<'_>, route: Route<'_>) -> Option<Reply> {
         if !request.is_reading() {
             return None;
@@ -191,10 +195,7 @@ impl<S: Service> Exchange<'_, S> {
         match route {
             Route::Alive | Route::Ready => Some(Reply::other(StatusCode::OK, "OK", TEXT_PLAIN)),
             Route::ClientConfigs => Some(Reply::ok(account_document::CLIENT_CONFIGS)),
-            // Clients replace the text of a 404 by their own; that of a 400 reaches their users.
-            Route::Addresses => {
-                Some(Error::bad_request(account_document::DIRECT_MODE_ADVICE).into())
-            }
+            Route::Addresses => Some(self.answer_addresses(request).unwrap_or_else(|reply| *reply)),
             Route::Certificate => Some(self.answer_certificate()),
             _ => None,
         }
@@ -219,15 +220,19 @@ impl<S: Service> Exchange<'_, S> {
         }
     }
 
-    fn answer_account(&self) -> Reply {
-        let arrival = Arrival {
+    /// How the request reached the server.
+    fn arrival(&self) -> Arrival<'_> {
+        Arrival {
             authority: self.parts.uri.authority().map(http::uri::Authority::as_str),
             is_secure: self.peer.is_secure,
             local_address: self.peer.local_address,
-        };
+        }
+    }
+
+    fn answer_account(&self) -> Reply {
         let settings = &self.gateway.settings.account;
         // Java parses both without looking whether they are there.
-        Reply::ok(account_document::write(settings, self.http, arrival))
+        Reply::ok(account_document::write(settings, self.http, self.arrival()))
             .fact(Fact::MediaStorageMax, "0")
             .fact(Fact::MediaStorage, "0")
     }

@@ -14,6 +14,7 @@ pub mod account_document;
 pub mod activity;
 pub mod auth;
 pub mod cors;
+pub mod direct;
 pub mod error;
 pub mod handle;
 pub mod headers;

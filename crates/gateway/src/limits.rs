@@ -35,6 +35,12 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that requests in flight get to finish when the server stops.
 pub const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
+/// Requests in flight on one connection in Direct mode; clients send 30 and open another connection. Beyond,
+/// nothing is read.
+pub const DIRECT_REQUESTS_MAX: usize = 128;
+/// Time that a connection in Direct mode may stay open without a request. Clients keep idle ones, and lose a
+/// write that they send while one is being closed.
+pub const DIRECT_IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// Pieces of work that a pool runs at once, per processor, and at least and at most.
 pub const POOL_THREADS_PER_CORE: usize = 2;

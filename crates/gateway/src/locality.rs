@@ -36,18 +36,27 @@ impl HostNames {
     /// The refusal of a request that was sent to a name that is not this server's.
     pub(crate) fn misdirected(&self, parts: &Parts) -> Option<Error> {
         let foreign = authorities(parts).find(|authority| !self.knows(authority))?;
-        self.loopback_only.then(|| {
-            Error::Misdirected(format!(
-                "This server listens on this machine alone and is not known as '{foreign}'. Ask for \
-                 localhost, 127.0.0.1 or [::1], or give the name with --tls-name."
-            ))
-        })
+        self.loopback_only.then(|| misdirected(&foreign))
     }
 
-    fn knows(&self, authority: &str) -> bool {
+    /// The refusal of a connection that was made for another name, as a TLS client says it.
+    pub(crate) fn misdirected_name(&self, name: &str) -> Option<Error> {
+        let is_foreign = self.loopback_only && !self.knows(name);
+        is_foreign.then(|| misdirected(name))
+    }
+
+    /// Whether this server is known by this name.
+    pub(crate) fn knows(&self, authority: &str) -> bool {
         let name = bare(authority);
         is_loopback_name(name) || self.given.iter().any(|given| given.eq_ignore_ascii_case(name))
     }
+}
+
+fn misdirected(foreign: &str) -> Error {
+    Error::Misdirected(format!(
+        "This server listens on this machine alone and is not known as '{foreign}'. Ask for \
+         localhost, 127.0.0.1 or [::1], or give the name with --tls-name."
+    ))
 }
 
 /// Why a request does not have the rights of this machine's user.

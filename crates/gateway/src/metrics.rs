@@ -6,6 +6,7 @@
 
 mod kinds;
 
+use crate::service::DirectEvent;
 use armilla_engine::admission::Load;
 use armilla_engine::observe::Observer;
 use armilla_engine::{Account, Container};
@@ -87,6 +88,8 @@ pub struct Metrics {
     background_units: Family<PartitionLabels, Units>,
     commits: Histogram,
     compactions: Histogram,
+    direct_connections: Counter,
+    direct_refused: Counter,
     names: Names,
     kinds: Kinds,
 }
@@ -112,6 +115,8 @@ impl Default for Metrics {
             background_units: Family::default(),
             commits: durations(),
             compactions: durations(),
+            direct_connections: Counter::default(),
+            direct_refused: Counter::default(),
             names: Names::default(),
             kinds: Kinds::default(),
             registry: Registry::default(),
@@ -147,11 +152,33 @@ impl Default for Metrics {
             Unit::Seconds,
             metrics.compactions.clone(),
         );
+        metrics.register_direct(&mut registry);
         Self { registry, ..metrics }
     }
 }
 
 impl Metrics {
+    fn register_direct(&self, registry: &mut Registry) {
+        registry.register(
+            "direct_connections",
+            "Connections in Direct mode that were negotiated",
+            self.direct_connections.clone(),
+        );
+        registry.register(
+            "direct_refused_frames",
+            "Connections in Direct mode that were closed because of a frame that could not be read",
+            self.direct_refused.clone(),
+        );
+    }
+
+    /// Counts what happens to connections in Direct mode.
+    pub(crate) fn count_direct(&self, event: DirectEvent) {
+        match event {
+            DirectEvent::Connected => self.direct_connections.inc(),
+            DirectEvent::Refused => self.direct_refused.inc(),
+        };
+    }
+
     /// Counts an answered request.
     pub(crate) fn count(&self, served: &Served<'_>) {
         if !self.kinds.count(served) {

@@ -23,6 +23,7 @@ mod placement;
 mod pools;
 mod query;
 mod ranges;
+mod replicas;
 mod scripts;
 mod transaction;
 mod users;
@@ -33,10 +34,12 @@ use crate::headers::Consistency;
 use crate::metrics::Metrics;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::{ContainerPath, Operation};
+use crate::service::{DirectEvent, KeyShare, RangeAddress, RangeState};
 use crate::wire::permission;
 use crate::{Call, Reply, Service};
 use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
+use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, binary_json};
 use placement::Place;
 use pools::Pools;
@@ -105,6 +108,23 @@ impl Service for EngineService {
             tokio::time::sleep(latency).await;
         }
         reply
+    }
+
+    fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {
+        replicas::state(self, address)
+    }
+
+    fn key_share(&self, address: &RangeAddress<'_>, key: &PartitionKey) -> KeyShare {
+        replicas::key_share(self, address, key)
+    }
+
+    fn ranges(&self, path: ContainerPath<'_>) -> Option<Vec<u32>> {
+        let container = self.account.container(path.database, path.container).ok()?;
+        Some(container.partitions().iter().map(|partition| partition.range.id).collect())
+    }
+
+    fn count_direct(&self, event: DirectEvent) {
+        self.metrics.count_direct(event);
     }
 
     fn metrics(&self) -> Option<String> {

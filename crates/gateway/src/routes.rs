@@ -159,6 +159,26 @@ impl<'a> Route<'a> {
     }
 }
 
+impl<'a> Route<'a> {
+    /// The container at or above the resource, if there is one.
+    pub fn container(&self) -> Option<ContainerPath<'a>> {
+        match *self {
+            Self::Container(path)
+            | Self::PartitionKeyRanges(path)
+            | Self::Items(path)
+            | Self::Scripts(path, _)
+            | Self::Conflicts(path)
+            | Self::Conflict(path, _)
+            | Self::PartitionKeyDelete(path) => Some(path),
+            Self::Item(path) | Self::Attachments(path) | Self::Attachment(path) => {
+                Some(path.container)
+            }
+            Self::Script(path) => Some(path.container),
+            _ => None,
+        }
+    }
+}
+
 #[rustfmt::skip]
 fn in_container<'a>(container: ContainerPath<'a>, rest: &[&'a str]) -> Option<Route<'a>> {
     Some(match *rest {

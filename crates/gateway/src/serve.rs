@@ -1,16 +1,20 @@
 //! Sockets: accept, tell TLS from plain by the first byte, speak HTTP/1.1 or HTTP/2, stop gently.
 //!
 //! Each connection is one task. Plain and TLS share a port: a TLS client speaks first, and its first
-//! byte is `0x16`, which begins no HTTP request. Timeouts cost nothing per request: one timer per
+//! byte is `0x16`, which begins no HTTP request. Inside TLS, HTTP and Direct mode share it too: the first
+//! bytes tell (see [`direct`]). Timeouts cost nothing per request: one timer per
 //! connection looks now and then whether anything has happened (see [`supervise`]). Places for
 //! connections are few where descriptors are; strangers who say nothing cannot take them all (see
 //! [`newcomers`]).
 
 mod connection;
+mod direct;
 mod newcomers;
+mod rewound;
 mod supervise;
 mod watched;
 
+use crate::direct::DirectMode;
 use crate::handle::Gateway;
 use crate::limits::{ACCEPT_LOG_PERIOD, BACKLOG_MAX, BLOCKING_THREADS_MAX};
 use crate::service::Service;
@@ -39,9 +43,18 @@ pub enum Protocols {
     Both(Arc<ServerConfig>),
 }
 
+/// What a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// HTTP, and Direct mode where that shares the port.
+    Gateway,
+    /// Direct mode alone.
+    Direct,
+}
+
 /// A server that listens but does not serve yet.
 pub struct Server<S> {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(TcpListener, Purpose)>,
     shared: Arc<Shared<S>>,
 }
 
@@ -71,13 +84,31 @@ impl<S: Service> Server<S> {
         protocols: Protocols,
         gateway: Gateway<S>,
     ) -> io::Result<Self> {
-        let listeners = addresses.iter().copied().map(listen).collect::<io::Result<_>>()?;
-        Ok(Self { listeners, shared: Arc::new(Shared::new(gateway, protocols)) })
+        let mut server =
+            Self { listeners: Vec::new(), shared: Arc::new(Shared::new(gateway, protocols)) };
+        // Before the others: a client is told of this port by those.
+        if let DirectMode::Port(port) = server.shared.gateway.settings.direct {
+            server.listen(addresses.iter().map(|it| (it.ip(), port).into()), Purpose::Direct)?;
+        }
+        server.listen(addresses.iter().copied(), Purpose::Gateway)?;
+        Ok(server)
     }
 
-    /// The addresses that were bound, with the ports the system chose.
+    fn listen(
+        &mut self,
+        addresses: impl Iterator<Item = SocketAddr>,
+        purpose: Purpose,
+    ) -> io::Result<()> {
+        for address in addresses {
+            self.listeners.push((listen(address)?, purpose));
+        }
+        Ok(())
+    }
+
+    /// The addresses that were bound for HTTP, with the ports the system chose.
     pub fn local_addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+        let gateway = self.listeners.iter().filter(|(_, purpose)| *purpose == Purpose::Gateway);
+        gateway.map(|(listener, _)| listener.local_addr()).collect()
     }
 
     /// Serves until `shutdown` is ready, then finishes what is in flight, for a bounded time.
@@ -107,7 +138,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 async fn accept<S: Service>(
-    listener: TcpListener,
+    (listener, purpose): (TcpListener, Purpose),
     shared: Arc<Shared<S>>,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -118,7 +149,7 @@ async fn accept<S: Service>(
             _ = stopping.wait_for(|stop| *stop) => return,
         };
         match accepted {
-            Ok((stream, remote)) => start(stream, remote, &shared, &stopping),
+            Ok((stream, remote)) => start(stream, (remote, purpose), &shared, &stopping),
             Err(error) => {
                 failures.note(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -148,7 +179,7 @@ impl AcceptFailures {
 /// Gives the connection its task, or refuses it when there are too many.
 fn start<S: Service>(
     stream: TcpStream,
-    remote: SocketAddr,
+    from: (SocketAddr, Purpose),
     shared: &Arc<Shared<S>>,
     stopping: &watch::Receiver<bool>,
 ) {
@@ -156,7 +187,7 @@ fn start<S: Service>(
     let _ = stream.set_nodelay(true);
     match Shared::admit(shared) {
         Some(admission) => {
-            tokio::spawn(connection::run(stream, remote, admission, stopping.clone()));
+            tokio::spawn(connection::run(stream, from, admission, stopping.clone()));
         }
         None => {
             if let Ok(permit) = Arc::clone(&shared.refusals).try_acquire_owned() {

@@ -3,7 +3,9 @@
 use crate::auth::{Principal, Standing};
 use crate::headers::RequestContext;
 use crate::reply::Reply;
-use crate::routes::Operation;
+use crate::routes::{ContainerPath, Operation};
+use armilla_model::lsn::Lsn;
+use armilla_model::partition_key::PartitionKey;
 use bytes::Bytes;
 use std::future::Future;
 
@@ -20,6 +22,55 @@ pub struct Call<'a> {
     pub body: Bytes,
 }
 
+/// A range of a container, as a client in Direct mode addresses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeAddress<'a> {
+    /// The container's `_rid`, without the padding of base64.
+    pub container_rid: &'a str,
+    /// The range's id.
+    pub range: u32,
+    /// The same as text.
+    pub range_text: &'a str,
+    /// The container by the names of the request, where it has them.
+    pub named: Option<ContainerPath<'a>>,
+}
+
+/// How a range stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeState {
+    /// It is served here, and its log is so far.
+    Serving(Lsn),
+    /// It was split or merged away.
+    Moved,
+    /// The container is gone, or the name belongs to another one.
+    NoContainer,
+}
+
+/// How much of a partition key, or of a prefix of keys, lies in a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyShare {
+    /// All of it.
+    Whole,
+    /// Nothing.
+    Outside,
+    /// What lies between two effective keys.
+    Part {
+        /// The first of them.
+        start: Vec<u8>,
+        /// The first behind them, if any.
+        end: Option<Vec<u8>>,
+    },
+}
+
+/// What is counted of connections in Direct mode; requests are counted like all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectEvent {
+    /// A connection was negotiated.
+    Connected,
+    /// A connection was closed because of a frame that could not be read.
+    Refused,
+}
+
 /// Serves operations.
 ///
 /// An implementation writes `async fn call(&self, call: Call<'_>) -> Reply`. The future runs on
@@ -29,6 +80,29 @@ pub struct Call<'a> {
 pub trait Service: Standing + Send + Sync + 'static {
     /// Answers one request.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Reply> + Send;
+
+    /// How a range of a container stands that a client in Direct mode addresses.
+    fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {
+        let _ = address;
+        RangeState::NoContainer
+    }
+
+    /// How much of a partition key lies in a range.
+    fn key_share(&self, address: &RangeAddress<'_>, key: &PartitionKey) -> KeyShare {
+        let _ = (address, key);
+        KeyShare::Whole
+    }
+
+    /// The ids of a container's ranges; nothing when there is no such container.
+    fn ranges(&self, container: ContainerPath<'_>) -> Option<Vec<u32>> {
+        let _ = container;
+        None
+    }
+
+    /// Counts a connection in Direct mode, or a frame that could not be read.
+    fn count_direct(&self, event: DirectEvent) {
+        let _ = event;
+    }
 
     /// The text of `/metrics`; nothing when nobody counts.
     fn metrics(&self) -> Option<String> {

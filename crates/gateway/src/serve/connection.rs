@@ -1,12 +1,14 @@
 //! The life of one connection.
 
-use super::Protocols;
 use super::newcomers::{Newcomer, Newcomers};
+use super::rewound::Rewound;
 use super::supervise::{Supervisor, Verdict};
 use super::watched::{Pulse, Watched};
+use super::{Protocols, Purpose, direct};
+use crate::direct::{DirectMode, Malformed, SNIFFED, is_context};
 use crate::handle::{Gateway, Peer};
 use crate::limits::{HEADER_COUNT_MAX, Limits, NEWCOMERS_SHARE};
-use crate::service::Service;
+use crate::service::{DirectEvent, Service};
 use http::header::AUTHORIZATION;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
@@ -119,7 +121,7 @@ fn http_builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
 /// Serves a connection to its end.
 pub(super) async fn run<S: Service>(
     stream: TcpStream,
-    remote_address: SocketAddr,
+    (remote_address, purpose): (SocketAddr, Purpose),
     admission: Admission<S>,
     stopping: watch::Receiver<bool>,
 ) {
@@ -128,8 +130,13 @@ pub(super) async fn run<S: Service>(
     let Ok(local_address) = stream.local_addr() else { return };
     let peer = |is_secure| Peer { local_address, remote_address, is_secure };
     let outcome = match greet(stream, shared, &newcomer, stopping.clone()).await {
+        Ok(Greeted::Plain(_)) if purpose == Purpose::Direct => {
+            Err("the port of Direct mode speaks TLS alone".into())
+        }
         Ok(Greeted::Plain(stream)) => speak(stream, shared, peer(false), newcomer, stopping).await,
-        Ok(Greeted::Secure(stream)) => speak(*stream, shared, peer(true), newcomer, stopping).await,
+        Ok(Greeted::Secure(stream)) => {
+            secure(*stream, shared, (peer(true), purpose), newcomer, stopping).await
+        }
         Ok(Greeted::Gone) => Ok(()),
         Err(error) => Err(error),
     };
@@ -138,7 +145,7 @@ pub(super) async fn run<S: Service>(
     }
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A connection at whose other end somebody has begun to speak.
 enum Greeted {
@@ -184,6 +191,46 @@ async fn first_byte(stream: &TcpStream) -> io::Result<Option<u8>> {
     let mut first = [0];
     let read = stream.peek(&mut first).await?;
     Ok((read > 0).then_some(first[0]))
+}
+
+/// Tells HTTP from Direct mode inside TLS. A client that has named HTTP in the handshake means it; any other
+/// is told by its first bytes.
+async fn secure<S: Service>(
+    stream: TlsStream<TcpStream>,
+    shared: &Arc<Shared<S>>,
+    (peer, purpose): (Peer, Purpose),
+    newcomer: Newcomer,
+    stopping: watch::Receiver<bool>,
+) -> Result<(), Failure> {
+    let settings = &shared.gateway.settings;
+    let (_, tls) = stream.get_ref();
+    let named = tls.alpn_protocol().is_some();
+    let is_shared = settings.direct == DirectMode::SamePort;
+    if purpose == Purpose::Gateway && (named || !is_shared) {
+        return speak(stream, shared, peer, newcomer, stopping).await;
+    }
+    let server_name = tls.server_name().map(str::to_owned);
+    let mut stop = stopping.clone();
+    let peeked = tokio::select! {
+        peeked = timeout(settings.limits.first_wait(), Rewound::peek::<SNIFFED>(stream)) => peeked,
+        () = newcomer.evicted() => return Ok(()),
+        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+    };
+    let Ok(peeked) = peeked else { return Ok(()) };
+    let (stream, first) = peeked?;
+    let is_direct = first.is_some_and(|first| is_context(&first));
+    match (is_direct, purpose) {
+        (true, _) => {
+            let outcome =
+                direct::speak(stream, shared, (peer, server_name), newcomer, stopping).await;
+            if matches!(&outcome, Err(failure) if failure.is::<Malformed>()) {
+                shared.gateway.service.count_direct(DirectEvent::Refused);
+            }
+            outcome
+        }
+        (false, Purpose::Gateway) => speak(stream, shared, peer, newcomer, stopping).await,
+        (false, Purpose::Direct) => Err("the port of Direct mode speaks nothing else".into()),
+    }
 }
 
 /// Speaks HTTP until the client goes, the supervisor sends it away, or the server stops.

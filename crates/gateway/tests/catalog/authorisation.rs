@@ -1,11 +1,14 @@
-//! The table of who may do what (`authorisation.txt`), walked row by row over real sockets.
+//! The table of who may do what (`authorisation.txt`), walked row by row over real sockets: over HTTP, and
+//! in Direct mode where that has the operation.
 
-use crate::support::{Answer, Armilla, encoded, signed_with};
+use crate::direct::client::{Client, Frame, MASTER};
+use crate::support::{Answer, Armilla, DATE, encoded, signed_with};
 use armilla_engine::Options;
 use armilla_gateway::Settings;
 use armilla_gateway::auth::{
     Access, Authenticator, DevelopmentTokens, MasterKeys, WELL_KNOWN_KEY, WellKnownKey,
 };
+use armilla_gateway::direct::DirectMode;
 use armilla_gateway::locality::HostNames;
 use armilla_gateway::routes::{Intent, Operation, Route, Segments};
 use std::collections::BTreeSet;
@@ -197,7 +200,7 @@ struct House {
 impl House {
     async fn open(key: &'static str, authenticator: Authenticator) -> Self {
         let host_names = HostNames::new(Vec::new(), true);
-        let settings = Settings { host_names, ..Settings::default() };
+        let settings = Settings { host_names, direct: DirectMode::SamePort, ..Settings::default() };
         let server = Armilla::guarded(
             std::sync::Arc::new(armilla_storage::MemoryStore::new()),
             Options::default(),
@@ -224,6 +227,15 @@ impl House {
         let answer = self.server.send_as(&signature, "POST", path, headers, body).await;
         assert!(matches!(answer.status, 200 | 201), "{path}: {} {}", answer.status, answer.body);
         answer
+    }
+
+    /// The path of the container's range in Direct mode.
+    async fn replica(&self) -> String {
+        let path = "/dbs/d/colls/c";
+        let signature = signed_with(self.key, "GET", path);
+        let answer = self.server.send_as(&signature, "GET", path, &[], "").await.expect(200);
+        let rid = answer.text("_rid").trim_end_matches('=').to_owned();
+        format!("/apps/armilla/services/{rid}/partitions/0/replicas/1p")
     }
 
     /// The item, which one of the requests may have taken away.
@@ -354,4 +366,111 @@ async fn everybody_may_do_what_the_table_says_and_nothing_else() {
     }
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(count > 7000, "only {count} requests were sent");
+}
+
+/// The frame that a row of the table stands for; nothing for what goes over HTTP alone.
+fn frame_of(row: &Row, replica: &str) -> Option<Frame> {
+    let (resource, operation) = match row.operation {
+        "ListDatabases" => ("Database", "ReadFeed"),
+        "QueryDatabases" => ("Database", "Query"),
+        "ReadDatabase" => ("Database", "Read"),
+        "ListContainers" => ("Collection", "ReadFeed"),
+        "QueryContainers" => ("Collection", "Query"),
+        "ListItems" | "ReadChangeFeed" => ("Document", "ReadFeed"),
+        "QueryItems" => ("Document", "Query"),
+        "ExecuteBatch" => ("Document", "Batch"),
+        "CreateItem" => ("Document", "Create"),
+        "UpsertItem" => ("Document", "Upsert"),
+        "ReadItem" => ("Document", "Read"),
+        "ReplaceItem" => ("Document", "Replace"),
+        "PatchItem" => ("Document", "Patch"),
+        "DeleteItem" => ("Document", "Delete"),
+        "ExecuteProcedure" => ("StoredProcedure", "ExecuteJavaScript"),
+        "ListConflicts" => ("Conflict", "ReadFeed"),
+        "QueryConflicts" => ("Conflict", "Query"),
+        "ReadConflict" => ("Conflict", "Read"),
+        "DeleteConflict" => ("Conflict", "Delete"),
+        "ListUsers" => ("User", "ReadFeed"),
+        "QueryUsers" => ("User", "Query"),
+        "ReadUser" => ("User", "Read"),
+        "ReplaceUser" => ("User", "Replace"),
+        "ListPermissions" => ("Permission", "ReadFeed"),
+        "QueryPermissions" => ("Permission", "Query"),
+        "ReadPermission" => ("Permission", "Read"),
+        "ReplacePermission" => ("Permission", "Replace"),
+        "DeletePermission" => ("Permission", "Delete"),
+        _ => return None,
+    };
+    let is_item = matches!(resource, "Document" | "StoredProcedure" | "Conflict");
+    let mut frame = Frame::new(resource, operation, if is_item { replica } else { MASTER });
+    let segments = Segments::parse(&row.path).unwrap();
+    for pair in segments.texts().chunks(2) {
+        let name = match pair[0] {
+            "dbs" => "DatabaseName",
+            "colls" => "CollectionName",
+            "docs" => "DocumentName",
+            "sprocs" => "StoredProcedureName",
+            "conflicts" => "ConflictName",
+            "users" => "UserName",
+            "permissions" => "PermissionName",
+            _ => continue,
+        };
+        if !pair[1].is_empty() {
+            frame = frame.with(name, pair[1]);
+        }
+    }
+    for word in &row.words {
+        frame = match *word {
+            "k1" => frame.with("PartitionKey", "[\"k1\"]"),
+            "k2" => frame.with("PartitionKey", "[\"k2\"]"),
+            "batch" => frame.with("IsBatchAtomic", 1),
+            "feed" => frame.with("A_IM", "Incremental Feed"),
+            "stale" => frame.with("Match", STALE),
+            _ => frame,
+        };
+    }
+    Some(frame.payload(row.body()).with("Date", DATE))
+}
+
+/// What goes in Direct mode is allowed to the same people.
+#[tokio::test]
+async fn direct_mode_allows_what_http_allows() {
+    let (locked, open, tokens) = houses().await;
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (name, is_foreign) in [("localhost", false), ("db.example", true)] {
+        let mut clients = [
+            Client::connect_as(&locked.server, name).await,
+            Client::connect_as(&open.server, name).await,
+        ];
+        let paths = [locked.replica().await, open.replica().await];
+        for row in rows() {
+            for (credentials, column) in CREDENTIALS.iter().enumerate() {
+                let at = usize::from(credentials >= OPEN_SERVER);
+                let house = [&locked, &open][at];
+                let Some(frame) = frame_of(&row, &paths[at]) else { continue };
+                let here = Situation { name: "here", header: None, cells: vec!["="; 13] };
+                let expected = if is_foreign { 421 } else { row.expected(credentials, &here) };
+                for authorization in house.authorizations(credentials, &row, &tokens) {
+                    let frame = match authorization.is_empty() {
+                        true => frame.clone(),
+                        false => frame.clone().with("AuthorizationToken", &*authorization),
+                    };
+                    let answer = clients[at].call(&frame).await;
+                    count += 1;
+                    if answer.status != u32::from(expected) {
+                        wrong.push(format!(
+                            "{} {} by {column}: {} and not {expected}: {}",
+                            row.operation,
+                            row.path,
+                            answer.status,
+                            answer.text()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count > 1000, "only {count} requests were sent");
 }

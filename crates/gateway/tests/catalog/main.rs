@@ -10,6 +10,7 @@ mod bulk;
 mod clients;
 mod containers;
 mod databases;
+mod direct;
 mod execution;
 mod offers;
 mod official;

@@ -3,9 +3,11 @@
 use armilla_engine::{Account, Options};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::direct::DirectMode;
 use armilla_gateway::ops::EngineService;
 use armilla_gateway::routes::Segments;
 use armilla_gateway::serve::Protocols;
+use armilla_gateway::tls::Authority;
 use armilla_gateway::{Gateway, Server, Settings, auth};
 use armilla_model::clock::ManualClock;
 use armilla_model::{Value, json};
@@ -18,7 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 pub(crate) const NOW: u64 = 1_794_770_659;
-const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
+pub(crate) const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
 
 /// Headers of a query.
 pub(crate) const QUERY: (&str, &str) = ("x-ms-documentdb-isquery", "True");
@@ -28,6 +30,10 @@ pub(crate) const UPSERT: (&str, &str) = ("x-ms-documentdb-is-upsert", "true");
 /// A server that ends with the test's runtime.
 pub(crate) struct Armilla {
     address: SocketAddr,
+    /// Where Direct mode is served, if it is.
+    direct: SocketAddr,
+    /// The authority to trust, where the server speaks TLS.
+    pub(crate) certificate: String,
     pub(crate) account: Arc<Account>,
     pub(crate) clock: Arc<ManualClock>,
 }
@@ -65,22 +71,69 @@ impl Armilla {
         authenticator: Authenticator,
         settings: Settings,
     ) -> Self {
-        let clock = Arc::new(ManualClock::at_seconds(NOW));
-        let options = Options { clock: clock.clone(), background: false, ..options };
-        let account = Account::open(store, options).unwrap();
+        let mut armilla = Self::engine(store, options);
+        let protocols = match settings.direct {
+            DirectMode::Off => Protocols::Plain,
+            _ => armilla.with_certificate(),
+        };
+        let mode = settings.direct;
         let authenticator = Arc::new(authenticator);
         let gateway = Gateway {
-            service: change(EngineService::new(account.clone(), authenticator.clone())),
+            service: change(EngineService::new(armilla.account.clone(), authenticator.clone())),
             settings,
             authenticator,
-            clock: clock.clone(),
+            clock: armilla.clock.clone(),
             activity_ids: ActivityIds::new(1),
         };
         let any_port = ["127.0.0.1:0".parse().unwrap()];
-        let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
-        let address = server.local_addresses().unwrap()[0];
+        let server = Server::bind(&any_port, protocols, gateway).unwrap();
+        armilla.address = server.local_addresses().unwrap()[0];
+        armilla.direct = match mode {
+            DirectMode::Port(port) => (armilla.address.ip(), port).into(),
+            _ => armilla.address,
+        };
         tokio::spawn(server.run(std::future::pending()));
-        Self { address, account, clock }
+        armilla
+    }
+
+    fn engine(store: Arc<dyn Store>, options: Options) -> Self {
+        let clock = Arc::new(ManualClock::at_seconds(NOW));
+        let options = Options { clock: clock.clone(), background: false, ..options };
+        let account = Account::open(store, options).unwrap();
+        Self { address: NOWHERE, direct: NOWHERE, certificate: String::new(), account, clock }
+    }
+
+    /// TLS with a certificate of its own, for `localhost` and `db.example`.
+    fn with_certificate(&mut self) -> Protocols {
+        let names = ["db.example".to_owned()];
+        let authority = Authority::generate(&names, NOW).unwrap();
+        let identity = authority.issue(&names, NOW).unwrap();
+        self.certificate = authority.certificate_pem.clone();
+        Protocols::Both(identity.server_config().unwrap())
+    }
+
+    /// A server that also serves Direct mode at its port.
+    pub(crate) fn direct() -> Self {
+        Self::direct_with(Options::default(), DirectMode::SamePort)
+    }
+
+    /// The same with other options, or at another port.
+    pub(crate) fn direct_with(options: Options, direct: DirectMode) -> Self {
+        let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+        let authenticator = Authenticator::new(keys, &[1; 32]);
+        let settings = Settings { direct, ..Settings::default() };
+        let store = Arc::new(MemoryStore::new());
+        Self::guarded(store, options, |service| service, authenticator, settings)
+    }
+
+    /// Where Direct mode is served.
+    pub(crate) fn direct_address(&self) -> SocketAddr {
+        self.direct
+    }
+
+    /// The server's time, for a client that looks at certificates.
+    pub(crate) fn time(&self) -> StandingClock {
+        StandingClock(NOW)
     }
 
     /// A server with the database `blog` and its container `posts`.
@@ -185,6 +238,20 @@ impl Armilla {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
         Answer::parse(format!("{method} {path}"), &answer)
+    }
+}
+
+/// Not bound yet.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// A clock for TLS that agrees with the server's.
+#[derive(Debug)]
+pub(crate) struct StandingClock(u64);
+
+impl rustls::time_provider::TimeProvider for StandingClock {
+    fn current_time(&self) -> Option<rustls::pki_types::UnixTime> {
+        let since = std::time::Duration::from_secs(self.0);
+        Some(rustls::pki_types::UnixTime::since_unix_epoch(since))
     }
 }
 
