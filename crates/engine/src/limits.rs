@@ -43,3 +43,35 @@ pub const PATHS_MAX: usize = usize::MAX;
 pub const FORGOTTEN_MIN: usize = 1_024;
 /// Paths that are forgotten by one commit.
 pub const FORGOTTEN_BATCH: usize = 10_000;
+
+/// Threads that run procedures and triggers, at least and at most.
+pub(crate) const SCRIPT_THREADS_MIN: usize = 2;
+/// See [`SCRIPT_THREADS_MIN`].
+pub(crate) const SCRIPT_THREADS_MAX: usize = 16;
+/// Scripts that may wait for a thread.
+pub(crate) const SCRIPT_QUEUE_MAX: usize = 256;
+/// Stack of a script's thread: the script's own and that of a query it asks for.
+pub(crate) const SCRIPT_STACK_SIZE: usize = 8 << 20;
+/// When a client may try again after the queue of scripts was full.
+pub(crate) const SCRIPT_RETRY_AFTER: Duration = Duration::from_millis(250);
+/// Script threads that may be late at a time and have others in their place.
+pub(crate) const SCRIPT_THREADS_LATE_MAX: usize = 32;
+/// How often the watchdog of script threads looks.
+pub(crate) const SCRIPT_WATCHDOG_TICK: Duration = Duration::from_millis(250);
+/// Compiled scripts kept, estimated for the cache's own tables.
+pub(crate) const COMPILED_SCRIPTS_ESTIMATED: usize = 256;
+/// Bytes of compiled scripts kept.
+pub(crate) const COMPILED_SCRIPTS_SIZE_MAX: u64 = 64 << 20;
+/// Threads that run user functions of queries, one for each function of a page that is being made.
+pub(crate) const FUNCTION_THREADS_MAX: usize = 1_024;
+/// Such threads that are kept when no query needs them.
+pub(crate) const FUNCTION_THREADS_IDLE_MAX: usize = 16;
+/// Such threads that may be late at a time; beyond that no further function is begun.
+pub(crate) const FUNCTION_THREADS_LATE_MAX: usize = 32;
+/// Looks for the other side before a query or a function goes to sleep: a few microseconds.
+pub(crate) const FUNCTION_SPINS: u32 = 200;
+
+const _: () = assert!(SCRIPT_THREADS_MIN <= SCRIPT_THREADS_MAX);
+const _: () = assert!(SCRIPT_THREADS_MAX < SCRIPT_QUEUE_MAX);
+const _: () = assert!(FUNCTION_THREADS_IDLE_MAX < FUNCTION_THREADS_MAX);
+const _: () = assert!(FUNCTION_THREADS_LATE_MAX < FUNCTION_THREADS_MAX);

@@ -5,10 +5,13 @@
 //!   ├─ execute_procedure ─┐   ┌─ a thread of the pool ─► script engine ─► TxnHost over the Txn
 //!   └─ write_triggered ───┴───┘                                            │
 //!                             commit, or drop after any error ◄────────────┘
+//! query ── FunctionSession ── a thread of its own ─► script engine
 //! ```
 
+mod call;
 mod custody;
 mod failure;
+mod function_threads;
 mod host;
 mod pool;
 mod procedure;
@@ -16,8 +19,10 @@ mod runtime;
 mod triggered;
 mod watchdog;
 
+pub use call::Executed;
 pub(crate) use failure::out_of_script;
-pub use procedure::{Executed, Procedure, arguments};
+pub(crate) use function_threads::FunctionSession;
+pub use procedure::{Procedure, arguments};
 pub(crate) use runtime::Runtime;
 pub use triggered::{Triggered, TriggeredVerb, TriggeredWrite, Triggers};
 

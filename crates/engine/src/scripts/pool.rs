@@ -5,6 +5,9 @@
 //! jobs of one logical partition therefore queue at its lock and not here.
 
 use super::watchdog::{Watchdog, Watched};
+use crate::limits::{
+    SCRIPT_QUEUE_MAX, SCRIPT_RETRY_AFTER, SCRIPT_STACK_SIZE, SCRIPT_THREADS_MAX, SCRIPT_THREADS_MIN,
+};
 use armilla_model::error::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -12,17 +15,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// Threads that run scripts, at least and at most.
-const THREADS_MIN: usize = 2;
-const THREADS_MAX: usize = 16;
-/// Scripts that may wait for a thread.
-const QUEUE_LENGTH_MAX: usize = 256;
-/// Stack of a thread: the script's own and that of a query it asks for.
-const STACK_SIZE: usize = 8 << 20;
-/// When a client may try again after the queue was full.
-const RETRY_AFTER: Duration = Duration::from_millis(250);
+use std::time::Instant;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -59,8 +52,8 @@ impl Pool {
     /// Starts the threads.
     pub(super) fn start() -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let cores = thread::available_parallelism().map_or(THREADS_MIN, usize::from);
-        for _ in 0..cores.clamp(THREADS_MIN, THREADS_MAX) {
+        let cores = thread::available_parallelism().map_or(SCRIPT_THREADS_MIN, usize::from);
+        for _ in 0..cores.clamp(SCRIPT_THREADS_MIN, SCRIPT_THREADS_MAX) {
             start_thread(&shared)?;
         }
         let pool = Self { shared: shared.clone(), threads: shared.started.load(Relaxed) };
@@ -92,8 +85,8 @@ impl Pool {
     pub(super) fn reserve(&self) -> Result<Place> {
         let mut queue = self.shared.queue.lock();
         let is_lost = self.shared.watchdog.lost() >= self.threads;
-        if queue.jobs.len() + queue.reserved >= QUEUE_LENGTH_MAX || is_lost {
-            return Err(Error::Overloaded { retry_after: RETRY_AFTER });
+        if queue.jobs.len() + queue.reserved >= SCRIPT_QUEUE_MAX || is_lost {
+            return Err(Error::Overloaded { retry_after: SCRIPT_RETRY_AFTER });
         }
         queue.reserved += 1;
         Ok(Place { shared: self.shared.clone() })
@@ -129,7 +122,7 @@ fn start_thread(shared: &Arc<Shared>) -> Result<()> {
     let shared = shared.clone();
     thread::Builder::new()
         .name(format!("script-{number}"))
-        .stack_size(STACK_SIZE)
+        .stack_size(SCRIPT_STACK_SIZE)
         .spawn(move || work(&shared))
         .map(drop)
         .map_err(|error| Error::Internal(format!("a script thread failed: {error}")))
@@ -169,7 +162,7 @@ mod tests {
     #[test]
     fn the_queue_ends_and_opens_again() {
         let pool = Pool::start().unwrap();
-        let places: Vec<_> = (0..QUEUE_LENGTH_MAX).map(|_| pool.reserve().unwrap()).collect();
+        let places: Vec<_> = (0..SCRIPT_QUEUE_MAX).map(|_| pool.reserve().unwrap()).collect();
         assert!(matches!(pool.reserve(), Err(Error::Overloaded { .. })));
         drop(places);
         pool.reserve().unwrap();

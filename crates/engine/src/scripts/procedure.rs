@@ -1,19 +1,14 @@
 //! Running a stored procedure: one transaction, committed when the script ends.
 
-use super::custody::{Custody, Lent};
+use super::call::{Executed, Running, ScriptCall, report_rejection};
 use super::failure::out_of_script;
-use super::host::TxnHost;
-use super::runtime::Runtime;
-use super::watchdog::Watched;
 use super::{Client, Script};
-use crate::core::Core;
-use crate::txn::{Committed, Txn};
+use crate::txn::Txn;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::{Object, Value};
-use armilla_script::{CallOptions, Compiled};
+use armilla_script::CallOptions;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A call of a procedure.
 pub struct Procedure {
@@ -25,17 +20,6 @@ pub struct Procedure {
     pub logging: bool,
     /// Who waits for it.
     pub client: Client,
-}
-
-/// How a procedure ended.
-#[derive(Debug)]
-pub struct Executed {
-    /// The response body as JSON and where the transaction was committed; or why it was dropped.
-    pub result: Result<(String, Committed)>,
-    /// What the script wrote to its log, if that was asked for; also after a failure.
-    pub log: Option<String>,
-    /// What it costs, failed or not.
-    pub charge: RequestCharge,
 }
 
 /// The arguments in the body of a request, as `Function.prototype.apply` takes them: an array, an object
@@ -81,99 +65,38 @@ impl Txn {
         procedure: Procedure,
         done: impl FnOnce(Executed) + Send + 'static,
     ) {
-        let core = self.container().core.clone();
-        let refused =
-            |error| Executed { result: Err(error), log: None, charge: RequestCharge::ONE };
-        match core.scripts().and_then(|scripts| scripts.pool.reserve()) {
-            Err(error) => {
-                drop(self);
-                done(refused(error));
-            }
-            Ok(place) => place.fill(move || match core.scripts() {
-                _ if procedure.client.strong_count() == 0 => drop(self),
-                Err(error) => done(refused(error)),
-                Ok(scripts) => {
-                    run(&core, scripts, self, &procedure, done);
-                    scripts.engine().tidy();
-                }
-            }),
-        }
+        self.run_scripts(procedure, done);
     }
 }
 
-fn run(
-    core: &Arc<Core>,
-    scripts: &Runtime,
-    txn: Txn,
-    procedure: &Procedure,
-    done: impl FnOnce(Executed) + Send + 'static,
-) {
-    let script = &procedure.script;
-    let compiled = match scripts.compiled(script) {
-        Ok(compiled) => compiled,
-        Err(error) => {
-            drop(txn);
-            return done(Executed { result: Err(error), log: None, charge: RequestCharge::ONE });
-        }
-    };
-    let rates = txn.container().rates();
-    let clock = scripts.clock();
-    let custody = Custody::new(TxnHost::new(txn, clock), done);
-    let Ok(mut host) = Lent::new(&custody) else { return };
-    let _watched = watch(scripts, core, &custody, scripts.late_at(clock), &compiled);
-    let options = CallOptions {
-        script_id: &script.name,
-        logging: procedure.logging,
-        started: Some(clock.started),
-    };
-    let outcome =
-        scripts.engine().run_procedure(&compiled, &procedure.arguments, &mut host, options);
-    report_rejection(script, outcome.swallowed_rejection.as_deref());
-    // Given up meanwhile: the transaction is gone, and the answer is given.
-    let Some((host, done)) = custody.take() else { return };
-    let (txn, operations, broken) = host.into_parts();
-    let charge = rates.script(outcome.ticks) + operations;
-    let log = outcome.log;
-    let body = match (outcome.result, broken) {
-        (_, Some(error)) => Err(error),
-        (Err(error), None) => Err(out_of_script(&error)),
-        (Ok(body), None) => scripts.check_conflict().map(|()| body),
-    };
-    match body {
-        Ok(body) => txn.commit(move |committed| {
-            done(Executed { result: committed.map(|committed| (body, committed)), log, charge });
-        }),
-        Err(error) => {
-            drop(txn);
-            done(Executed { result: Err(error), log, charge });
-        }
+impl ScriptCall for Procedure {
+    type Made = String;
+    const CHARGE_MIN: RequestCharge = RequestCharge::ZERO;
+
+    fn client(&self) -> &Client {
+        &self.client
     }
-}
 
-/// Watches this thread's script. When it is late, its transaction is dropped and the caller answered.
-fn watch<'s, D: FnOnce(Executed) + Send + 'static>(
-    scripts: &'s Runtime,
-    core: &Arc<Core>,
-    custody: &Arc<Custody<D>>,
-    late_at: Instant,
-    compiled: &Compiled,
-) -> Watched<'s> {
-    let (core, custody, compiled) = (core.clone(), custody.clone(), compiled.clone());
-    scripts.pool.watch(late_at, move || {
-        let Some((host, done)) = custody.take_back() else { return false };
-        let (txn, operations, _) = host.into_parts();
-        drop(txn);
-        let error = core.scripts().map_or_else(|error| error, |scripts| scripts.give_up(&compiled));
-        let charge = operations.max(RequestCharge::ONE);
-        done(Executed { result: Err(error), log: None, charge });
-        true
-    })
-}
+    fn scripts(&self) -> Vec<Arc<Script>> {
+        vec![self.script.clone()]
+    }
 
-/// A promise that was rejected without anybody listening fails nothing; the log tells of it.
-pub(super) fn report_rejection(script: &Script, rejection: Option<&str>) {
-    if let Some(text) = rejection {
-        tracing::warn!(script = &*script.name, text, "a promise rejection was not handled");
+    fn run<D>(self, running: &mut Running<'_, D>) -> Result<String> {
+        let compiled = running.scripts.compiled(&self.script).inspect_err(|_| {
+            running.charge = RequestCharge::ONE;
+        })?;
+        let mut host = running.lend()?;
+        let options = CallOptions {
+            script_id: &self.script.name,
+            logging: self.logging,
+            started: Some(running.clock.started),
+        };
+        let engine = running.scripts.engine();
+        let outcome = engine.run_procedure(&compiled, &self.arguments, &mut host, options);
+        report_rejection(&self.script, outcome.swallowed_rejection.as_deref());
+        running.charge += running.rates.script(outcome.ticks);
+        running.log = outcome.log;
+        outcome.result.map_err(|error| out_of_script(&error))
     }
 }
 

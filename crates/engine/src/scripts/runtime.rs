@@ -1,7 +1,9 @@
 //! What an account needs to run scripts: the engine, its threads, and the compiled bodies.
 
+use super::function_threads::FunctionThreads;
 use super::pool::Pool;
 use super::{Kind, Script, out_of_script};
+use crate::limits::{COMPILED_SCRIPTS_ESTIMATED, COMPILED_SCRIPTS_SIZE_MAX};
 use crate::query::Clock;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
@@ -9,12 +11,9 @@ use armilla_script::{Compiled, Limits, ScriptEngine, ScriptKind};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Instant;
 
-/// Compiled scripts kept, estimated for the cache's own tables.
-const COMPILED_ESTIMATED: usize = 256;
-/// Bytes of compiled scripts kept.
-const COMPILED_SIZE_MAX: u64 = 64 << 20;
 /// What a compiled script weighs per byte of its source, roughly.
 const WEIGHT_PER_BYTE: u64 = 3;
 
@@ -22,6 +21,7 @@ const WEIGHT_PER_BYTE: u64 = 3;
 pub(crate) struct Runtime {
     engine: ScriptEngine,
     pub(super) pool: Pool,
+    pub(super) functions: Arc<FunctionThreads>,
     /// By the version of the script, which changes with its body.
     compiled: Cache<ETag, Compiled, BySource>,
 }
@@ -39,8 +39,9 @@ impl Runtime {
     /// Starts the engine and its threads.
     pub(crate) fn start(limits: Limits) -> Result<Self> {
         let engine = ScriptEngine::new(limits).map_err(|error| Error::Internal(error.detail))?;
-        let compiled = Cache::with_weighter(COMPILED_ESTIMATED, COMPILED_SIZE_MAX, BySource);
-        Ok(Self { engine, pool: Pool::start()?, compiled })
+        let compiled =
+            Cache::with_weighter(COMPILED_SCRIPTS_ESTIMATED, COMPILED_SCRIPTS_SIZE_MAX, BySource);
+        Ok(Self { engine, pool: Pool::start()?, functions: FunctionThreads::new(), compiled })
     }
 
     /// The time of a script that begins now.
@@ -56,7 +57,7 @@ impl Runtime {
 
     /// Scripts that did not end in time, and whose threads were given up.
     pub(crate) fn given_up(&self) -> u64 {
-        self.pool.given_up()
+        self.pool.given_up() + self.functions.given_up()
     }
 
     /// The error of a script that was given up, which is blocked from now on.
@@ -85,6 +86,12 @@ impl Runtime {
         self.compiled.get_or_insert_with(&script.etag, compile).map_err(|error| {
             Error::ScriptSyntax(format!("The script '{}' does not compile: {error}.", script.name))
         })
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.functions.close();
     }
 }
 

@@ -1,23 +1,17 @@
 //! Writes that name triggers: pre-trigger, write and post-trigger in one transaction.
 
-use super::custody::{Custody, Lent};
+use super::call::{Executed, Running, ScriptCall, report_rejection};
 use super::failure::out_of_script;
-use super::host::TxnHost;
-use super::procedure::report_rejection;
-use super::runtime::Runtime;
-use super::watchdog::Watched;
 use super::{Client, Kind, Script, TriggerOperation};
 use crate::container::Container;
-use crate::core::Core;
 use crate::items::{WriteOptions, Written};
-use crate::txn::{Committed, Txn};
-use armilla_model::charge::{Rates, RequestCharge};
+use crate::txn::Txn;
+use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
 use armilla_script::{CallOptions, TriggerOutcome, TriggerRequest};
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The triggers that a write names.
 #[derive(Clone, Debug, Default)]
@@ -53,14 +47,8 @@ pub enum TriggeredVerb {
     Delete(String),
 }
 
-/// How a write with triggers ended.
-#[derive(Debug)]
-pub struct Triggered {
-    /// The write, its text as the post-trigger left it for the client; or why all was dropped.
-    pub result: Result<(Written, Committed)>,
-    /// What it costs, failed or not.
-    pub charge: RequestCharge,
-}
+/// How a write with triggers ended: the write, its text as the post-trigger left it for the client.
+pub type Triggered = Executed<Written>;
 
 impl Container {
     /// The triggers of a write by name: at most one before it and one after.
@@ -100,97 +88,33 @@ impl Txn {
         write: TriggeredWrite,
         done: impl FnOnce(Triggered) + Send + 'static,
     ) {
-        let core = self.container().core.clone();
-        let refused = |error| Triggered { result: Err(error), charge: RequestCharge::ONE };
-        match core.scripts().and_then(|scripts| scripts.pool.reserve()) {
-            Err(error) => {
-                drop(self);
-                done(refused(error));
-            }
-            Ok(place) => place.fill(move || match core.scripts() {
-                _ if write.client.strong_count() == 0 => drop(self),
-                Err(error) => done(refused(error)),
-                Ok(scripts) => {
-                    run(&core, scripts, self, write, done);
-                    scripts.engine().tidy();
-                }
-            }),
-        }
+        self.run_scripts(write, done);
     }
 }
 
-fn run(
-    core: &Arc<Core>,
-    scripts: &Runtime,
-    txn: Txn,
-    write: TriggeredWrite,
-    done: impl FnOnce(Triggered) + Send + 'static,
-) {
-    let clock = scripts.clock();
-    let rates = txn.container().rates();
-    let custody = Custody::new(TxnHost::new(txn, clock), done);
-    let _watched = watch(core, scripts, &custody, scripts.late_at(clock), &write.triggers);
-    let charge = RequestCharge::ZERO;
-    let mut work = Work { scripts, custody: &custody, rates, started: clock.started, charge };
-    let written = work.write(write).and_then(|written| {
-        scripts.check_conflict()?;
-        Ok(written)
-    });
-    // Given up meanwhile: the transaction is gone, and the answer is given.
-    let Some((host, done)) = custody.take() else { return };
-    let (txn, operations, broken) = host.into_parts();
-    let charge = (work.charge + operations).max(RequestCharge::ONE);
-    match (written, broken) {
-        (Ok(written), None) => txn.commit(move |committed| {
-            let result = committed.map(|committed| (written, committed));
-            done(Triggered { result, charge });
-        }),
-        (Err(error), _) | (Ok(_), Some(error)) => {
-            drop(txn);
-            done(Triggered { result: Err(error), charge });
-        }
-    }
-}
+impl ScriptCall for TriggeredWrite {
+    type Made = Written;
+    const CHARGE_MIN: RequestCharge = RequestCharge::ONE;
 
-/// Watches this thread's triggers. When they are late, their transaction is dropped and the caller
-/// answered.
-fn watch<'s, D: FnOnce(Triggered) + Send + 'static>(
-    core: &Arc<Core>,
-    scripts: &'s Runtime,
-    custody: &Arc<Custody<D>>,
-    late_at: Instant,
-    triggers: &Triggers,
-) -> Watched<'s> {
-    let (core, custody, triggers) = (core.clone(), custody.clone(), triggers.clone());
-    scripts.pool.watch(late_at, move || {
-        let Some((host, done)) = custody.take_back() else { return false };
-        let (txn, operations, _) = host.into_parts();
-        drop(txn);
-        // It is not known which of the two it was.
-        let error = core.scripts().and_then(|scripts| {
-            let mut error = Error::Timeout("The trigger ran too long.".to_owned());
-            for script in triggers.pre.iter().chain(&triggers.post) {
-                error = scripts.give_up(&scripts.compiled(script)?);
-            }
-            Ok(error)
-        });
-        let result = Err(error.unwrap_or_else(|error| error));
-        done(Triggered { result, charge: operations.max(RequestCharge::ONE) });
-        true
-    })
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn scripts(&self) -> Vec<Arc<Script>> {
+        self.triggers.pre.iter().chain(&self.triggers.post).cloned().collect()
+    }
+
+    fn run<D>(self, running: &mut Running<'_, D>) -> Result<Written> {
+        Work { running }.write(self)
+    }
 }
 
 /// A write with its triggers under way.
-struct Work<'s, D> {
-    scripts: &'s Runtime,
-    custody: &'s Arc<Custody<D>>,
-    rates: Arc<Rates>,
-    /// The triggers share the time limit.
-    started: Instant,
-    charge: RequestCharge,
+struct Work<'r, 's, D> {
+    running: &'r mut Running<'s, D>,
 }
 
-impl<D> Work<'_, D> {
+impl<D> Work<'_, '_, D> {
     fn write(&mut self, write: TriggeredWrite) -> Result<Written> {
         let TriggeredWrite { mut verb, options, triggers, .. } = write;
         let before = self.before(&verb)?;
@@ -204,8 +128,8 @@ impl<D> Work<'_, D> {
             }
         }
         let mut written = self.stage(&verb, &options)?;
-        self.charge += written.charge;
-        self.custody.with(|host| {
+        self.running.charge += written.charge;
+        self.running.custody.with(|host| {
             host.remember(&written);
             Ok(())
         })?;
@@ -221,7 +145,7 @@ impl<D> Work<'_, D> {
 
     /// The text of the item that the write meets, if there is one.
     fn before(&mut self, verb: &TriggeredVerb) -> Result<Option<Bytes>> {
-        self.custody.with(|host| {
+        self.running.custody.with(|host| {
             let txn = host.txn();
             let item = match verb {
                 TriggeredVerb::Create(_) => None,
@@ -240,7 +164,7 @@ impl<D> Work<'_, D> {
     }
 
     fn stage(&mut self, verb: &TriggeredVerb, options: &WriteOptions) -> Result<Written> {
-        self.custody.with(|host| {
+        self.running.custody.with(|host| {
             let txn = host.txn();
             match verb {
                 TriggeredVerb::Create(body) => txn.create_item(body, options),
@@ -259,12 +183,13 @@ impl<D> Work<'_, D> {
         body: &[u8],
         response: Option<&[u8]>,
     ) -> Result<Option<String>> {
-        let compiled = self.scripts.compiled(script)?;
+        let compiled = self.running.scripts.compiled(script)?;
         let request = TriggerRequest { operation: verb.operation(), body: text(body)? };
-        let options =
-            CallOptions { script_id: &script.name, logging: false, started: Some(self.started) };
-        let engine = self.scripts.engine();
-        let host = &mut Lent::new(self.custody)?;
+        // The triggers share the time limit.
+        let started = Some(self.running.clock.started);
+        let options = CallOptions { script_id: &script.name, logging: false, started };
+        let engine = self.running.scripts.engine();
+        let host = &mut self.running.lend()?;
         let outcome: TriggerOutcome = match response {
             None => engine.run_pre_trigger(&compiled, request, host, options),
             Some(response) => {
@@ -272,7 +197,7 @@ impl<D> Work<'_, D> {
             }
         };
         report_rejection(script, outcome.swallowed_rejection.as_deref());
-        self.charge += self.rates.script(outcome.ticks);
+        self.running.charge += self.running.rates.script(outcome.ticks);
         outcome.result.map_err(|error| out_of_script(&error))
     }
 }

@@ -7,17 +7,13 @@
 //! comes back. How many may be late at a time is bounded; beyond that nobody takes their place,
 //! and once all are late, what waits is refused.
 
+use crate::limits::{SCRIPT_THREADS_LATE_MAX, SCRIPT_WATCHDOG_TICK};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-
-/// Threads that may be late at a time and have others in their place.
-pub(super) const REPLACED_MAX: usize = 32;
-/// How often the watchdog looks.
-const TICK: Duration = Duration::from_millis(250);
+use std::time::Instant;
 
 thread_local! {
     /// The fate of this thread, if it is watched.
@@ -96,7 +92,7 @@ impl Watchdog {
     pub(super) fn run(&self, replace: impl Fn() -> bool) {
         let mut state = self.state.lock();
         while !state.closed {
-            self.closing.wait_for(&mut state, TICK);
+            self.closing.wait_for(&mut state, SCRIPT_WATCHDOG_TICK);
             let now = Instant::now();
             let is_late = |running: &Running| running.late_at <= now;
             let late: Vec<u64> = state
@@ -114,7 +110,7 @@ impl Watchdog {
                 }
                 state.running.remove(&number);
                 self.given_up.fetch_add(1, Relaxed);
-                let is_replaced = state.replaced < REPLACED_MAX && replace();
+                let is_replaced = state.replaced < SCRIPT_THREADS_LATE_MAX && replace();
                 if is_replaced {
                     state.replaced += 1;
                 } else {

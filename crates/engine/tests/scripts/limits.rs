@@ -258,3 +258,27 @@ fn triggers_that_do_not_come_back_are_given_up_with_their_write() {
     bench.put(r#"{"id":"b","pk":"p"}"#);
     assert_eq!(bench.items().len(), 1);
 }
+
+#[test]
+fn a_user_function_that_does_not_come_back_loses_no_query_thread() {
+    let bench = Bench::new(DEFINITION, narrow());
+    bench.put(r#"{"id":"a","pk":"p","n":1}"#);
+    for number in 0..3 {
+        let (name, body) =
+            (format!("stuck{number}"), format!("function () {{ {STUCK} /* {number} */ }}"));
+        let new = NewScript { kind: Kind::Function, name: &name, body: &body, trigger: None };
+        bench.register(&new).unwrap();
+        let started = std::time::Instant::now();
+        let error = bench.query(&format!("SELECT VALUE udf.{name}() FROM c")).unwrap_err();
+        assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        let error = bench.query(&format!("SELECT VALUE udf.{name}() FROM c")).unwrap_err();
+        assert!(matches!(error, Error::Forbidden(_)), "{error:?}");
+    }
+    assert_eq!(bench.account.scripts_given_up(), 3);
+    // Others are called meanwhile.
+    let body = "function (n) { return n + 1; }";
+    let new = NewScript { kind: Kind::Function, name: "next", body, trigger: None };
+    bench.register(&new).unwrap();
+    assert_eq!(bench.query("SELECT VALUE udf.next(c.n) FROM c").unwrap().len(), 1);
+}

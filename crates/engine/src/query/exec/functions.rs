@@ -2,10 +2,10 @@
 
 use crate::container::Container;
 use crate::core::Core;
-use crate::scripts::{Scripts, out_of_script};
+use crate::scripts::{FunctionSession, Scripts, out_of_script};
 use armilla_model::error::Error;
 use armilla_model::value::Value;
-use armilla_script::{CallOptions, ScriptError, ScriptErrorKind, UdfSession};
+use armilla_script::{ScriptError, ScriptErrorKind};
 use armilla_sql::udf::Functions;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -29,11 +29,11 @@ impl Calls {
 
 /// The user functions of a container during one page.
 pub(in crate::query) struct Users<'c> {
-    core: &'c Core,
+    core: &'c Arc<Core>,
     scripts: Arc<Scripts>,
     started: Instant,
     calls: Rc<Calls>,
-    sessions: RefCell<HashMap<Box<str>, UdfSession<'c>>>,
+    sessions: RefCell<HashMap<Box<str>, FunctionSession>>,
     /// The first stop of a function: out of time, or blocked for its past.
     stop: RefCell<Option<Error>>,
 }
@@ -44,7 +44,7 @@ impl<'c> Users<'c> {
         started: Instant,
         calls: Rc<Calls>,
     ) -> Self {
-        let (core, scripts) = (&*container.core, container.scripts());
+        let (core, scripts) = (&container.core, container.scripts());
         let (sessions, stop) = (RefCell::default(), RefCell::default());
         Self { core, scripts, started, calls, sessions, stop }
     }
@@ -62,7 +62,7 @@ impl<'c> Users<'c> {
         format!("The function '{name}' failed: {}", error.detail)
     }
 
-    fn open(&self, name: &str) -> Result<UdfSession<'c>, String> {
+    fn open(&self, name: &str) -> Result<FunctionSession, String> {
         let script = self
             .scripts
             .functions
@@ -70,8 +70,8 @@ impl<'c> Users<'c> {
             .ok_or_else(|| format!("The user defined function '{name}' does not exist."))?;
         let runtime = self.core.scripts().map_err(|error| error.message().to_owned())?;
         let compiled = runtime.compiled(script).map_err(|error| error.message().to_owned())?;
-        let options = CallOptions { script_id: name, started: Some(self.started), logging: false };
-        let session = runtime.engine().udf_session(&[(name, &compiled)], options);
+        let session = FunctionSession::open(self.core, name, &compiled, self.started);
+        let session = session.map_err(|error| error.message().to_owned())?;
         session.map_err(|error| self.failed(name, &error))
     }
 }
@@ -84,12 +84,9 @@ impl Functions for Users<'_> {
             sessions.insert(name.into(), session);
         }
         let session = sessions.get(name).ok_or("the session was just opened")?;
-        let texts: Vec<String> = arguments.iter().map(Value::to_json).collect();
-        let texts: Vec<Option<&str>> = texts.iter().map(|text| Some(text.as_str())).collect();
-        let ticks = session.ticks();
-        let outcome = session.call(name, &texts);
+        let (outcome, ticks) = session.call(arguments.iter().map(Value::to_json).collect());
         self.calls.calls.set(self.calls.calls.get() + 1);
-        self.calls.ticks.set(self.calls.ticks.get() + session.ticks().saturating_sub(ticks));
+        self.calls.ticks.set(self.calls.ticks.get() + ticks);
         match outcome {
             Ok(None) => Ok(Value::Undefined),
             Ok(Some(json)) => armilla_model::json::parse(json.as_bytes())
