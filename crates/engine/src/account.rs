@@ -22,6 +22,7 @@ use crate::core::Core;
 use crate::dials::Dials;
 use crate::index_files::IndexFolders;
 use crate::keys::{self, Meta};
+use crate::ranked::{Rank, Ranked};
 use arc_swap::ArcSwap;
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_model::error::{Error, Result};
@@ -96,7 +97,7 @@ pub struct Account {
     pub(crate) core: Arc<Core>,
     catalog: ArcSwap<Catalog>,
     // Held by whoever changes the catalog; holds the next number to give out.
-    changing: Mutex<u32>,
+    changing: Ranked<u32>,
     // The furthest log of all dropped containers.
     retired: Mutex<Lsn>,
     budgets: Budgets,
@@ -119,7 +120,7 @@ impl Account {
         let account = Arc::new(Self {
             core,
             catalog: ArcSwap::from_pointee(catalog),
-            changing: Mutex::new(next_number),
+            changing: Ranked::new(Rank::Catalog, next_number),
             retired: Mutex::default(),
             budgets: Budgets::default(),
             options,

@@ -10,10 +10,10 @@ use crate::locks::PartitionLock;
 use crate::offers::MANUAL_MIN;
 use crate::partition::Partition;
 use crate::ranges::{EpkSpan, Range};
+use crate::ranked::{Rank, Ranked, RankedGuard};
 use crate::record::Record;
 use crate::scripts::{Kind, Script, Scripts};
 use crate::sizes::LogicalSizes;
-use crate::store_failure;
 use crate::throttle::{Budget, Recent};
 use arc_swap::ArcSwap;
 use armilla_model::charge::Rates;
@@ -24,7 +24,6 @@ use armilla_model::policy::ContainerPolicy;
 use armilla_model::rid;
 use armilla_model::session_token::SessionToken;
 use armilla_storage::{Keyspace, Snapshot};
-use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -57,12 +56,12 @@ pub struct Container {
     dials: ArcSwap<Dials>,
     budget: ArcSwap<Budget>,
     pub(crate) recent_scripts: Recent,
-    turned: Mutex<Turned>,
+    turned: Ranked<Turned>,
     secret: (u64, u64),
     // Held while the definition or the ranges are replaced, and while indexes are switched.
-    replacing: Mutex<()>,
+    replacing: Ranked<()>,
     // Held by whoever splits or merges: a plan is made of the partitions as they are.
-    reshaping: Mutex<()>,
+    reshaping: Ranked<()>,
     progress: AtomicU8,
     removals_kept: AtomicUsize,
     docno: AtomicU64,
@@ -123,7 +122,7 @@ impl Container {
         let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
         Self {
             dials: ArcSwap::new(core.dials.load_full()),
-            turned: Mutex::default(),
+            turned: Ranked::new(Rank::Dials, Turned::default()),
             budget: ArcSwap::from_pointee(Budget::new(MANUAL_MIN, false)),
             recent_scripts: Recent::default(),
             core,
@@ -139,8 +138,8 @@ impl Container {
             settings: ArcSwap::from_pointee(settings),
             partitions: ArcSwap::from_pointee(partitions),
             secret,
-            replacing: Mutex::new(()),
-            reshaping: Mutex::new(()),
+            replacing: Ranked::new(Rank::Replacing, ()),
+            reshaping: Ranked::new(Rank::Reshaping, ()),
             progress: AtomicU8::new(100),
             removals_kept: AtomicUsize::new(0),
             docno: AtomicU64::new(docno),
@@ -196,17 +195,17 @@ impl Container {
     }
 
     /// Keeps others from replacing the definition.
-    pub(crate) fn replacing(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn replacing(&self) -> RankedGuard<'_, ()> {
         self.replacing.lock()
     }
 
     /// Keeps others from splitting and merging.
-    pub(crate) fn reshaping(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn reshaping(&self) -> RankedGuard<'_, ()> {
         self.reshaping.lock()
     }
 
     /// As [`replacing`](Self::replacing), if nobody else does.
-    pub(crate) fn try_replacing(&self) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) fn try_replacing(&self) -> Option<RankedGuard<'_, ()>> {
         self.replacing.try_lock()
     }
 
@@ -352,8 +351,9 @@ impl Container {
     pub(crate) fn get_any(&self, snapshot: &dyn Snapshot, key: &ItemKey) -> Result<Option<Record>> {
         let definition = &self.settings.load().policy.partition_key;
         let place = keys::item(self.number, definition, key);
-        let bytes = snapshot.get(Keyspace::Items, &place).map_err(store_failure)?;
-        bytes.map(Record::new).transpose().map_err(store_failure)
+        let read = snapshot.get(Keyspace::Items, &place);
+        let record = read.and_then(|bytes| bytes.map(Record::new).transpose());
+        record.map_err(|error| self.failed_at(&key.epk, error))
     }
 
     /// The item at a key.

@@ -92,6 +92,7 @@ impl Core {
                 for partition in std::mem::take(&mut *touched.lock()) {
                     jobs.publish(&partition, group);
                 }
+                assert!(group > published.load().group, "groups are published in their order");
                 published.store(Arc::new(Root { group, snapshot }));
             });
             Self {

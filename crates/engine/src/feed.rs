@@ -80,8 +80,8 @@ impl Container {
             }
             Start::After(lsn) => (lsn, 0),
         };
-        let default_ttl = self.settings().policy.default_ttl;
         let now = u64::from(self.core.now_seconds());
+        let liveness = self.settings().policy.liveness(now);
         let snapshot = &*root.snapshot;
         let page = LogPage { snapshot, keyspace: Keyspace::Feed, range, after, head, count_max };
         let mut changes = self.read_log(&page, |_, value| {
@@ -92,8 +92,7 @@ impl Container {
             let record = self.get(snapshot, &entry.item)?.ok_or_else(|| {
                 Error::Internal("the feed names an item that is not there".to_owned())
             })?;
-            let alive = record.expires_at(default_ttl).is_none_or(|deadline| now < deadline);
-            Ok(alive.then(|| (record.size(), Item::of(&record))))
+            Ok(record.is_alive(liveness).then(|| (record.size(), Item::of(&record))))
         })?;
         let rates = self.rates();
         let sizes = changes.items.iter().map(|item| rates.feed_item(item.text.len()));

@@ -45,6 +45,10 @@ impl FeedEntry {
         out.extend_from_slice(&self.origin.to_be_bytes());
         out.extend_from_slice(&self.docno.to_be_bytes());
         out.extend_from_slice(self.item.epk.as_bytes());
+        debug_assert!(
+            Self::decode(&out).is_ok_and(|read| read == *self),
+            "a feed entry reads back as it was written"
+        );
         out
     }
 

@@ -74,7 +74,7 @@ mod tests {
     use armilla_model::lsn::Lsn;
 
     fn record(docno: u64, lsn: u64, text: &[u8]) -> Record {
-        let head = Head { docno, ts: 1, ttl: 0, etag: ETag([7; 16]), id_at: 6, indexed: true };
+        let head = Head { docno, ts: 1, ttl: 0, etag: ETag([7; 16]), id_at: 0, indexed: true };
         let mut bytes = Vec::new();
         begin(&head, &mut bytes);
         bytes.extend_from_slice(text);

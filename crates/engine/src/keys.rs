@@ -53,7 +53,9 @@ fn read_epk(key: &mut KeyReader<'_>, definition: &Definition) -> Result<Epk, Key
 /// Key of an item in `items`.
 pub fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
     let key = KeyWriter::with_capacity(48).u32(container);
-    write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish()
+    let key = write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish();
+    debug_assert!(read_item(&key, definition).is_ok_and(|read| read == *item));
+    key
 }
 
 /// Takes a key of `items` apart, without its container.
@@ -122,12 +124,14 @@ pub fn items_of_partition(container: u32, definition: &Definition, epk: &Epk) ->
 
 /// Key of an entry in `feed`, `gone` and `versions`.
 pub fn log(container: u32, position: LogPosition) -> Vec<u8> {
-    KeyWriter::with_capacity(20)
+    let key = KeyWriter::with_capacity(20)
         .u32(container)
         .u32(position.partition)
         .u64(position.lsn.0)
         .u32(position.sequence)
-        .finish()
+        .finish();
+    debug_assert!(read_log(&key).is_ok_and(|read| read == position));
+    key
 }
 
 /// Takes a key of a log apart, without its container.
@@ -165,7 +169,15 @@ pub fn unique(
 /// Key of an entry in `expiry`.
 pub fn expiry(second: u32, container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
     let key = KeyWriter::with_capacity(48).u32(second).u32(container);
-    write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish()
+    let key = write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish();
+    debug_assert!(
+        read_expiry(&key).is_ok_and(|(read, of, tail)| {
+            (read, of) == (second, container)
+                && read_item_tail(tail, definition).is_ok_and(|read| read == *item)
+        }),
+        "an expiry key reads back as it was written"
+    );
+    key
 }
 
 /// Second and container of an entry in `expiry`, and the rest: the item's key without container.

@@ -18,6 +18,7 @@ mod cells;
 mod computed;
 pub mod container;
 pub mod core;
+mod damage;
 pub mod dials;
 pub mod feed;
 mod feed_entry;
@@ -36,6 +37,7 @@ pub mod partition;
 pub mod paths;
 pub mod query;
 pub mod ranges;
+mod ranked;
 pub mod record;
 mod reindex;
 pub mod restore;
@@ -54,10 +56,4 @@ pub use account::{Account, Options};
 pub use container::Container;
 pub use txn::Txn;
 
-use armilla_model::Error;
-use armilla_storage::StoreError;
-
-/// A failing store is this server's fault, whatever the client asked.
-pub(crate) fn store_failure(error: StoreError) -> Error {
-    Error::Internal(format!("the store failed: {error}"))
-}
+pub(crate) use damage::store_failure;

@@ -75,3 +75,7 @@ const _: () = assert!(SCRIPT_THREADS_MIN <= SCRIPT_THREADS_MAX);
 const _: () = assert!(SCRIPT_THREADS_MAX < SCRIPT_QUEUE_MAX);
 const _: () = assert!(FUNCTION_THREADS_IDLE_MAX < FUNCTION_THREADS_MAX);
 const _: () = assert!(FUNCTION_THREADS_LATE_MAX < FUNCTION_THREADS_MAX);
+const _: () = assert!(WRITES_BYTES_MAX >= COMMIT_QUEUE_BYTES_MAX, "what is queued was admitted");
+const _: () = assert!(QUERY_MEMORY_FREE < QUERIES_MEMORY_MAX);
+const _: () = assert!(FORGOTTEN_MIN <= FORGOTTEN_BATCH && FORGOTTEN_BATCH < NEW_PATHS_MAX);
+const _: () = assert!(COMMIT_QUEUE_BYTES_MAX > armilla_model::limits::ITEM_SIZE_MAX);

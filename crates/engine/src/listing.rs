@@ -99,13 +99,13 @@ impl Container {
         bytes: &mut usize,
     ) -> Result<Option<Position>> {
         let (root, published) = self.core.consistent_view(partition);
-        let default_ttl = self.settings().policy.default_ttl;
         let now = u64::from(self.core.now_seconds());
+        let liveness = self.settings().policy.liveness(now);
         let start = after.as_ref().map(|position| (position.epk.as_bytes(), position.docno));
         let mut last = after.clone();
         for located in published.view.documents(&index_range(span), start, Direction::Ascending) {
             let document = located.document;
-            if document.expires_at(default_ttl).is_some_and(|deadline| deadline <= now) {
+            if !liveness.is_alive(document.ts, document.ttl) {
                 continue;
             }
             if page.items.len() >= count_max || *bytes >= PAGE_SIZE_MAX {

@@ -11,11 +11,11 @@
 use crate::core::Root;
 use crate::generation::IndexDefinition;
 use crate::ranges::Range;
+use crate::ranked::{Rank, Ranked, RankedGuard};
 use crate::txn::IndexChange;
 use arc_swap::ArcSwap;
 use armilla_index::{Change, Index, Job, JobResult, Version, View};
 use armilla_model::lsn::Lsn;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +26,7 @@ pub const DOCNO_BLOCK: u64 = 4096;
 pub struct Partition {
     /// Its bounds and id.
     pub range: Range,
-    sequencer: Mutex<Sequencer>,
+    sequencer: Ranked<Sequencer>,
     visible: AtomicU64,
     // Where its log stood when it was made or opened.
     begun: Lsn,
@@ -36,7 +36,7 @@ pub struct Partition {
     pub(crate) trimmed: AtomicU64,
     // Only the committer's thread (and the opening and closing of the account) takes this lock for
     // longer than a number is read.
-    serving: Mutex<Serving>,
+    serving: Ranked<Serving>,
     view: ArcSwap<PublishedView>,
     // The size at which it was found to be one logical partition.
     unsplittable: AtomicU64,
@@ -44,6 +44,8 @@ pub struct Partition {
     splitting: AtomicBool,
     // What readers saw when the partition was split or merged.
     last_root: OnceLock<Arc<Root>>,
+    // Where stored data was first found to be damaged.
+    damage: OnceLock<String>,
 }
 
 /// The index that serves, as its writer sees it.
@@ -81,6 +83,14 @@ impl Sequencer {
     /// A log that goes on after a transaction.
     pub fn at(last: Lsn) -> Self {
         Self { last, second: 0, docno_reserved: 0, closed: false }
+    }
+
+    /// Goes on to the transaction that is about to be queued.
+    pub(crate) fn advance(&mut self, lsn: Lsn, second: u32) {
+        assert!(!self.closed, "a partition that was split or merged is written to");
+        assert!(lsn > self.last, "LSN {} follows {}", lsn.0, self.last.0);
+        assert!(second >= self.second, "the second of a commit goes back");
+        (self.last, self.second) = (lsn, second);
     }
 }
 
@@ -120,7 +130,7 @@ impl Partition {
         let count = |number: u64| AtomicI64::new(i64::try_from(number).unwrap_or(i64::MAX));
         Self {
             range,
-            sequencer: Mutex::new(sequencer),
+            sequencer: Ranked::new(Rank::Sequencer, sequencer),
             visible: AtomicU64::new(head.0),
             begun: head,
             documents: count(view.live_count()),
@@ -131,15 +141,17 @@ impl Partition {
                 view,
                 definition: definition.clone(),
             }),
-            serving: Mutex::new(Serving { index, definition, build: 0 }),
+            serving: Ranked::new(Rank::Index, Serving { index, definition, build: 0 }),
             unsplittable: AtomicU64::new(0),
             splitting: AtomicBool::new(false),
             last_root: OnceLock::new(),
+            damage: OnceLock::new(),
         }
     }
 
     /// Takes changes of one transaction into the index; the next published view shows them.
     pub fn apply(&self, changes: Vec<IndexChange>, lsn: Lsn) {
+        debug_assert!(lsn > self.lsn(), "transaction {} is applied after it was visible", lsn.0);
         let index = &mut self.serving.lock().index;
         for IndexChange { removed, added, epk } in changes {
             let version = removed.map(|(docno, lsn)| Version {
@@ -168,6 +180,7 @@ impl Partition {
     ) -> Option<Assignment> {
         let mut serving = self.serving.lock();
         let (view, definition) = (serving.index.publish(), serving.definition.clone());
+        assert!(group >= self.view.load().group, "the view of an older group is published");
         self.view.store(Arc::new(PublishedView { group, view, definition }));
         let job = if job_wanted { serving.index.take_job() } else { None }?;
         Some(Assignment { partition: self.clone(), build: serving.build, job })
@@ -244,13 +257,23 @@ impl Partition {
         self.last_root.get()
     }
 
+    /// Notes that stored data is damaged; true for the first time.
+    pub(crate) fn note_damage(&self, place: String) -> bool {
+        self.damage.set(place).is_ok()
+    }
+
+    /// Where stored data was found to be damaged.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.get().map(String::as_str)
+    }
+
     /// The index as of the last group.
     pub fn view(&self) -> Arc<PublishedView> {
         self.view.load_full()
     }
 
     /// Takes the sequencer; hold it only to number and queue one batch.
-    pub fn sequence(&self) -> MutexGuard<'_, Sequencer> {
+    pub(crate) fn sequence(&self) -> RankedGuard<'_, Sequencer> {
         self.sequencer.lock()
     }
 

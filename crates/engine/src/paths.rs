@@ -9,8 +9,9 @@
 use crate::container::Container;
 use crate::keys;
 use crate::limits::{FORGOTTEN_BATCH, FORGOTTEN_MIN};
+use crate::ranked::{Rank, Ranked, RankedGuard};
 use armilla_storage::{Batch, Keyspace};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -27,17 +28,17 @@ const NUMBER_MAX: u32 = u32::MAX - 1;
 pub(crate) const ELEMENT: &str = "[]";
 
 /// The numbers of a container's paths: a tree of (parent, step).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PathDictionary {
     known: RwLock<Known>,
     /// Held from the moment when new numbers are put into a batch until that batch is queued.
-    saving: Mutex<()>,
+    saving: Ranked<()>,
 }
 
 /// Numbers are on their way to the disk; to be dropped when their batch is queued, not before.
 #[must_use]
 pub struct Saving<'p> {
-    _until_queued: MutexGuard<'p, ()>,
+    _until_queued: RankedGuard<'p, ()>,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +50,12 @@ struct Known {
     last: u32,
     // Given out, and in no batch yet.
     unsaved: Vec<(u32, Arc<str>, u32)>,
+}
+
+impl Default for PathDictionary {
+    fn default() -> Self {
+        Self { known: RwLock::default(), saving: Ranked::new(Rank::Paths, ()) }
+    }
 }
 
 impl PathDictionary {

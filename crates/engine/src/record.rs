@@ -13,6 +13,7 @@ use armilla_model::error::Error;
 use armilla_model::etag::ETag;
 use armilla_model::json;
 use armilla_model::lsn::Lsn;
+use armilla_model::ttl::Liveness;
 use armilla_model::value::Value;
 use armilla_storage::StoreError;
 use bytes::Bytes;
@@ -50,6 +51,7 @@ pub struct Record {
 
 /// Begins a record: the header with its place in the log left open. The text is appended behind.
 pub fn begin(head: &Head, out: &mut Vec<u8>) {
+    let start = out.len();
     out.push(FORMAT);
     out.push(if head.indexed { 0 } else { FLAG_UNINDEXED });
     out.extend_from_slice(&head.docno.to_be_bytes());
@@ -58,6 +60,7 @@ pub fn begin(head: &Head, out: &mut Vec<u8>) {
     out.extend_from_slice(&head.ttl.to_be_bytes());
     out.extend_from_slice(&head.etag.0);
     out.extend_from_slice(&head.id_at.to_be_bytes());
+    assert_eq!(out.len() - start, HEADER_LENGTH, "a header has its length");
 }
 
 /// Fills in the place in the log, which is known only when the write is sequenced.
@@ -65,6 +68,12 @@ pub fn set_position(record: &mut [u8], lsn: Lsn, sequence: u32, partition: u32) 
     record[10..18].copy_from_slice(&lsn.0.to_be_bytes());
     record[18..22].copy_from_slice(&sequence.to_be_bytes());
     record[22..26].copy_from_slice(&partition.to_be_bytes());
+    debug_assert!(
+        Record::new(Bytes::copy_from_slice(record)).is_ok_and(|read| {
+            (read.lsn(), read.sequence(), read.partition()) == (lsn, sequence, partition)
+        }),
+        "a record reads back as it was written"
+    );
 }
 
 /// A key that must stay although its item is gone.
@@ -81,7 +90,12 @@ impl Record {
         if bytes.len() < HEADER_LENGTH || bytes[0] != FORMAT {
             return Err(StoreError::corruption("items", "a stored item has no valid header"));
         }
-        Ok(Self { bytes })
+        let record = Self { bytes };
+        let id_at = u32::from_be_bytes(record.field(50)) as usize;
+        if id_at >= record.size() && !record.is_tombstone() {
+            return Err(StoreError::corruption("items", "a stored item ends before its id"));
+        }
+        Ok(record)
     }
 
     /// The same in memory of its own.
@@ -174,17 +188,10 @@ impl Record {
         !self.is_tombstone() && self.bytes.get(at..).is_some_and(|rest| rest.starts_with(quoted))
     }
 
-    /// When the item expires, given the container's default; `None` is never.
-    pub fn expires_at(&self, default_ttl: Option<i32>) -> Option<u64> {
-        expires_at(self.ts(), self.ttl(), default_ttl)
+    /// Whether the item has not expired.
+    pub fn is_alive(&self, liveness: Liveness) -> bool {
+        liveness.is_alive(self.ts(), self.ttl())
     }
-}
-
-/// `_ts` plus the item's own time to live or the container's; `None` when it stays for ever, which
-/// is always so in a container without time to live.
-pub fn expires_at(ts: u32, ttl: i32, default_ttl: Option<i32>) -> Option<u64> {
-    let effective = if ttl == 0 { default_ttl? } else { default_ttl.map(|_| ttl)? };
-    u64::try_from(effective).ok().map(|seconds| u64::from(ts) + seconds)
 }
 
 #[cfg(test)]
@@ -206,14 +213,5 @@ mod tests {
         assert!(record.has_id(b"\"a\"") && !record.has_id(b"\"ab\""));
         assert_eq!(record.id().as_deref(), Some("a"));
         assert_eq!(record.text(), br#"{"id":"a"}"#.as_slice());
-    }
-
-    #[test]
-    fn time_to_live_needs_the_container_to_allow_it() {
-        assert_eq!(expires_at(100, 0, None), None);
-        assert_eq!(expires_at(100, 60, None), None);
-        assert_eq!(expires_at(100, 60, Some(-1)), Some(160));
-        assert_eq!(expires_at(100, 0, Some(10)), Some(110));
-        assert_eq!(expires_at(100, -1, Some(10)), None);
     }
 }

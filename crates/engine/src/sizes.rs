@@ -8,7 +8,6 @@ use crate::container::Container;
 use crate::keys;
 use crate::partition::Partition;
 use crate::record::Record;
-use crate::store_failure;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_storage::{Direction, Keyspace, Snapshot};
@@ -92,7 +91,7 @@ impl Container {
                 }
                 ControlFlow::Continue(())
             })
-            .map_err(store_failure)?;
+            .map_err(|error| self.failed_at(epk, error))?;
         Ok(size)
     }
 }

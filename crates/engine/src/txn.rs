@@ -255,8 +255,7 @@ impl Txn {
     }
 
     fn is_alive(&self, record: &Record) -> bool {
-        let deadline = record.expires_at(self.policy().default_ttl);
-        deadline.is_none_or(|deadline| u64::from(self.now) < deadline)
+        record.is_alive(self.policy().liveness(u64::from(self.now)))
     }
 
     /// Stages a new version of the item, whether or not it exists.
@@ -479,7 +478,8 @@ impl Txn {
         if let Some(owner) = self.unique.get(key) {
             return Ok(*owner);
         }
-        let stored = self.snapshot.get(Keyspace::Unique, key).map_err(store_failure)?;
+        let stored = self.snapshot.get(Keyspace::Unique, key);
+        let stored = stored.map_err(|error| self.container.failed_at(&self.epk, error))?;
         Ok(stored.as_deref().and_then(read_owner))
     }
 

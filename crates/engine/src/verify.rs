@@ -12,6 +12,7 @@ use crate::feed_entry::FeedEntry;
 use crate::keys::{self, ItemKey, LogPosition};
 use crate::record::Record;
 use crate::unique;
+use armilla_model::ttl;
 use armilla_model::value::Value;
 use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};
 use bytes::Bytes;
@@ -180,8 +181,7 @@ impl Walk<'_> {
             Some(entry) if entry.item == *place && entry.docno == record.docno() => {}
             _ => self.report.find(format!("item '{id}' has no entry in the change feed")),
         }
-        if record.ttl() > 0 {
-            let second = record.ts().saturating_add(record.ttl().unsigned_abs());
+        if let Some(second) = ttl::own_second(record.ts(), record.ttl()) {
             let expiry = keys::expiry(second, container.number, definition, place);
             if !self.snapshot.contains(Keyspace::Expiry, &expiry)? {
                 self.report.find(format!("item '{id}' has a time to live but no expiry"));
@@ -193,7 +193,7 @@ impl Walk<'_> {
                 keys::unique(container.number, definition, &place.epk, constraint as u8, *tuple);
             let owner = [&place.hash.to_be_bytes()[..], &[place.probe]].concat();
             let now = container.core.clock.now_seconds();
-            let alive = record.expires_at(settings.policy.default_ttl).is_none_or(|end| now < end);
+            let alive = record.is_alive(settings.policy.liveness(now));
             if alive && self.snapshot.get(Keyspace::Unique, &key)?.as_deref() != Some(&owner[..]) {
                 self.report.find(format!("item '{id}' does not own its unique key {constraint}"));
             }
@@ -274,10 +274,8 @@ impl Walk<'_> {
                 return Ok(());
             };
             let record = container.get(walk.snapshot, &place).ok().flatten();
-            let matches = record.is_some_and(|record| {
-                record.ttl() > 0
-                    && record.ts().saturating_add(record.ttl().unsigned_abs()) == second
-            });
+            let matches = record
+                .is_some_and(|record| ttl::own_second(record.ts(), record.ttl()) == Some(second));
             if !matches {
                 walk.report.find("an expiry names an item that does not expire then".to_owned());
             }

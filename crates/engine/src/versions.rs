@@ -84,6 +84,12 @@ impl VersionEntry<'_> {
         out.extend_from_slice(&(self.current.len() as u32).to_be_bytes());
         out.extend_from_slice(self.current);
         out.extend_from_slice(&previous);
+        assert_eq!(out.len(), length, "a version's entry has the length of its parts");
+        debug_assert!(
+            decode(Lsn(0), &Bytes::copy_from_slice(&out))
+                .is_ok_and(|(epk, read)| { epk == *self.epk && read.second == self.second }),
+            "a version's entry reads back as it was written"
+        );
         out
     }
 }

@@ -53,7 +53,7 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::TooManyRequests { .. } | Error::Overloaded { .. } => (429, 3200),
         Error::WriteConflict => (449, 0),
         Error::MetadataThrottled { .. } => (429, 3210),
-        Error::Internal(_) => (500, 0),
+        Error::Internal(_) | Error::Damaged(_) => (500, 0),
         // No SDK tries this status again by itself: the disk does not empty in a second.
         Error::DiskFull => (507, 0),
     };

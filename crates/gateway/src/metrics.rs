@@ -284,6 +284,10 @@ impl Metrics {
             Unit::Bytes,
             sizes,
         );
+        let damaged = Gauge::<i64>::default();
+        damaged.set(i64::try_from(account.damaged_partitions()).unwrap_or(i64::MAX));
+        let help = "Partitions whose stored data is damaged; they take no writes";
+        registry.register("partitions_damaged", help, damaged);
         let given_up = Counter::<u64>::default();
         given_up.inc_by(account.scripts_given_up());
         let help = "Scripts that did not end in time and whose threads were given up";

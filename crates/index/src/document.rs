@@ -54,23 +54,6 @@ impl DocumentRef<'_> {
         let Self { epk, docno, lsn, hash, ts, ttl, size } = self;
         Document { epk: epk.to_vec(), docno, lsn, hash, ts, ttl, size }
     }
-
-    /// The second from which this document counts as expired, under the container's default.
-    ///
-    /// `default_ttl` is the container's: `None` when it has no time to live at all, which also
-    /// switches off the documents' own; -1 when only documents with their own expire.
-    #[must_use]
-    pub fn expires_at(self, default_ttl: Option<i32>) -> Option<u64> {
-        expires_at(self.ts, self.ttl, default_ttl)
-    }
-}
-
-/// The second from which a document counts as expired; see [`DocumentRef::expires_at`].
-#[must_use]
-pub fn expires_at(ts: u32, ttl: i32, default_ttl: Option<i32>) -> Option<u64> {
-    let default_ttl = default_ttl?;
-    let seconds = if ttl == 0 { default_ttl } else { ttl };
-    u64::try_from(seconds).ok().map(|seconds| u64::from(ts) + seconds)
 }
 
 /// Names a version that is replaced or deleted.
@@ -83,18 +66,4 @@ pub struct Version {
     /// The LSN at which the version was written, where the caller knows it: it leads straight to
     /// the part that holds the version. Without it every part is asked.
     pub lsn: Option<u64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn own_ttl_wins_and_no_container_ttl_switches_all_off() {
-        assert_eq!(expires_at(100, 5, None), None);
-        assert_eq!(expires_at(100, 5, Some(-1)), Some(105));
-        assert_eq!(expires_at(100, 0, Some(-1)), None);
-        assert_eq!(expires_at(100, 0, Some(7)), Some(107));
-        assert_eq!(expires_at(100, -1, Some(7)), None);
-    }
 }

@@ -134,7 +134,7 @@
 //! | MIN, MAX, GROUP BY, DISTINCT | [`PathIndex::walk`] with list lengths, or the column |
 //! | `_rid` to key | [`View::find`] |
 //! | all documents in order | [`View::documents`] |
-//! | not expired | [`Part::ts_and_ttl`] with [`expires_at`] |
+//! | not expired | [`Part::ts_and_ttl`], by the rule of whoever asks |
 //!
 //! Three things to remember:
 //!
@@ -172,7 +172,7 @@ mod view;
 
 pub use column::Column;
 pub use dead::DeadSet;
-pub use document::{Document, DocumentRef, Version, expires_at};
+pub use document::{Document, DocumentRef, Version};
 pub use error::{Error, Result};
 pub use files::{Files, MemoryFiles, Output};
 pub use index::{Change, Index};

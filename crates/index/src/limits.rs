@@ -71,3 +71,12 @@ impl Default for Limits {
         }
     }
 }
+
+// What must hold between them.
+const _: () =
+    assert!(TAIL_DOCUMENTS_MAX < FILE_DOCUMENTS_MIN, "tails are sealed before they are files");
+const _: () = assert!(FILE_DOCUMENTS_MIN < SEGMENT_DOCUMENTS_MAX);
+const _: () = assert!(TAIL_FAN_IN <= TIER_FAN_IN && TIER_FAN_IN <= JOB_INPUTS_MAX);
+const _: () = assert!(TAIL_BYTES_MAX <= PENDING_BYTES_MAX && PENDING_BYTES_MAX <= SEAL_BYTES_MAX);
+const _: () = assert!((SEAL_BYTES_MAX as u64) < SEGMENT_BYTES_MAX);
+const _: () = assert!(VALUE_LENGTH_MAX < TAIL_BYTES_MAX);

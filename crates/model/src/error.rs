@@ -87,6 +87,8 @@ pub enum Error {
     DiskFull,
     /// Another writer was faster; the same request may succeed when it is sent again.
     WriteConflict,
+    /// Stored data is not what was written. The message says where it is and what to do.
+    Damaged(String),
     /// A defect of this server. The message is for its log as much as for the client.
     Internal(String),
 }
@@ -147,6 +149,7 @@ impl Error {
             | Self::UniqueKeyViolation(message)
             | Self::PreconditionFailed(message)
             | Self::TooLarge(message)
+            | Self::Damaged(message)
             | Self::Internal(message) => message,
             Self::ContainerRecreated => {
                 "The container was deleted and created again; read it anew."

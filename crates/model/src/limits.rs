@@ -48,3 +48,13 @@ pub const PROCEDURES_MAX: usize = 100;
 pub const FUNCTIONS_MAX: usize = 50;
 /// Triggers of a container.
 pub const TRIGGERS_MAX: usize = 25;
+
+// What must hold between them.
+const _: () = assert!(ITEM_SIZE_MAX < REQUEST_SIZE_MAX);
+const _: () = assert!(ITEM_SIZE_MAX <= PAGE_SIZE_MAX, "a page has room for any item");
+const _: () = assert!(ITEM_ID_LENGTH_MAX < ITEM_SIZE_MAX);
+const _: () = assert!(PARTITION_KEY_V1_LENGTH_MAX < PARTITION_KEY_LENGTH_MAX);
+const _: () =
+    assert!(QUERY_LENGTH_MAX < REQUEST_SIZE_MAX, "a query of any length fits into a request");
+const _: () = assert!(FEED_PAGE_DEFAULT <= QUERY_PAGE_DEFAULT);
+const _: () = assert!(INDEXED_STRING_MAX < PARTITION_KEY_LENGTH_MAX);

@@ -56,3 +56,13 @@ pub const PATTERN_MATCHER_SIZE_MAX: usize = 512 * 1024;
 pub const PATTERN_NESTING_MAX: u32 = 100;
 /// Compiled regular expressions kept.
 pub const PATTERNS_CACHED_MAX: usize = 128;
+
+// What must hold between them.
+const _: () = assert!(EXPRESSION_NESTING_MAX < EXPRESSION_HEIGHT_MAX);
+const _: () = assert!(TOP_MAX <= PLANNED_LIMIT_MAX && PLANNED_LIMIT_MAX <= LIMIT_MAX);
+const _: () = assert!(GROUP_AGGREGATES_MAX <= AGGREGATES_MAX);
+const _: () = assert!(COMPUTED_VALUE_MAX < MADE_FOR_ITEM_MAX);
+const _: () = assert!(FOLD_STEPS_MAX < CALL_STEPS_MAX && CALL_STEPS_MAX < TRIED_STEPS_MAX);
+const _: () = assert!(STEPS_BETWEEN_LOOKS < CALL_STEPS_MAX);
+const _: () = assert!(PATTERN_LENGTH_MAX < PATTERN_SIZE_MAX);
+const _: () = assert!(PATTERN_MATCHER_SIZE_MAX <= PATTERN_SIZE_MAX);

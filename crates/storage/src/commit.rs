@@ -37,6 +37,7 @@ const GROUP_SUBMISSIONS_MAX: usize = 4096;
 
 /// A group takes no further submission once it holds this many bytes.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
+const _: () = assert!(GROUP_BYTES_MAX < crate::batch::VALUE_LENGTH_MAX);
 
 /// A batch to commit and what to do when it is durable.
 ///
@@ -286,6 +287,7 @@ impl Worker {
     }
 
     fn take_group(&mut self) -> Batch {
+        assert!(self.unknown.is_empty(), "the group before has been notified");
         let mut batch = Batch::new();
         while self.unknown.len() < GROUP_SUBMISSIONS_MAX && batch.bytes() < GROUP_BYTES_MAX {
             let Some(submission) = self.pending.pop_front() else { break };
@@ -312,8 +314,10 @@ impl Worker {
         self.shared.groups.fetch_add(1, Ordering::Relaxed);
         self.shared.submissions.fetch_add(count as u64, Ordering::Relaxed);
         self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.shared.unfinished.fetch_sub(count, Ordering::Relaxed);
-        self.shared.unfinished_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.shared.unfinished.fetch_sub(count, Ordering::Relaxed);
+        assert!(before >= count, "{count} submissions are finished, of {before}");
+        let before = self.shared.unfinished_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "{bytes} bytes are committed, of {before} that were handed in");
         for completion in completions {
             completion.notify();
         }

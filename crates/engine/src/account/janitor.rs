@@ -174,16 +174,17 @@ impl Account {
     /// Removes items of a container whose time has passed.
     fn expire_items(&self, container: &Arc<Container>) -> Result<(), StoreError> {
         let (now, settings) = (self.core.clock.now_seconds(), container.settings());
-        let default_ttl = settings.policy.default_ttl;
+        let liveness = settings.policy.liveness(now);
         let mut expired = Vec::new();
         for partition in container.partitions().iter() {
             let view = partition.view();
             for part in view.view.parts() {
                 for local in 0..part.len() {
                     let (ts, ttl) = part.ts_and_ttl(local);
-                    let passed = crate::record::expires_at(ts, ttl, default_ttl)
-                        .is_some_and(|end| end <= now);
-                    if passed && !part.is_dead(local) && expired.len() < VISIT_ITEMS {
+                    if !liveness.is_alive(ts, ttl)
+                        && !part.is_dead(local)
+                        && expired.len() < VISIT_ITEMS
+                    {
                         let document = part.document(local);
                         expired.push((document.epk.to_vec(), document.hash, document.docno));
                     }
@@ -221,8 +222,7 @@ impl Account {
             return Ok(None);
         };
         let now = self.core.clock.now_seconds();
-        let default_ttl = container.settings().policy.default_ttl;
-        if record.expires_at(default_ttl).is_none_or(|end| end > now) {
+        if record.is_alive(container.settings().policy.liveness(now)) {
             return Ok(None);
         }
         let value = crate::txn::parse_stored(&record.text())?;

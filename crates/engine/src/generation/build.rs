@@ -7,11 +7,11 @@ use crate::container::{Container, RemovalsKept};
 use crate::index_files::{IndexName, index_failure};
 use crate::partition::{Partition, Sequencer};
 use crate::ranges::Range;
+use crate::ranked::RankedGuard;
 use crate::store_failure;
 use armilla_index::Index;
 use armilla_model::lsn::Lsn;
 use armilla_storage::{Batch, Snapshot, StoreError};
-use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) type GoOn<'a> = &'a dyn Fn(u64) -> bool;
 /// What holds while the writers wait.
 pub(crate) struct Switch<'s> {
     /// The sequencers of the sources, in their order: heads, seconds, reserved ordinals.
-    pub(crate) sequencers: Vec<MutexGuard<'s, Sequencer>>,
+    pub(crate) sequencers: Vec<RankedGuard<'s, Sequencer>>,
     /// The finished indexes, in the order in which they were given.
     pub(crate) indexes: Vec<Finished>,
     /// What is committed with the switch.

@@ -76,9 +76,8 @@ impl Container {
         let root = self.core.root.load();
         let slot = self.locate(&*root.snapshot, &epk, id)?;
         let now = u64::from(self.core.now_seconds());
-        let default_ttl = settings.policy.default_ttl;
-        let alive =
-            |record: &Record| record.expires_at(default_ttl).is_none_or(|deadline| now < deadline);
+        let liveness = settings.policy.liveness(now);
+        let alive = |record: &Record| record.is_alive(liveness);
         Ok(slot.record.filter(alive).as_ref().map(Item::of))
     }
 }

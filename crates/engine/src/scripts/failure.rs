@@ -13,7 +13,7 @@ pub(super) fn into_script(error: &Error) -> HostError {
         Error::PreconditionFailed(message) => (412, message.as_str()),
         Error::TooLarge(message) => (413, message.as_str()),
         Error::Forbidden(message) | Error::PartitionFull(message) => (403, message.as_str()),
-        Error::Internal(message) => (500, message.as_str()),
+        Error::Internal(message) | Error::Damaged(message) => (500, message.as_str()),
         other => (400, other.message()),
     };
     HostError::new(number, message)

@@ -89,7 +89,7 @@ impl TxnHost {
     fn refuse(&mut self, error: Error) -> HostError {
         self.pay(self.rates.failure);
         let told = into_script(&error);
-        if matches!(error, Error::Internal(_)) {
+        if matches!(error, Error::Internal(_) | Error::Damaged(_)) {
             self.broken.get_or_insert(error);
         }
         told
@@ -163,8 +163,8 @@ impl TxnHost {
         let start = after.map(|docno| (epk.as_bytes(), docno));
         for located in published.view.documents(&range, start, Direction::Ascending) {
             let document = located.document;
-            let expires_at = document.expires_at(settings.policy.default_ttl);
-            let expired = expires_at.is_some_and(|deadline| deadline <= now);
+            let liveness = settings.policy.liveness(now);
+            let expired = !liveness.is_alive(document.ts, document.ttl);
             if document.epk != epk.as_bytes() || expired {
                 continue;
             }

@@ -16,6 +16,7 @@ use armilla_model::error::Result;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::Epk;
 use armilla_model::policy::ContainerPolicy;
+use armilla_model::ttl;
 use armilla_storage::{Batch, Completion, Keyspace, Snapshot, Submission};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -49,7 +50,10 @@ impl Txn {
             ..
         } = self;
         let mut staged = staged;
-        if let Err(error) = container.take_room(&partition, &epk, &*snapshot, growth(&staged)) {
+        let room = container
+            .check_whole(&partition)
+            .and_then(|()| container.take_room(&partition, &epk, &*snapshot, growth(&staged)));
+        if let Err(error) = room {
             drop(lock);
             return done(Err(error));
         }
@@ -105,8 +109,7 @@ impl Txn {
         writer.reserve_docno(&mut sequencer);
         let saving = container.paths.save(container.number, &mut writer.batch);
         let CommitWriter { batch, lsn, second, changes, counted, .. } = writer;
-        sequencer.last = lsn;
-        sequencer.second = second;
+        sequencer.advance(lsn, second);
         let completion = TxnCompletion {
             container: container.clone(),
             partition: partition.clone(),
@@ -287,8 +290,7 @@ impl CommitWriter<'_> {
             sequence: record.sequence(),
         };
         self.batch.delete(Keyspace::Feed, keys::log(number, position));
-        if record.ttl() > 0 {
-            let second = record.ts().saturating_add(record.ttl().unsigned_abs());
+        if let Some(second) = ttl::own_second(record.ts(), record.ttl()) {
             let definition = &self.settings.policy.partition_key;
             self.batch.delete(Keyspace::Expiry, keys::expiry(second, number, definition, key));
         }
@@ -309,8 +311,7 @@ impl CommitWriter<'_> {
         self.counted.0 += 1;
         self.counted.1 += (draft.bytes.len() - HEADER_LENGTH) as i64;
         self.docno_max = self.docno_max.max(draft.head.docno);
-        if draft.head.ttl > 0 {
-            let second = draft.head.ts.saturating_add(draft.head.ttl.unsigned_abs());
+        if let Some(second) = ttl::own_second(draft.head.ts, draft.head.ttl) {
             let expiry = keys::expiry(second, number, definition, &key);
             self.batch.put(Keyspace::Expiry, expiry, Vec::new());
         }

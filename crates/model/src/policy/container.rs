@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::limits::{COMPUTED_PROPERTIES_MAX, UNIQUE_KEY_PATHS_MAX, UNIQUE_KEYS_MAX};
 use crate::partition_key::{Definition, Hashing};
 use crate::path::{Path, Segment, split_segments};
+use crate::ttl::Liveness;
 use crate::value::{Object, Value};
 
 /// A property that is computed from the item by a query.
@@ -58,6 +59,11 @@ const SYSTEM: [&str; 10] = [
 ];
 
 impl ContainerPolicy {
+    /// What a reader at the second `now` must know to leave expired items out.
+    pub fn liveness(&self, now: u64) -> Liveness {
+        Liveness { now, default_ttl: self.default_ttl }
+    }
+
     /// Reads a definition that a client sends, and fills in its defaults.
     pub fn parse(body: &Value) -> Result<Self> {
         let policy = Self::parse_stored(body)?;

@@ -303,16 +303,17 @@ impl<'a> Source<'a> {
 
     /// False once an item's time to live has passed.
     pub(in crate::query) fn is_alive(&self, document: &DocumentRef<'_>) -> bool {
-        let expires_at = document.expires_at(self.settings.policy.default_ttl);
-        expires_at.is_none_or(|deadline| self.now < deadline)
+        self.settings.policy.liveness(self.now).is_alive(document.ts, document.ttl)
     }
 
     /// The same, for a document of a part.
     pub(in crate::query) fn is_alive_at(&self, part: &Part, local: u32) -> bool {
-        let Some(default_ttl) = self.settings.policy.default_ttl else { return true };
+        let liveness = self.settings.policy.liveness(self.now);
+        if !liveness.is_limited() {
+            return true;
+        }
         let (ts, ttl) = part.ts_and_ttl(local);
-        let expires_at = armilla_index::expires_at(ts, ttl, Some(default_ttl));
-        expires_at.is_none_or(|deadline| self.now < deadline)
+        liveness.is_alive(ts, ttl)
     }
 
     fn is_gone(&self, found: &Found<'_>) -> bool {
