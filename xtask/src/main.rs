@@ -35,7 +35,7 @@ Chores of the Armilla repository.
 Usage: cargo xtask <CHORE> [OPTIONS]
 
 Chores:
-  test         Run everything: formatting, lints, Rust tests, then the Python, JavaScript and Rust SDKs against a
+  test         Run everything: formatting, lints, Rust tests, then the Python, JavaScript, Rust, Go and Java SDKs against a
                fresh server over http and https, the example blog in a browser, queries asked in many
                ways before and after a restart, then a crowd of strangers and a short crash test
   crash        Kill the server at random moments while 16 clients write; check nothing is lost

@@ -141,7 +141,7 @@ impl Client {
             let body = Limited::new(body, ANSWER_SIZE_MAX).collect().await;
             let body = body.map_err(|error| ClientError::Unreachable {
                 base: self.base.to_string(),
-                why: format!("the answer broke off: {error}"),
+                why: format!("the connection ended in the middle of the answer: {error}"),
             })?;
             Ok(Answer {
                 status: parts.status.as_u16(),

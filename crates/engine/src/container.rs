@@ -85,7 +85,8 @@ pub struct Settings {
     pub etag: ETag,
     /// Second of the last change.
     pub ts: u64,
-    /// Counts changes; part of the key of cached plans.
+    /// Counts changes of the definition; names the index that was built for it
+    /// ([`IndexDefinition`](crate::generation::IndexDefinition)).
     pub generation: u64,
 }
 

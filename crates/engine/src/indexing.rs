@@ -198,7 +198,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Short strings weigh two terms, everything else one: the charging rule of the contract.
+    /// Short strings weigh two terms, everything else one (`docs/protocol/charges.md#index-terms`).
     fn weigh(&mut self, path: u32, value: &Value) {
         let weight = match value {
             Value::String(text) if text.len() <= INDEXED_STRING_MAX => 2,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_are_those_of_the_contract() {
+    fn terms_are_counted_as_the_protocol_page_says() {
         assert_eq!(charged(r#"{"id":"x","pk":"a"}"#, &policy("")), "5.9");
         assert_eq!(charged(r#"{"id":"x","pk":"a","s":"b"}"#, &policy("")), "6.29");
         assert_eq!(charged(r#"{"id":"x","pk":"a","n":7}"#, &policy("")), "6.1");

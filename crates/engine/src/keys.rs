@@ -204,7 +204,7 @@ pub enum Meta {
     Database = b'D',
     /// A container.
     Container = b'C',
-    /// A script: container, kind, ordinal.
+    /// A script: container, number.
     Script = b'S',
     /// A user: database, number.
     User = b'U',

@@ -1,6 +1,6 @@
 //! The one table from a situation to its status, substatus and code.
 //!
-//! SDKs branch on status and `x-ms-substatus`; `code` is for people. Two pairs never leave this
+//! `docs/protocol/errors.md#status-and-substatus` is the same table for people. SDKs branch on status and `x-ms-substatus`; `code` is for people. Two pairs never leave this
 //! server: 403/3 and 403/1008 make clients retry for two minutes in the belief that the write
 //! region has moved.
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn situations_have_the_numbers_of_the_contract() {
+    fn situations_have_the_numbers_of_the_protocol() {
         check(&Error::bad_request("x"), 400, 0, "BadRequest");
         check(&Error::ContainerRecreated, 400, 1024, "BadRequest");
         check(&Error::ScriptSyntax(String::new()), 400, 65535, "BadRequest");

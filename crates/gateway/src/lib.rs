@@ -7,8 +7,9 @@
 //! writes as the headers that SDKs rely on. [`request`] is the part of the walk that knows no wire.
 //! [`error`] holds the one table that gives each error its status and substatus.
 //!
-//! This crate is the only one that knows HTTP, header names and `colls/docs/sprocs` paths. It asks
-//! neither the system clock nor a source of randomness: both are handed in through [`Gateway`].
+//! This crate is the only one that knows HTTP, header names and `colls/docs/sprocs` paths. The
+//! time of day and activity ids are handed in through [`Gateway`]; how long a request took is measured
+//! with the system's monotonic clock.
 
 pub mod account_document;
 pub mod activity;

@@ -116,7 +116,8 @@ pub(crate) async fn caught(answer: impl Future<Output = Reply>, activity_id: &[u
     outcome.unwrap_or_else(|| {
         let activity_id = String::from_utf8_lossy(activity_id);
         tracing::error!(activity_id = &*activity_id, "a request panicked");
-        Reply::error(Error::Internal("The server met a defect of its own.".to_owned()))
+        Reply::error(Error::Internal("The request ended in a defect of this server. Its log has the reason under this activity id; \
+             reads may be repeated, writes should be read first.".to_owned()))
     })
 }
 

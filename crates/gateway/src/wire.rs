@@ -102,7 +102,10 @@ pub(crate) fn delete_reply() -> Reply {
 
 /// An operation that came to the wrong family: a defect of this server.
 pub(crate) fn misrouted(call: &Call<'_>) -> Error {
-    Error::Internal(format!("{:?} has no answer in its family.", call.operation))
+    Error::Internal(format!(
+        "This server has a route for {:?} and no code that serves it, which is a defect.",
+        call.operation
+    ))
 }
 
 #[cfg(test)]

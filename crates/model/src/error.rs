@@ -1,7 +1,7 @@
 //! What a client can cause, named for the situation.
 //!
-//! The gateway has one table that gives each situation its status, substatus and code; nothing
-//! below the gateway knows those numbers.
+//! The gateway has one table that gives each situation its status, substatus and code. Below the gateway
+//! only scripts know such numbers, because their callbacks are told them (`err.number`).
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Every maximum has a name. Values are the service's, from the wire contract section 22.
+//! Every maximum has a name. Values are the service's (`docs/protocol/limits.md#limits-of-the-service`).
 
 /// Largest item, as UTF-8 JSON.
 pub const ITEM_SIZE_MAX: usize = 2 * 1024 * 1024;

@@ -150,7 +150,7 @@ impl Number {
             Self::Float(float) if float.is_finite() => {
                 out.extend_from_slice(ryu::Buffer::new().format_finite(float).as_bytes());
             }
-            // JSON has no such number; the text form is what the language contract prints.
+            // JSON has no such number; the text form is the one of `docs/protocol/sql.md#numbers`.
             Self::Float(float) if float.is_nan() => out.extend_from_slice(b"\"NaN\""),
             Self::Float(float) if float > 0.0 => out.extend_from_slice(b"\"Infinity\""),
             Self::Float(_) => out.extend_from_slice(b"\"-Infinity\""),

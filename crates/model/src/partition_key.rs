@@ -3,7 +3,7 @@
 //! A key has one component per path of the container's definition. Its *effective* key (EPK) is a
 //! byte string that decides the range an item lives in and sorts items of one logical partition
 //! together; the three ways to compute it (Hash V1, Hash V2, MultiHash) are those of the clients,
-//! because clients route by it too (wire contract section 12).
+//! because clients route by it too (`docs/protocol/partition-keys.md#effective-partition-keys`).
 
 use crate::error::{Error, Result};
 use crate::limits::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a script may use. [`Limits::default`] is what the contract promises.
+/// What a script may use. [`Limits::default`] is `docs/protocol/scripts.md#limits`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Wall clock of one call; the script is stopped when it has passed.

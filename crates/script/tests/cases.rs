@@ -1,4 +1,4 @@
-//! Runs the shared cases of the server-side JavaScript contract, and the sample scripts, against a
+//! Runs the shared cases of server-side JavaScript (`docs/protocol/scripts.md#order-of-events`), and the sample scripts, against a
 //! model host.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]

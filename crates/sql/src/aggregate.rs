@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_the_contract() {
+    fn the_table_of_the_protocol_page() {
         use AggregateKind::*;
         assert_eq!(aggregate(Count, &["1", "", "null", "[]"]), Value::from(3));
         assert_eq!(aggregate(Sum, &["1", "", "2.5"]), Value::from(3.5));

@@ -1,7 +1,8 @@
 //! What is wrong with a query, where, and the JSON document that says so.
 //!
 //! Compile errors carry the service's codes (`SC1001` and so on) and the place in the text, which
-//! editors underline. Refusals at run time have a text only. See the contract, section 7.
+//! editors underline. Refusals at run time have a text only. See
+//! `docs/protocol/sql.md#errors`.
 
 use armilla_model::json::write_string;
 use std::fmt;

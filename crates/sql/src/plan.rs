@@ -3,7 +3,8 @@
 //! Clients ask for a plan, send its rewritten text to every range and merge: they sort by
 //! `orderByItems`, add up aggregates from their partial forms, remove duplicates, skip and take.
 //! The rewritten text is ordinary SQL that [`crate::parse`] accepts once the client has replaced
-//! the placeholders. The shapes are those of the wire contract, section 14.
+//! the placeholders. The shapes are those of
+//! `docs/protocol/query-plans.md#rewritten-queries`.
 
 mod document;
 mod features;

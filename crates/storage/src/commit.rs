@@ -145,8 +145,8 @@ impl Committer {
 
     /// Queues a submission and returns at once.
     ///
-    /// The queue itself has no bound: whoever admits writers watches [`Committer::queue_len`] and
-    /// [`Committer::queue_bytes`].
+    /// The queue itself has no bound. Back-pressure is the caller's: the engine compares
+    /// [`Committer::queue_len`] and [`Committer::queue_bytes`] with its limits before it admits a write.
     /// After the committer was stopped the submission is dropped unacknowledged.
     pub fn submit(&self, submission: Submission) {
         let mut queue = self.shared.queue.lock();

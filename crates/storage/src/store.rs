@@ -50,12 +50,12 @@ pub trait Store: Send + Sync {
     /// request.
     fn stats(&self) -> StoreStats;
 
-    /// Whether writers should slow down. Never waits: made to be asked before every write.
+    /// Whether writers should slow down. Never waits: the engine asks before it admits a write.
     fn pressure(&self) -> Pressure {
         Pressure::Calm
     }
 
-    /// Whether there is room for more. Never waits: made to be asked before every write.
+    /// Whether there is room for more. Never waits: the engine asks before it admits a write.
     fn room(&self) -> Room {
         Room::Plenty
     }

@@ -24,7 +24,8 @@ pub struct NewScript<'a> {
 
 impl Account {
     /// Sets what scripts may use, before the first one comes: what runs them is started then, which
-    /// takes a few milliseconds that most starts can do without. Unless set, the contract's limits
+    /// takes a few milliseconds that most starts can do without. Unless set, the limits of
+    /// `docs/protocol/scripts.md#limits`
     /// hold.
     pub fn set_script_limits(&self, limits: armilla_script::Limits) {
         self.core.set_script_limits(limits);

@@ -82,7 +82,7 @@ impl Body {
         let id = check_id(value.get("id"))?;
         let ttl = own_ttl(value.get("ttl"))?;
         let id_at = id_at.and_then(|at| u32::try_from(at).ok());
-        let id_at = id_at.ok_or_else(|| Error::Internal("the id has no place".to_owned()))?;
+        let id_at = id_at.ok_or_else(|| Error::Internal("The parser found an id but not its place in the text, which is a defect of this server. Nothing was written.".to_owned()))?;
         Ok(Self { bytes, value, id, id_at, ttl })
     }
 

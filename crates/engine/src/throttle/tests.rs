@@ -1,4 +1,4 @@
-//! The throttle vectors of the contract that need no container, and the rules beside them.
+//! Throttle vectors that need no container (`docs/protocol/charges.md#throttling`), and the rules beside them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What queries cost: the check vectors of the contract.
+//! What queries cost: check vectors of `docs/protocol/charges.md#queries`.
 
 use crate::support::{Bench, everything};
 use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope};

@@ -1,4 +1,4 @@
-//! The shared cases of the server-side JavaScript contract, and the sample scripts, on real items,
+//! The shared cases of server-side JavaScript (`docs/protocol/scripts.md#order-of-events`), and the sample scripts, on real items,
 //! queries and commits.
 
 #[path = "../../../script/tests/support/cases.rs"]

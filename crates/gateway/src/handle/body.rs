@@ -37,7 +37,11 @@ async fn collect(mut body: Incoming, limits: &Limits) -> Result<Bytes> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Error::bad_request("The request's body broke off."))?;
+        let frame = frame.map_err(|_| {
+            Error::bad_request(
+                "The connection ended before the whole body had arrived. Send the request again.",
+            )
+        })?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + whole.len() + data.len() > limits.body_size_max {
             let _ = drain(body, limits.body_drain_max).await;

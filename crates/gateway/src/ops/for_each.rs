@@ -143,7 +143,12 @@ impl Position {
     }
 
     fn read(token: &str) -> Result<Self> {
-        let foreign = || Error::bad_request("The continuation is not one of such a run.");
+        let foreign = || {
+            Error::bad_request(
+                "The continuation token is not one of a run over partitions. Send the token of the last \
+                 answer of this run, or none to begin anew.",
+            )
+        };
         let mut parts = token.splitn(3, ':');
         let (Some(TOKEN_MARK), Some(last), Some(query)) =
             (parts.next(), parts.next(), parts.next())
@@ -212,7 +217,8 @@ async fn run_all(
             // A panic was logged where it happened; it has no key to be told with.
             Some(Err(_)) => report.failures.push(failure(
                 Value::Null,
-                &Error::Internal("a procedure's task broke off".to_owned()),
+                &Error::Internal("A call of the procedure ended in a defect of this server; its log has the reason. \
+                                 Its transaction was dropped.".to_owned()),
             )),
         }
     }

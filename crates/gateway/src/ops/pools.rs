@@ -101,8 +101,12 @@ async fn on_thread<T: Send + 'static>(
         drop(place);
         done
     });
-    let cut_short = |error| Err(Error::Internal(format!("the work was cut short: {error}")));
-    working.await.unwrap_or_else(cut_short)
+    let ended = |error| {
+        let what =
+            "A thread of the server ended in the middle of this request; its log has the reason";
+        Err(Error::Internal(format!("{what} ({error}). A read may be repeated.")))
+    };
+    working.await.unwrap_or_else(ended)
 }
 
 /// One who waits for a place, until dropped.

@@ -105,8 +105,7 @@ pub(super) async fn run(
     txn.execute_procedure(procedure, move |executed| {
         let _ = sender.send(executed);
     });
-    let executed =
-        receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    let executed = receiver.await.map_err(|_| super::transaction::script_ended())?;
     drop(here);
     Ok((executed, partition))
 }

@@ -41,7 +41,7 @@ async fn wait_for_lock(container: &Container, epk: &Epk) -> Result<PartitionLock
     let (sender, receiver) = oneshot::channel();
     // A client that went away has dropped the receiver: the lock goes to the next one.
     container.lock(epk, move |lock| sender.send(lock).err())?;
-    receiver.await.map_err(|_| Error::Internal("the lock was never handed over".to_owned()))
+    receiver.await.map_err(|_| Error::Internal("The server stopped while this write waited for its partition key. Nothing was written; send it again.".to_owned()))
 }
 
 /// A transaction on its way to the disk.
@@ -59,7 +59,16 @@ pub(super) fn queue(txn: Txn) -> Queued {
 
 /// Waits until a queued transaction is durable.
 pub(super) async fn finish(queued: Queued) -> Result<Committed> {
-    queued.await.map_err(|_| Error::Internal("the commit was never answered".to_owned()))?
+    queued.await.map_err(|_| Error::Internal("The server stopped before this write was confirmed. It may be durable: read before you repeat it.".to_owned()))?
+}
+
+/// The thread of a script ended without an answer: it panicked, or the server stops.
+pub(super) fn script_ended() -> Error {
+    Error::Internal(
+        "The thread that ran the script ended without an answer; the log has the reason. Its transaction was \
+         dropped, so the call may be repeated."
+            .to_owned(),
+    )
 }
 
 /// Commits and waits until the transaction is durable.

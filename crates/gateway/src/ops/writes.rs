@@ -253,7 +253,7 @@ async fn triggered(
     txn.write_triggered(TriggeredWrite { verb, options, triggers, client }, move |outcome| {
         let _ = sender.send(outcome);
     });
-    let outcome = receiver.await.map_err(|_| Error::Internal("the script broke off".to_owned()))?;
+    let outcome = receiver.await.map_err(|_| super::transaction::script_ended())?;
     drop(here);
     let charge = outcome.charge;
     Ok(match outcome.result {

@@ -1,4 +1,5 @@
-//! The dataset of the article on modelling a blog platform, as the contract describes it: one
+//! The dataset of the article on modelling a blog platform, as
+//! `docs/protocol/charges.md#the-articles-dataset` describes it: one
 //! reference user with 26 posts, 344 comments and 1375 likes, one reference post with 20 comments
 //! and 50 likes, the hundred newest posts with 12.5 comments and 50 likes each on average, and on
 //! every one of 42 ranges more than a hundred posts.

@@ -1,4 +1,4 @@
-//! The contract's scan at its full size: 60,951 items of 6,563 bytes, nothing indexed, seven found.
+//! A published scan at its full size (`docs/protocol/charges.md#queries`): 60,951 items of 6,563 bytes, nothing indexed, seven found.
 //!
 //! The items are stored inside the engine, in large transactions; the query goes through the server.
 

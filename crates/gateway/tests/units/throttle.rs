@@ -1,4 +1,4 @@
-//! The throttle vectors of the contract, and what surrounds them, asked of a whole server with a
+//! The throttle vectors (`docs/protocol/charges.md#throttling`), and what surrounds them, asked of a whole server with a
 //! clock that stands still until it is moved.
 
 use crate::blog;
@@ -110,7 +110,7 @@ async fn a_large_query_runs_and_blocks_the_seconds_it_used() {
     armilla.send("GET", "/dbs/d/colls/c/docs/0", &[KEY], "").await.expect(200);
 }
 
-/// The contract's vector as it stands: two thousand units at four hundred a second.
+/// The published vector as it stands: two thousand units at four hundred a second.
 #[tokio::test]
 async fn a_query_of_two_thousand_units_blocks_four_hundred_a_second_for_four_seconds() {
     const ITEMS: usize = 12_000;

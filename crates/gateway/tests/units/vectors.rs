@@ -1,4 +1,5 @@
-//! The check vectors of the contract, each run through the server: what is compared is the header.
+//! The check vectors of charges (`docs/protocol/charges.md#request-units`), each run through the server:
+//! what is compared is the header.
 
 use crate::support::{Armilla, QUERY, UPSERT};
 use armilla_engine::Options;
@@ -15,7 +16,7 @@ fn vectors() -> Value {
     json::parse(include_bytes!("request-units.json")).unwrap()
 }
 
-/// What the contract says a vector costs, as the header prints it.
+/// What a vector says it costs, as the header prints it.
 pub(crate) fn wanted(id: i64) -> String {
     let all = vectors();
     let list = all.get("vectors").unwrap().as_array().unwrap();
@@ -370,7 +371,7 @@ async fn metadata_and_syntax_errors() {
     assert_eq!(armilla.delete("/dbs/d").await.expect(204).charge(), "4.95");
 }
 
-/// Items as the contract writes them: their terms, and sizes that differ only by what servers add.
+/// Items as the vectors write them: their terms, and sizes that differ only by what servers add.
 #[tokio::test]
 async fn term_cases() {
     let all = vectors();

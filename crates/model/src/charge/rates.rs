@@ -201,7 +201,12 @@ impl Rates {
             "META_WRITE" => self.metadata_write = units()?,
             // What a term is, is a rule of the index and not a price; told for people.
             "unit" | "LONG_STRING" => {}
-            _ => return Err(Error::bad_request(format!("'{name}' is no constant of charges."))),
+            _ => {
+                return Err(Error::bad_request(format!(
+                    "The charge profile sets '{name}', which is not a constant of charges. The names are those \
+                     of crates/gateway/tests/units/request-units.json, such as TERM21, Q_BASE or SCRIPT_TICK."
+                )));
+            }
         }
         Ok(())
     }
@@ -370,5 +375,8 @@ mod tests {
         {
             assert!(Rates::parse(text.as_bytes()).is_err(), "{text}");
         }
+        let error = Rates::parse(br#"{"constants":{"Q_BAS":1}}"#).unwrap_err();
+        let told = error.message();
+        assert!(told.contains("'Q_BAS'") && told.contains("such as TERM21, Q_BASE"), "{told}");
     }
 }

@@ -1,4 +1,4 @@
-//! The shared cases of the server-side JavaScript contract, run on anything that runs scripts: the
+//! The shared cases of server-side JavaScript (`docs/protocol/scripts.md#order-of-events`), run on anything that runs scripts: the
 //! model in this crate's tests, a real container in the engine's.
 
 use std::path::Path;

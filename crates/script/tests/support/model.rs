@@ -1,5 +1,5 @@
 //! A container in memory, and a transaction over one of its logical partitions: the smallest host
-//! that keeps the contract. Queries go through a toy evaluator that knows just the statements the
+//! that does what the protocol asks. Queries go through a toy evaluator that knows just the statements the
 //! cases use; the real query engine runs the same cases in its own crate.
 
 use armilla_script::host::{

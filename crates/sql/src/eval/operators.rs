@@ -1,4 +1,4 @@
-//! Prefix and infix operators, with the three-valued logic of the contract, sections 4.2 to 4.4.
+//! Prefix and infix operators: `docs/protocol/sql.md#three-valued-logic` and `docs/protocol/sql.md#equality-and-order`.
 
 use super::{Evaluated, Frame, Runtime, UNDEFINED, truth as truth_of};
 use crate::ast::{BinaryOperator, UnaryOperator};
