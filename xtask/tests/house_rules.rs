@@ -14,8 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("script", &["model"]),
     ("engine", &["model", "storage", "index", "sql", "script"]),
     ("gateway", &["model", "engine"]),
-    ("advisor", &["model", "sql", "engine"]),
-    ("armilla", &["model", "storage", "index", "sql", "script", "engine", "gateway", "advisor"]),
+    ("armilla", &["model", "storage", "index", "sql", "script", "engine", "gateway"]),
 ];
 
 /// Names that say nothing about what is inside.
@@ -134,4 +133,85 @@ fn every_file_of_a_library_begins_with_its_idea() {
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         assert!(first.starts_with("//!"), "{}: begin with a module comment", path.display());
     }
+}
+
+/// A page of the protocol.
+fn protocol_page(name: &str) -> Option<String> {
+    fs::read_to_string(root().join("docs/protocol").join(name)).ok()
+}
+
+/// The anchor that a heading gets: lower case, words joined by dashes, punctuation left out.
+fn anchor_of(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-');
+    heading.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+}
+
+fn anchors(page: &str) -> Vec<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor_of(line.trim_start_matches('#'))).collect()
+}
+
+/// Every Rust file of the crates, tests included.
+fn crate_files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in crates() {
+        rust_files(&folder, &mut found);
+    }
+    found
+}
+
+/// A sleep in a test says why it is not a hope, in a comment above it that begins so.
+const PAUSE: &str = "// Pause: ";
+
+fn is_test_file(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests") || name_of(path) == "tests"
+}
+
+/// A test that sleeps and then asserts passes or fails by the load of the machine. It waits for a condition
+/// or for a gate instead; what remains are pauses between two looks, and paces that must not matter.
+#[test]
+fn tests_do_not_sleep_and_hope() {
+    for path in crate_files() {
+        let text = fs::read_to_string(&path).unwrap();
+        let tests = if is_test_file(&path) { Some(0) } else { text.find("#[cfg(test)]") };
+        let Some(first) = tests else { continue };
+        let lines: Vec<_> = text[first..].lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("sleep(")) {
+            let explained = at > 0 && lines[at - 1].trim_start().starts_with(PAUSE);
+            assert!(explained, "{}: '{}' needs a line `{PAUSE}…`", path.display(), line.trim());
+        }
+    }
+}
+
+/// Phrases that send the reader to a document without saying which.
+const NOWHERE: [&str; 6] = [
+    "wire contract",
+    "language contract",
+    "script contract",
+    "the contract",
+    "contract's",
+    "contract, section",
+];
+
+#[test]
+fn references_to_the_protocol_resolve() {
+    let mut links = 0;
+    for path in crate_files() {
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("docs/protocol/").skip(1) {
+            let end = link.find(|c: char| !(c.is_ascii_alphanumeric() || "-#.".contains(c)));
+            let link = link[..end.unwrap_or(link.len())].trim_end_matches('.');
+            let (name, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let page = protocol_page(name);
+            let page = page.unwrap_or_else(|| panic!("{}: no page {name}", path.display()));
+            let known = anchor.is_empty() || anchors(&page).iter().any(|known| known == anchor);
+            assert!(known, "{}: {name} has no heading for #{anchor}", path.display());
+            links += 1;
+        }
+        for line in text.lines().filter(|line| line.trim_start().starts_with("//")) {
+            let vague = NOWHERE.iter().find(|phrase| line.contains(**phrase));
+            assert!(vague.is_none(), "{}: link docs/protocol instead of '{line}'", path.display());
+        }
+    }
+    assert!(links > 20, "only {links} references were found");
 }

@@ -6,7 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
-use armilla_engine::account::NewContainer;
+mod support;
+
 use armilla_engine::items::batch;
 use armilla_engine::items::patch::Patch;
 use armilla_engine::items::{WriteOptions, Written};
@@ -15,9 +16,10 @@ use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::clock::{Clock, ManualClock};
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, Value, json};
-use armilla_storage::{EmbeddedOptions, EmbeddedStore, MemoryStore};
+use armilla_storage::{EmbeddedOptions, EmbeddedStore};
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use support::{Bench, Random, begin, commit, setting};
 
 const OPERATIONS: usize = 100_000;
 const PARTITIONS: u64 = 4;
@@ -31,27 +33,6 @@ struct Known {
     count: i64,
     etag: String,
     expires_at: Option<u64>,
-}
-
-/// A generator small enough to read: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn one_in(&mut self, chances: u64) -> bool {
-        self.below(chances) == 0
-    }
 }
 
 type Key = (u64, u64);
@@ -223,7 +204,7 @@ impl Checker {
         let staged = self.stage(&mut txn, partition, &plan);
         let (outcome, etag) = match staged {
             Ok(written) => {
-                commit(txn);
+                commit(txn).unwrap();
                 (Ok(()), written.etag.map(|etag| etag.to_string()))
             }
             Err(error) => {
@@ -258,7 +239,7 @@ impl Checker {
             drop(txn);
             self.model = before;
         } else {
-            commit(txn);
+            commit(txn).unwrap();
         }
     }
 
@@ -289,10 +270,7 @@ impl Checker {
     }
 
     fn begin(&self, partition: u64) -> Txn {
-        let key = key_of(partition);
-        let epk = self.container.settings().policy.partition_key.epk(&key);
-        let lock = self.container.lock_and_wait(&epk);
-        Txn::begin(self.container.clone(), key, lock).unwrap()
+        begin(&self.container, &key_of(partition))
     }
 
     /// Everything the engine shows must be what the model knows, and nothing else.
@@ -369,76 +347,43 @@ fn kind(error: &Error) -> &'static str {
     }
 }
 
-fn commit(txn: Txn) {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    txn.commit(move |outcome| sender.send(outcome).unwrap());
-    receiver.recv().unwrap().unwrap();
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn random_operations_agree_with_a_plain_map() {
     let seed = setting("ARMILLA_MODEL_SEED", 20_261_115);
     let operations = setting("ARMILLA_MODEL_OPERATIONS", OPERATIONS as u64);
     println!("seed {seed}, {operations} operations");
-    let clock = Arc::new(ManualClock::at_seconds(1_700_000_000));
-    let options = Options {
-        clock: clock.clone(),
-        partitions: Some(3),
-        background: false,
-        ..Options::default()
-    };
-    let store = Arc::new(MemoryStore::new());
-    let account = Account::open(store.clone(), options.clone()).unwrap();
-    account.create_database("d", None).unwrap();
     let definition = format!(
         r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"defaultTtl":{DEFAULT_TTL},
             "uniqueKeyPolicy":{{"uniqueKeys":[{{"paths":["/email"]}}]}}}}"#
     );
-    let definition = json::parse(definition.as_bytes()).unwrap();
-    let new = NewContainer { definition: &definition, throughput: None };
-    let container = account.create_container("d", &new).unwrap();
+    let mut bench = Bench::new(&definition, |options| options.partitions = Some(3));
+    let (clock, container) = (bench.clock.clone(), bench.container.clone());
     let mut checker = Checker { random: Random(seed), clock, container, model: BTreeMap::new() };
-    let mut account = account;
     let mut done = 0;
     while done < operations {
         match checker.random.below(100) {
             0..=69 => checker.single(),
             70..=96 => checker.transaction(),
             97 => checker.clock.advance_seconds(checker.random.below(4)),
-            98 => account.clean_up().unwrap(),
+            98 => bench.account.clean_up().unwrap(),
             _ => checker.compare(),
         }
         done += 1;
         if done.is_multiple_of(operations / 4 + 1) {
             // The same data behind a fresh start: catalog, log heads and index come from the store.
             checker.compare();
-            let report = account.verify().unwrap();
-            assert!(report.findings.is_empty(), "{:?}", report.findings);
-            account = Account::open(store.clone(), options.clone()).unwrap();
-            checker.container = account.container("d", "c").unwrap();
+            bench.verify();
+            bench.restart();
+            checker.container = bench.container.clone();
         }
     }
     checker.compare();
-    let report = account.verify().unwrap();
-    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    bench.verify();
 }
 
 #[test]
 fn a_batch_that_fails_leaves_nothing() {
-    let account = Account::open(
-        Arc::new(MemoryStore::new()),
-        Options { background: false, ..Options::default() },
-    )
-    .unwrap();
-    account.create_database("d", None).unwrap();
-    let definition = json::parse(br#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#).unwrap();
-    let container = account
-        .create_container("d", &NewContainer { definition: &definition, throughput: None })
-        .unwrap();
+    let bench = Bench::new(r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#, |_| {});
     let operations = batch::parse(
         br#"[{"operationType":"Create","resourceBody":{"id":"a","pk":"p"}},
              {"operationType":"Read","id":"a"},
@@ -446,13 +391,11 @@ fn a_batch_that_fails_leaves_nothing() {
     )
     .unwrap();
     let key = PartitionKey::parse(r#"["p"]"#).unwrap();
-    let epk = container.settings().policy.partition_key.epk(&key);
-    let mut txn =
-        Txn::begin(container.clone(), key.clone(), container.lock_and_wait(&epk)).unwrap();
+    let mut txn = bench.begin(&key);
     let failure = txn.run_batch(operations).unwrap_err();
     assert_eq!(failure.position, 2);
     drop(txn);
-    assert!(container.read_item(&key, "a").unwrap().is_none());
+    assert!(bench.container.read_item(&key, "a").unwrap().is_none());
 }
 
 #[test]

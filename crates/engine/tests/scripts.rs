@@ -1,4 +1,5 @@
-//! Scripts run by the engine itself: the shared cases of the contract, transactions, counters under
+//! Scripts run by the engine itself: the shared cases of
+//! `docs/protocol/scripts.md#order-of-events`, transactions, counters under
 //! many threads, and what they may not do to the server.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
@@ -12,5 +13,7 @@ mod cases;
 mod counters;
 #[path = "scripts/limits.rs"]
 mod limits;
+#[path = "support/mod.rs"]
+mod support;
 #[path = "scripts/transactions.rs"]
 mod transactions;

@@ -147,6 +147,7 @@ fn run_and_kill(folder: &Path, wanted: u64, delay: Duration, padding: usize) -> 
             break;
         }
     }
+    // Pause: the moment of the kill is random, and every moment must be right.
     thread::sleep(delay);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -205,7 +206,7 @@ fn child_that_commits_until_it_is_killed() {
                 }
             });
         }
-        // Nobody is killed this late; this only keeps an orphan from running for ever.
+        // Pause: nobody is killed this late; this only keeps an orphan from running for ever.
         thread::sleep(Duration::from_secs(60));
         give_up.store(true, Ordering::Relaxed);
     });
@@ -215,6 +216,7 @@ fn submit_one(committer: &Committer, sequencer: &Mutex<u64>) {
     let mut next = sequencer.lock().unwrap();
     if committer.queue_len() >= UNACKNOWLEDGED_MAX {
         drop(next);
+        // Pause: a writer that is ahead of the committer, in a process that is killed.
         thread::sleep(Duration::from_micros(50));
         return;
     }

@@ -303,6 +303,7 @@ async fn a_server_on_a_full_disk_reads_and_deletes_and_comes_back_with_the_room(
         if status != 507 {
             break;
         }
+        // Pause: between two looks at the condition that is awaited.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(status, 201);

@@ -11,6 +11,8 @@
 #![allow(clippy::print_stdout, reason = "a seed and a table of outcomes are read by people")]
 
 mod files;
+#[path = "../support/mod.rs"]
+mod support;
 mod template;
 
 use armilla_storage::backup::{backup, restore_into};

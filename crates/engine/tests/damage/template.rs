@@ -2,10 +2,10 @@
 
 use crate::check_named;
 use crate::files::new_folder;
-use armilla_engine::account::NewContainer;
+use crate::support::{self, FIRST_SECOND, commit, create_container, try_rows};
 use armilla_engine::feed::Start;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::query::Access;
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_index::Limits;
@@ -17,7 +17,7 @@ use armilla_storage::disk::{Disk, FolderDisk, OverlayDisk};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, StoreError};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// How the server of a template was stopped.
@@ -57,13 +57,11 @@ impl Template {
         let mut template = Self { folder, stop, items: BTreeMap::new() };
         let account = open(template.path(), Opening::Serve, None).unwrap();
         account.create_database("d", None).unwrap();
-        let definition = json::parse(
-            br#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":-1,
+        let container = create_container(
+            &account,
+            r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":-1,
                 "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}"#,
         );
-        let definition = definition.unwrap();
-        let new = NewContainer { definition: &definition, throughput: None };
-        let container = account.create_container("d", &new).unwrap();
         (0..ITEMS).for_each(|id| template.put(&container, id, "first"));
         drop(container);
         account.close().unwrap();
@@ -96,7 +94,7 @@ impl Template {
         );
         let mut txn = begin(container, pk);
         txn.upsert_item(text.as_bytes(), &WriteOptions::default()).unwrap();
-        commit(txn);
+        commit(txn).unwrap();
         self.items.insert((pk, id), word.to_owned());
     }
 
@@ -104,7 +102,7 @@ impl Template {
         let pk = id % 5;
         let mut txn = begin(container, pk);
         txn.delete_item(&id.to_string(), &WriteOptions::default()).unwrap();
-        commit(txn);
+        commit(txn).unwrap();
         self.items.remove(&(pk, id));
     }
 
@@ -135,8 +133,7 @@ impl Template {
     }
 
     fn ask(&self, container: &Arc<Container>, about: &str) -> Result<()> {
-        let word_of = |text: &[u8]| {
-            let value = json::parse(text).unwrap();
+        let word_of = |value: &Value| {
             let word = value.get("word").and_then(Value::as_str).unwrap().to_owned();
             let id = value.get("id").and_then(Value::as_str).unwrap().parse::<u64>().unwrap();
             ((id % 5, id), word)
@@ -144,19 +141,20 @@ impl Template {
         for id in 0..ITEMS + 10 {
             let key = key_of(id % 5);
             let found = container.read_item(&key, &id.to_string())?;
-            let found = found.map(|item| word_of(&item.text).1);
+            let found = found.map(|item| word_of(&json::parse(&item.text).unwrap()).1);
             assert_eq!(found.as_ref(), self.items.get(&(id % 5, id)), "{about}: item {id}");
         }
         for text in ["SELECT * FROM c", "SELECT * FROM c WHERE c.word != 'nothing'"] {
-            let rows = rows(container, text)?;
-            let rows: BTreeMap<_, _> = rows.iter().map(|row| word_of(row)).collect();
+            let rows = try_rows(container, text, 1000, Access::ByCost, |_| {})?;
+            let rows: BTreeMap<_, _> = rows.iter().map(word_of).collect();
             assert_eq!(rows, self.items, "{about}: {text}");
         }
         let mut changes = BTreeMap::new();
         for partition in container.partitions().iter() {
             let page =
                 container.read_changes(partition, &EpkSpan::all(), Start::Beginning, 1000)?;
-            changes.extend(page.items.iter().map(|item| word_of(&item.text)));
+            changes
+                .extend(page.items.iter().map(|item| word_of(&json::parse(&item.text).unwrap())));
         }
         assert_eq!(changes, self.items, "{about}: the change feed");
         for (pk, id) in self.items.keys().step_by(7) {
@@ -209,7 +207,7 @@ fn open(
     };
     let index_limits = Limits { tail_documents_max: 8, file_documents_min: 8, ..Limits::default() };
     let options = Options {
-        clock: Arc::new(ManualClock::at_seconds(1_700_000_000)),
+        clock: Arc::new(ManualClock::at_seconds(FIRST_SECOND)),
         background: false,
         disk: Some(disk),
         index_limits,
@@ -224,32 +222,5 @@ fn key_of(pk: u64) -> PartitionKey {
 }
 
 fn begin(container: &Arc<Container>, pk: u64) -> Txn {
-    let key = key_of(pk);
-    let epk = container.settings().policy.partition_key.epk(&key);
-    Txn::begin(container.clone(), key, container.lock_and_wait(&epk)).unwrap()
-}
-
-fn commit(txn: Txn) {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    txn.commit(move |outcome| sender.send(outcome).unwrap());
-    receiver.recv().unwrap().unwrap();
-}
-
-fn rows(container: &Arc<Container>, text: &str) -> Result<Vec<Vec<u8>>> {
-    let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
-    let (mut rows, mut continuation) = (Vec::new(), None::<String>);
-    loop {
-        let query = Query::new(container.clone(), Request::of_text(text), &scope)?;
-        let options = PageOptions {
-            count_max: 1000,
-            continuation: continuation.as_deref(),
-            range_by_range: false,
-        };
-        let page = query.page(options)?;
-        rows.extend(page.rows.iter().map(|row| row.to_vec()));
-        continuation = page.continuation;
-        if continuation.is_none() {
-            return Ok(rows);
-        }
-    }
+    support::begin(container, &key_of(pk))
 }

@@ -6,3 +6,5 @@ mod bench;
 mod history;
 mod paths;
 mod starts;
+#[path = "../support/mod.rs"]
+mod support;

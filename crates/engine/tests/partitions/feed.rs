@@ -1,8 +1,8 @@
 //! The feed property: whatever happens to the partitions, every reader learns every living item's
 //! last version, in order, and comes to an end.
 
-use crate::bench::{Bench, Random, commit, rows, setting, upsert};
 use crate::readers::{Key, Reader, Replayer};
+use crate::support::{Bench, Random, commit, rows, setting, upsert};
 use armilla_engine::Container;
 use armilla_engine::feed::Start;
 use armilla_engine::items::WriteOptions;
@@ -116,7 +116,7 @@ impl History {
             versions.sort_unstable();
             assert_eq!(versions, expected, "{text}");
         }
-        let count = self.bench.rows("SELECT VALUE COUNT(1) FROM c", 10);
+        let count = rows(&self.bench.container, "SELECT VALUE COUNT(1) FROM c", 10, |_| {});
         assert_eq!(count, [Value::from(self.living().len() as i64)]);
     }
 }
@@ -163,7 +163,7 @@ fn run(seed: u64, steps: u64) {
         }
     }
     history.bench.account.clean_up().unwrap();
-    history.bench.check();
+    history.bench.verify();
     history.check_queries();
     let living = history.living();
     for reader in &mut readers {

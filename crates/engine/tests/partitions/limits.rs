@@ -1,7 +1,7 @@
 //! Sizes: partitions that grow are split, and one logical partition has a limit.
 
-use crate::bench::{Bench, begin, commit, upsert};
 use crate::feed::key;
+use crate::support::{Bench, begin, commit, upsert};
 use armilla_engine::items::WriteOptions;
 use armilla_model::Error;
 
@@ -24,7 +24,7 @@ fn a_range_that_grows_is_split_at_the_middle_of_its_data() {
     assert!(partitions.iter().all(|partition| partition.size() <= 20_000));
     let documents: u64 = partitions.iter().map(|partition| partition.document_count()).sum();
     assert_eq!(documents, 64);
-    bench.check();
+    bench.verify();
 }
 
 #[test]
@@ -76,5 +76,5 @@ fn a_logical_partition_has_a_limit_that_holds_after_a_restart() {
     txn.delete_item("0", &WriteOptions::default()).unwrap();
     commit(txn).unwrap();
     upsert(&bench.container, &key("p"), &text("p", 100, 900)).unwrap();
-    bench.check();
+    bench.verify();
 }

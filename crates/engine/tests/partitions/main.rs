@@ -6,8 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 #![allow(clippy::print_stdout, reason = "a failing test must tell its seed")]
 
-mod bench;
 mod feed;
 mod limits;
 mod readers;
+#[path = "../support/mod.rs"]
+mod support;
 mod threads;

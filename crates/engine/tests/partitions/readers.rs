@@ -1,6 +1,6 @@
 //! Readers of the change feed, each in its own way, and what each of them has learnt.
 
-use crate::bench::Random;
+use crate::support::Random;
 use armilla_engine::Container;
 use armilla_engine::feed::{Positions, Start};
 use armilla_engine::partition::Partition;

@@ -1,16 +1,19 @@
 //! Splits and merges while many write and query: nothing is lost and nothing is wrong.
 
-use crate::bench::{Bench, Random, begin, commit, rows};
 use crate::feed::key;
+use crate::support::{Bench, Random, begin, commit, rows};
 use armilla_engine::Container;
 use armilla_engine::items::WriteOptions;
 use armilla_model::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const WRITERS: u64 = 16;
 const QUERIERS: u64 = 8;
 const ROUNDS: u32 = 24;
+/// Writers that make no transaction for so long have stopped.
+const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// A writer owns a logical partition: two items that always say the same number, and an item per
 /// number.
@@ -31,8 +34,18 @@ fn write(container: &Arc<Container>, writer: u64, stop: &AtomicBool, done: &Atom
         let item = container.read_item(&key(&pk), "left").unwrap().expect("it was just written");
         let item = json::parse(&item.text).unwrap();
         assert_eq!(item.get("number").unwrap().as_i64(), Some(number));
+        done.fetch_add(1, Ordering::Relaxed);
     }
-    done.fetch_add(number as u64, Ordering::Relaxed);
+}
+
+/// Waits until writers have gone on for a while: each of them once, on average.
+fn await_writers(written: &AtomicU64) {
+    let enough = written.load(Ordering::Relaxed) + WRITERS;
+    let started = Instant::now();
+    while written.load(Ordering::Relaxed) < enough {
+        assert!(started.elapsed() < STALL_MAX, "the writers do not go on");
+        std::thread::yield_now();
+    }
 }
 
 /// A querier sees both items of each writer with the same number, and never goes back.
@@ -99,11 +112,11 @@ fn splits_and_merges_under_writers_and_queriers() {
             let before = container.partitions().len();
             bench.scale_to(2 + random.below(5) as u32);
             splits += usize::from(container.partitions().len() > before);
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            await_writers(written);
             bench.scale_to(1);
             let before = container.partitions().len();
             merges += usize::from(bench.merge() < before);
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            await_writers(written);
         }
         stop.store(true, Ordering::Relaxed);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -112,7 +125,7 @@ fn splits_and_merges_under_writers_and_queriers() {
     });
     println!("{} transactions", written.load(Ordering::Relaxed));
     assert!(splits > 5 && merges > 5);
-    bench.check();
+    bench.verify();
     for writer in 0..WRITERS {
         let item = bench.container.read_item(&key(&format!("w{writer}")), "right").unwrap();
         assert!(item.is_some());

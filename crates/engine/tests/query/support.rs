@@ -1,73 +1,51 @@
 //! A container in memory and queries on it.
 
-use armilla_engine::account::NewContainer;
+#[path = "../support/mod.rs"]
+mod base;
+
+use armilla_engine::Options;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{
-    Access, Limit, Options as PageOptions, Page, Query, Request, Scope, Threads,
-};
-use armilla_engine::ranges::EpkSpan;
-use armilla_engine::{Account, Container, Options, Txn};
-use armilla_model::clock::ManualClock;
-use armilla_model::partition_key::PartitionKey;
+use armilla_engine::query::{Access, Options as PageOptions, Page, Query, Request, Scope, Threads};
 use armilla_model::{Object, Result, Value, json};
 use armilla_storage::{Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Store};
-use std::ops::ControlFlow;
-use std::sync::{Arc, mpsc};
+#[allow(unused_imports, reason = "not every target that uses this bench throws dice")]
+pub(crate) use base::{Random, everything};
+use std::ops::{ControlFlow, Deref};
+use std::sync::Arc;
 
-/// A container of its own account.
-pub(crate) struct Bench {
-    pub(crate) account: Arc<Account>,
-    pub(crate) container: Arc<Container>,
-    pub(crate) clock: Arc<ManualClock>,
+/// A container whose queries are asked page by page.
+pub(crate) struct Bench(base::Bench);
+
+impl Deref for Bench {
+    type Target = base::Bench;
+
+    fn deref(&self) -> &base::Bench {
+        &self.0
+    }
 }
 
 impl Bench {
     /// A container with these members of its definition beside the id, over so many ranges.
     pub(crate) fn new(definition: &Value, ranges: u32) -> Self {
-        Self::on(Arc::new(MemoryStore::new()), definition, ranges)
+        let change = |options: &mut Options| options.partitions = Some(ranges);
+        Self(base::Bench::new(&named(definition), change))
     }
 
     /// A container as an older server left it, with computed properties that are refused now.
     pub(crate) fn of_before(definition: &Value, ranges: u32) -> Self {
         let mut body = definition.as_object().cloned().unwrap();
         let computed = body.remove("computedProperties").unwrap();
-        let store = Arc::new(MemoryStore::new());
-        let bench = Self::on(store.clone(), &Value::object(body), ranges);
+        let Self(mut bench) = Self::new(&Value::object(body), ranges);
         bench.account.close().unwrap();
-        let store = Arc::new(store.fork());
+        let store = Arc::new(bench.store.fork());
         define_computed(&store, &computed);
-        let options = options(&bench.clock, ranges);
-        let account = Account::open(store, options).unwrap();
-        let container = account.container("d", "c").unwrap();
-        Self { account, container, clock: bench.clock }
-    }
-
-    fn on(store: Arc<MemoryStore>, definition: &Value, ranges: u32) -> Self {
-        let clock = Arc::new(ManualClock::at_seconds(1_700_000_000));
-        let account = Account::open(store, options(&clock, ranges)).unwrap();
-        account.create_database("d", None).unwrap();
-        let mut body = definition.as_object().cloned().unwrap();
-        body.insert("id", Value::from("c"));
-        let definition = Value::object(body);
-        let new = NewContainer { definition: &definition, throughput: None };
-        let container = account.create_container("d", &new).unwrap();
-        Self { account, container, clock }
+        bench.reopen(store);
+        Self(bench)
     }
 
     /// A container by the key path `/pk`.
     pub(crate) fn plain(ranges: u32) -> Self {
-        Self::new(&json::parse(br#"{"partitionKey":{"paths":["/pk"]}}"#).unwrap(), ranges)
-    }
-
-    fn write(&self, item: &Value, change: impl FnOnce(&mut Txn)) {
-        let definition = self.container.settings().policy.partition_key.clone();
-        let key = PartitionKey::of_item(item, &definition);
-        let lock = self.container.lock_and_wait(&definition.epk(&key));
-        let mut txn = Txn::begin(self.container.clone(), key, lock).unwrap();
-        change(&mut txn);
-        let (sender, receiver) = mpsc::sync_channel(1);
-        txn.commit(move |outcome| sender.send(outcome).unwrap());
-        receiver.recv().unwrap().unwrap();
+        Self::new(&base::value(r#"{"partitionKey":{"paths":["/pk"]}}"#), ranges)
     }
 
     pub(crate) fn put(&self, item: &Value) {
@@ -75,15 +53,15 @@ impl Bench {
     }
 
     pub(crate) fn put_with(&self, item: &Value, options: &WriteOptions) {
-        self.write(item, |txn| {
+        self.change(&self.key_of(item), |txn| {
             txn.upsert_item(item.to_json().as_bytes(), options).unwrap();
         });
     }
 
     /// Writes items of one logical partition together, so that they are one part of the index.
     pub(crate) fn put_all(&self, texts: &[String]) {
-        let first = json::parse(texts[0].as_bytes()).unwrap();
-        self.write(&first, |txn| {
+        let first = base::value(&texts[0]);
+        self.change(&self.key_of(&first), |txn| {
             for text in texts {
                 txn.create_item(text.as_bytes(), &WriteOptions::default()).unwrap();
             }
@@ -92,17 +70,15 @@ impl Bench {
 
     /// Replaces the definition but for the id.
     pub(crate) fn redefine(&self, definition: &Value) {
-        let mut body = definition.as_object().cloned().unwrap();
-        body.insert("id", Value::from("c"));
-        self.account.replace_container("d", "c", &Value::object(body), None).unwrap();
+        self.0.redefine(&named(definition));
     }
 
     pub(crate) fn put_text(&self, text: &str) {
-        self.put(&json::parse(text.as_bytes()).unwrap());
+        self.put(&base::value(text));
     }
 
     pub(crate) fn delete(&self, item: &Value) {
-        self.write(item, |txn| {
+        self.change(&self.key_of(item), |txn| {
             let id = item.get("id").and_then(Value::as_str).unwrap();
             txn.delete_item(id, &WriteOptions::default()).unwrap();
         });
@@ -197,11 +173,6 @@ fn one_and_many(query: Query, options: PageOptions<'_>, text: &str) -> Result<Pa
     }
 }
 
-/// The whole container.
-pub(crate) fn everything() -> Scope {
-    Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true }
-}
-
 /// A value without the properties that the server adds to items.
 pub(crate) fn stripped(value: &Value) -> Value {
     const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
@@ -222,13 +193,11 @@ pub(crate) fn texts(rows: &[Value]) -> Vec<String> {
     rows.iter().map(|row| stripped(row).to_json()).collect()
 }
 
-fn options(clock: &Arc<ManualClock>, ranges: u32) -> Options {
-    Options {
-        clock: clock.clone(),
-        partitions: Some(ranges),
-        background: false,
-        ..Options::default()
-    }
+/// A definition with the id that every bench's container has.
+fn named(definition: &Value) -> String {
+    let mut body = definition.as_object().cloned().unwrap();
+    body.insert("id", Value::from("c"));
+    Value::object(body).to_json()
 }
 
 /// Writes computed properties into the stored definition of the only container.

@@ -1,50 +1,50 @@
 //! A container in memory, and scripts run on it.
 
-use armilla_engine::account::{NewContainer, NewScript};
+use crate::support;
+pub(crate) use crate::support::value;
+use armilla_engine::account::NewScript;
 use armilla_engine::catalog::Casing;
 use armilla_engine::items::{WriteOptions, Written};
-use armilla_engine::query::{Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::query::Access;
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::scripts::{
     self, Executed, Kind, Procedure, Trigger, TriggerOperation, Triggered, TriggeredVerb,
     TriggeredWrite,
 };
-use armilla_engine::{Account, Container, Options, Txn};
+use armilla_engine::{Container, Txn};
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Result, Value, json};
 use armilla_script::Limits;
-use armilla_storage::MemoryStore;
+use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 
-/// A container of its own account.
+/// A container, and a client that waits for its scripts.
 pub(crate) struct Bench {
-    pub(crate) account: Arc<Account>,
-    pub(crate) container: Arc<Container>,
+    bench: support::Bench,
     waiting: Arc<()>,
     verified: bool,
 }
 
-/// JSON text as a value.
-pub(crate) fn value(text: &str) -> Value {
-    json::parse(text.as_bytes()).unwrap()
+impl Deref for Bench {
+    type Target = support::Bench;
+
+    fn deref(&self) -> &support::Bench {
+        &self.bench
+    }
 }
 
 impl Bench {
     /// A container with this definition.
     pub(crate) fn new(definition: &str, limits: Limits) -> Self {
-        let options = Options { partitions: Some(2), background: false, ..Options::default() };
-        let account = Account::open(Arc::new(MemoryStore::new()), options).unwrap();
-        account.set_script_limits(limits);
-        account.create_database("d", None).unwrap();
-        let definition = value(definition);
-        let new = NewContainer { definition: &definition, throughput: None };
-        let container = account.create_container("d", &new).unwrap();
-        Self { account, container, waiting: Arc::default(), verified: true }
+        let bench = support::Bench::new(definition, |options| options.partitions = Some(2));
+        bench.account.set_script_limits(limits);
+        Self { bench, waiting: Arc::default(), verified: true }
     }
 
-    /// A container of an account that has others; nobody checks the account afterwards.
-    pub(crate) fn of(account: Arc<Account>, container: Arc<Container>) -> Self {
-        Self { account, container, waiting: Arc::default(), verified: false }
+    /// Another container of the same account; nobody checks the account after it.
+    pub(crate) fn beside(&self, container: Arc<Container>) -> Self {
+        let bench = self.bench.beside(container);
+        Self { bench, waiting: Arc::default(), verified: false }
     }
 
     /// A container by the key path `/pk`.
@@ -54,22 +54,12 @@ impl Bench {
 
     /// An open transaction of a logical partition, given as a header.
     pub(crate) fn begin(&self, key: &str) -> Txn {
-        let key = PartitionKey::parse(key).unwrap();
-        let epk = self.container.settings().policy.partition_key.epk(&key);
-        let lock = self.container.lock_and_wait(&epk);
-        Txn::begin(self.container.clone(), key, lock).unwrap()
+        self.bench.begin(&PartitionKey::parse(key).unwrap())
     }
 
     /// Stores an item.
     pub(crate) fn put(&self, text: &str) -> Written {
-        let definition = self.container.settings().policy.partition_key.clone();
-        let key = PartitionKey::of_item(&value(text), &definition).to_header();
-        let mut txn = self.begin(&key);
-        let written = txn.upsert_item(text.as_bytes(), &WriteOptions::default()).unwrap();
-        let (sender, receiver) = mpsc::sync_channel(1);
-        txn.commit(move |outcome| sender.send(outcome).unwrap());
-        receiver.recv().unwrap().unwrap();
-        written
+        self.upsert(text)
     }
 
     /// The stored item.
@@ -88,14 +78,7 @@ impl Bench {
 
     /// The rows of a query over everything.
     pub(crate) fn query(&self, text: &str) -> Result<Vec<Value>> {
-        let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
-        let query = Query::new(self.container.clone(), Request::of_text(text), &scope)?;
-        let page = query.page(PageOptions {
-            count_max: 10_000,
-            continuation: None,
-            range_by_range: false,
-        })?;
-        Ok(page.rows.iter().map(|row| json::parse(row).unwrap()).collect())
+        support::try_rows(&self.container, text, 10_000, Access::ByCost, |_| {})
     }
 
     /// Registers a script.
@@ -165,8 +148,7 @@ impl Drop for Bench {
     /// Whatever a test did, what is stored must agree with itself.
     fn drop(&mut self) {
         if self.verified && !std::thread::panicking() {
-            let report = self.account.verify().unwrap();
-            assert!(report.findings.is_empty(), "{:?}", report.findings);
+            self.verify();
         }
     }
 }

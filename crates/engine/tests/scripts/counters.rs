@@ -1,6 +1,7 @@
 //! Counters that scripts keep beside items stay right, whoever else writes and whatever throws.
 
 use crate::bench::Bench;
+use crate::support::Random;
 use armilla_model::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -32,19 +33,6 @@ function add(post, item, counter, fault) {
     fail(0);
 }
 "#;
-
-/// A generator (splitmix64) whose seed reproduces a thread's run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 #[test]
 fn counts_equal_items_after_many_threads_and_faults() {

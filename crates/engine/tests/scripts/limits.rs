@@ -1,8 +1,9 @@
 //! What scripts may not do to the server: outlast their time in a query, show what is not durable,
 //! fill its memory by their number.
 
-use crate::bench::{Bench, value};
-use armilla_engine::account::{NewContainer, NewScript};
+use crate::bench::Bench;
+use crate::support::create_container;
+use armilla_engine::account::NewScript;
 use armilla_engine::scripts::{Kind, TriggeredVerb};
 use armilla_engine::{Account, Options};
 use armilla_model::Error;
@@ -11,6 +12,7 @@ use armilla_storage::{Batch, Durability, MemoryStore, Snapshot, Store, StoreErro
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -86,6 +88,8 @@ fn conflicts_come_when_a_test_asks_for_them() {
 struct Gated {
     store: MemoryStore,
     gate: Arc<Mutex<()>>,
+    /// Commits that came so far, held or not.
+    arrived: Arc<AtomicUsize>,
 }
 
 impl Store for Gated {
@@ -93,6 +97,7 @@ impl Store for Gated {
         self.store.snapshot()
     }
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
         let _open = self.gate.lock();
         self.store.commit(batch, durability)
     }
@@ -107,18 +112,18 @@ impl Store for Gated {
 #[test]
 fn a_script_is_seen_when_it_is_durable_and_not_before() {
     let gate = Arc::new(Mutex::new(()));
-    let store = Arc::new(Gated { store: MemoryStore::new(), gate: gate.clone() });
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let (gate_of_store, store) = (gate.clone(), MemoryStore::new());
+    let store = Arc::new(Gated { store, gate: gate_of_store, arrived: arrived.clone() });
     let account =
         Account::open(store, Options { background: false, ..Options::default() }).unwrap();
     account.create_database("d", None).unwrap();
-    let definition = value(DEFINITION);
-    let new = NewContainer { definition: &definition, throughput: None };
-    let container = account.create_container("d", &new).unwrap();
+    let container = create_container(&account, DEFINITION);
     let script = |body| NewScript { kind: Kind::Procedure, name: "p", body, trigger: None };
     let body = || container.script(Kind::Procedure, "p").map(|script| script.body.to_string());
     for (round, change) in ["create", "replace", "delete"].into_iter().enumerate() {
         let before = body();
-        let closed = gate.lock();
+        let (closed, commits) = (gate.lock(), arrived.load(Ordering::SeqCst));
         thread::scope(|scope| {
             let changing = scope.spawn(|| match round {
                 0 => drop(account.create_script(&container, &script("() => 1"), false).unwrap()),
@@ -127,8 +132,10 @@ fn a_script_is_seen_when_it_is_durable_and_not_before() {
                 }
                 _ => account.delete_script(&container, Kind::Procedure, "p", None).unwrap(),
             });
-            // The change is on its way for sure after a moment; if it is not yet, this proves less.
-            thread::sleep(Duration::from_millis(100));
+            // The change has come as far as the store, where it is held.
+            while arrived.load(Ordering::SeqCst) == commits {
+                thread::yield_now();
+            }
             assert!(!changing.is_finished(), "{change} waits for the store");
             assert_eq!(body(), before, "{change}");
             drop(closed);
@@ -144,28 +151,22 @@ fn ten_thousand_procedures_are_created_listed_and_run_in_bounded_memory() {
     const EACH: usize = armilla_model::limits::PROCEDURES_MAX;
     /// Their texts take 20 MB, which the catalog keeps; compiled ones are kept up to 64 MB.
     const GROWTH_MAX: usize = 400 << 20;
-    let account = Account::open(
-        Arc::new(MemoryStore::new()),
-        Options { background: false, ..Options::default() },
-    )
-    .unwrap();
-    account.create_database("d", None).unwrap();
+    let first = Bench::new(DEFINITION, Limits::default());
     let before = resident_bytes();
     let filler = "x".repeat(2000);
     let mut benches = Vec::new();
     for number in 0..CONTAINERS {
-        let definition = value(&DEFINITION.replace("\"c\"", &format!("\"c{number}\"")));
-        let new = NewContainer { definition: &definition, throughput: None };
-        let container = account.create_container("d", &new).unwrap();
+        let definition = DEFINITION.replace("\"c\"", &format!("\"c{number}\""));
+        let container = create_container(&first.account, &definition);
         for procedure in 0..EACH {
             let (name, body) = (
                 format!("p{procedure}"),
                 format!("function () {{ /* {filler} */ __.response.setBody({procedure}); }}"),
             );
             let new = NewScript { kind: Kind::Procedure, name: &name, body: &body, trigger: None };
-            account.create_script(&container, &new, false).unwrap();
+            first.account.create_script(&container, &new, false).unwrap();
         }
-        benches.push(Bench::of(account.clone(), container));
+        benches.push(first.beside(container));
     }
     let one_more =
         NewScript { kind: Kind::Procedure, name: "more", body: "() => 1", trigger: None };
@@ -210,7 +211,7 @@ fn await_given_up(bench: &Bench, count: u64) {
             "{}",
             bench.account.scripts_given_up()
         );
-        thread::sleep(Duration::from_millis(5));
+        thread::yield_now();
     }
     assert_eq!(bench.account.scripts_given_up(), count);
 }

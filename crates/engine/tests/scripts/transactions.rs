@@ -257,7 +257,8 @@ fn a_comment_costs_about_what_the_article_measured() {
         &format!("[\"{}\",{comment}]", guid(1)),
     );
     executed.result.unwrap();
-    // The article prints 15.27; the formula of the contract gives 15.59 for items of these sizes.
+    // The article prints 15.27; the formula (`docs/protocol/charges.md#scripts`) gives 15.59 for items
+    // of these sizes.
     let units = executed.charge.units();
     assert!((15.0..16.2).contains(&units), "{units}");
 }

@@ -35,6 +35,7 @@ async fn a_query_ends_when_its_client_goes_away() {
         while Arc::strong_count(&container) > idle {
             looks += 1;
             assert!(looks < LOOKS, "{text} goes on without its client");
+            // Pause: between two looks at the condition that is awaited.
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
     }

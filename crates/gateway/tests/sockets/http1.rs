@@ -107,6 +107,7 @@ async fn panic_is_answered_and_the_connection_lives() {
     let answer = soon(client.get(&format!("{ITEMS}/panic"))).await;
     assert_eq!(answer.status, 500);
     assert!(answer.text().contains(answer.header("x-ms-activity-id").unwrap()));
+    assert!(answer.text().contains("Its log has the reason"), "{}", answer.text());
     assert_eq!(soon(client.get(ITEM)).await.status, 200);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{Client, Running, head, soon};
 use armilla_gateway::limits::Limits;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
@@ -82,6 +82,7 @@ async fn refusals_wait_for_a_body_that_is_on_its_way() {
     for _ in 0..3 {
         client.send(&unsigned).await;
         for _ in 0..5 {
+            // Pause: paces the body; every pace must give the same answer.
             tokio::time::sleep(Duration::from_millis(5)).await;
             client.send(vec![b' '; 100_000]).await;
         }
@@ -98,9 +99,20 @@ async fn clients_that_do_not_read_are_cut_off() {
     let mut client = server.connect().await;
     let large = head("GET", "/dbs/d/colls/c/docs/large", "\r\n").repeat(8);
     client.send(large).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // The server has answered as much as the system holds for a client that does not read.
+    let mut first = [0; 12];
+    soon(client.stream.peek(&mut first)).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    // Once it has cut the connection off, its system refuses what the client still sends.
+    let cut_off = async {
+        while client.stream.write_all(b" ").await.is_ok() {
+            // Pause: between two looks at the condition that is awaited.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(cut_off).await;
     let received = soon(client.stream_to_end()).await.len();
-    assert!(received < 8 * 4 * 1024 * 1024, "{received}");
+    assert!(received < 8 * 4 * 1024 * 1024, "{received}: everything was sent");
 }
 
 #[tokio::test]
@@ -121,14 +133,18 @@ async fn slow_heads_are_cut_off_and_idle_connections_are_not() {
     let mut used = server.connect().await;
     soon(used.get(ITEM)).await;
     let mut slow = server.connect().await;
-    let started = Instant::now();
-    for piece in ["GET / HT", "TP/1.1\r\n", "host: x\r\n"] {
-        slow.send(piece).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(soon(slow.closed()).await);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    slow.send("GET / HTTP/1.1\r\nhost: ").await;
+    // A head that grows byte by byte, for ever: no byte of it gives it more time.
+    let trickle = async {
+        while slow.stream.write_all(b"x").await.is_ok() {
+            let a_while = tokio::time::timeout(Duration::from_millis(10), slow.closed());
+            if a_while.await.unwrap_or(false) {
+                return;
+            }
+        }
+    };
+    soon(trickle).await;
+    // The others have been silent for longer than a head may take.
     assert_eq!(soon(used.get(ITEM)).await.status, 200);
     assert_eq!(soon(idle.get(ITEM)).await.status, 200);
     // The second head on a kept connection is held to the same time.
@@ -143,8 +159,13 @@ async fn idle_connections_end_after_the_idle_time() {
     let mut never = server.connect().await;
     let mut used = server.connect().await;
     soon(used.get(ITEM)).await;
-    // Longer than the idle time, but in flight.
-    assert_eq!(soon(used.get("/dbs/d/colls/c/docs/slow")).await.status, 200);
+    used.send(head("GET", "/dbs/d/colls/c/docs/held", "\r\n")).await;
+    server.gate.arrival().await;
+    // Came later and has been sent away: the request was in flight for longer than the idle time.
+    let mut later = server.connect().await;
+    assert!(soon(later.closed()).await);
+    server.gate.let_one_go();
+    assert_eq!(soon(used.answer()).await.unwrap().status, 200);
     assert!(soon(never.closed()).await);
     assert!(soon(used.closed()).await);
 }
@@ -219,8 +240,19 @@ async fn connections_beyond_the_maximum_are_told_so() {
     assert!(answer.text().contains("too many connections"));
     assert!(soon(refused.closed()).await);
     held.pop();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(soon(server.connect().await.get(ITEM)).await.status, 200);
+    soon(until_served(&server)).await;
+}
+
+/// Tries until a new connection is served: the server hears of those that went away in its own time.
+async fn until_served(server: &Running) {
+    loop {
+        let mut client = server.connect().await;
+        client.send(head("GET", ITEM, "\r\n")).await;
+        match client.answer().await {
+            Some(answer) if answer.status == 200 => return,
+            _ => tokio::task::yield_now().await,
+        }
+    }
 }
 
 #[tokio::test]
@@ -242,12 +274,12 @@ async fn silence_before_the_first_request_ends_sooner_than_idleness() {
     let server = Running::start(Limits { first_request_timeout, ..Limits::default() });
     let mut used = server.connect().await;
     assert_eq!(soon(used.get(ITEM)).await.status, 200);
-    let mut silent = server.connect().await;
     // A head that was begun has its own, longer time.
     let mut slow = server.connect().await;
     slow.send("GET ").await;
+    let mut silent = server.connect().await;
+    // The last to come: once it is sent away, the time has passed for the others too.
     assert!(soon(silent.closed()).await);
-    tokio::time::sleep(first_request_timeout).await;
     assert_eq!(soon(used.get(ITEM)).await.status, 200, "who was let in may be idle");
     slow.send(&head("GET", ITEM, "\r\n")["GET ".len()..]).await;
     assert_eq!(soon(slow.answer()).await.unwrap().status, 200);
@@ -267,18 +299,8 @@ async fn strangers_cannot_take_every_place() {
         }
         strangers.push(stranger);
     }
-    let served = async {
-        loop {
-            let mut client = server.connect().await;
-            client.send(head("GET", ITEM, "\r\n")).await;
-            match client.answer().await {
-                Some(answer) if answer.status == 200 => return,
-                // While the crowd is being sent away a client may be told to come back.
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    };
-    soon(served).await;
+    // While the crowd is being sent away a client may be told to come back.
+    soon(until_served(&server)).await;
     assert_eq!(soon(used.get(ITEM)).await.status, 200, "who was let in stays");
     drop(strangers);
 }

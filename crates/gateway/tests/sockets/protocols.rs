@@ -87,13 +87,15 @@ async fn http2_with_prior_knowledge() {
 async fn http2_requests_do_not_wait_for_each_other() {
     let server = Running::start(Limits::default());
     let mut sender = http2(server.connect().await.stream).await;
-    let slow = sender.send_request(request("GET", &format!("{ITEMS}/slow"), ""));
+    let slow = sender.send_request(request("GET", &format!("{ITEMS}/held"), ""));
     let slow = tokio::spawn(slow);
+    server.gate.arrival().await;
     for _ in 0..20 {
         let response = soon(sender.send_request(request("GET", ITEM, ""))).await.unwrap();
         assert_eq!(text(response).await, "{\"id\":\"1\"}");
     }
     assert!(!slow.is_finished());
+    server.gate.let_one_go();
     assert_eq!(soon(slow).await.unwrap().unwrap().status(), StatusCode::OK);
 }
 
@@ -119,7 +121,10 @@ async fn quiet_http2_connections_are_not_taken_for_slow_heads() {
     let limits = Limits { header_timeout: Duration::from_millis(100), ..Limits::default() };
     let server = Running::start(limits);
     let mut sender = http2(server.connect().await.stream).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Once a head that was begun later is cut off, its time has passed for the quiet one too.
+    let mut slow = server.connect().await;
+    slow.send("GET ").await;
+    assert!(soon(slow.closed()).await);
     let response = soon(sender.send_request(request("GET", ITEM, ""))).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
 }

@@ -19,21 +19,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
 /// The server's clock and the clients' date agree.
 pub(crate) const NOW: u64 = 1_794_770_659;
 pub(crate) const DATE: &str = "Sun, 15 Nov 2026 19:24:19 GMT";
 
-/// How long the stub takes for the item `slow`.
-pub(crate) const SLOW: Duration = Duration::from_millis(400);
+/// Holds requests for the item `held` until a test lets them go.
+pub(crate) struct Gate {
+    arrived: Semaphore,
+    open: Semaphore,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self { arrived: Semaphore::new(0), open: Semaphore::new(0) }
+    }
+
+    async fn pass(&self) {
+        self.arrived.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+    }
+
+    /// Waits until one more request is held.
+    pub(crate) async fn arrival(&self) {
+        soon(self.arrived.acquire()).await.unwrap().forget();
+    }
+
+    /// Lets one request go.
+    pub(crate) fn let_one_go(&self) {
+        self.open.add_permits(1);
+    }
+}
 
 /// The position that the stub tells with a missing item.
 const SEEN: SessionToken = SessionToken { range: 0, lsn: Lsn(5) };
 
 /// Answers by the id that is asked for.
-pub(crate) struct Stub;
+pub(crate) struct Stub(Arc<Gate>);
 
 impl Standing for Stub {}
 
@@ -41,9 +65,9 @@ impl Service for Stub {
     async fn call(&self, call: Call<'_>) -> Reply {
         match call.operation {
             Operation::ReadItem(path) => match path.item {
-                "slow" => {
-                    tokio::time::sleep(SLOW).await;
-                    Reply::ok("{\"id\":\"slow\"}")
+                "held" => {
+                    self.0.pass().await;
+                    Reply::ok("{\"id\":\"held\"}")
                 }
                 "panic" => panic!("the stub was asked to"),
                 "missing" => Reply::error(Error::not_found()).position(SEEN),
@@ -64,6 +88,7 @@ impl Service for Stub {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Authority,
+    pub(crate) gate: Arc<Gate>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<Stopped>,
 }
@@ -73,8 +98,9 @@ impl Running {
         let authority = Authority::generate(&[], NOW).unwrap();
         let config = authority.issue(&[], NOW).unwrap().server_config().unwrap();
         let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+        let gate = Arc::new(Gate::new());
         let gateway = Gateway {
-            service: Stub,
+            service: Stub(gate.clone()),
             settings: Settings {
                 certificate_pem: Some(authority.certificate_pem.clone()),
                 limits,
@@ -91,7 +117,7 @@ impl Running {
         let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        Self { address, authority, stop, task }
+        Self { address, authority, gate, stop, task }
     }
 
     pub(crate) async fn connect(&self) -> Client<TcpStream> {
