@@ -3,6 +3,7 @@
 mod budgets;
 mod containers;
 mod databases;
+mod encryption_keys;
 mod janitor;
 mod open;
 mod partitions;

@@ -6,6 +6,7 @@
 pub(crate) mod stored;
 
 use crate::container::Container;
+use crate::encryption::EncryptionKey;
 use crate::offers::Offer;
 use crate::users::User;
 use armilla_model::error::{Error, Result};
@@ -39,6 +40,8 @@ pub struct Database {
     pub containers: HashMap<Arc<str>, Arc<Container>>,
     /// Users by name.
     pub users: BTreeMap<Arc<str>, Arc<User>>,
+    /// Client encryption keys by name.
+    pub encryption_keys: BTreeMap<Arc<str>, Arc<EncryptionKey>>,
 }
 
 impl Catalog {
@@ -95,6 +98,16 @@ impl Database {
         self.users.get(segment).or_else(|| {
             let bytes: [u8; 8] = rid::decode(segment)?.try_into().ok()?;
             self.users.values().find(|user| rid::user(self.number, user.number) == bytes)
+        })
+    }
+
+    /// A client encryption key by name, or else by rid.
+    pub fn encryption_key(&self, segment: &str) -> Option<&Arc<EncryptionKey>> {
+        self.encryption_keys.get(segment).or_else(|| {
+            let bytes: [u8; 16] = rid::decode(segment)?.try_into().ok()?;
+            let has_rid =
+                |key: &&Arc<EncryptionKey>| rid::encryption_key(self.number, key.number) == bytes;
+            self.encryption_keys.values().find(has_rid)
         })
     }
 }

@@ -210,6 +210,8 @@ pub enum Meta {
     User = b'U',
     /// A permission: database, user, number.
     Permission = b'P',
+    /// A client encryption key: database, number.
+    EncryptionKey = b'K',
     /// An offer.
     Offer = b'O',
     /// First docno that was not reserved: container, partition.

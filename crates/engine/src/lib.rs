@@ -20,6 +20,7 @@ pub mod container;
 pub mod core;
 mod damage;
 pub mod dials;
+pub mod encryption;
 pub mod feed;
 mod feed_entry;
 pub mod generation;

@@ -55,6 +55,7 @@ impl Account {
             .map(|container| (container.number, container.clone()))
             .collect();
         report.containers = containers.len();
+        self.verify_encryption_keys(&*snapshot, &mut report)?;
         let garbage = garbage(&*snapshot)?;
         let mut walk = Walk {
             snapshot: &*snapshot,
@@ -72,6 +73,42 @@ impl Account {
         }
         self.core.opened.damage().into_iter().for_each(|damage| report.find(damage));
         Ok(report)
+    }
+
+    /// Stored keys and those of the catalog are the same, and policies name none that is missing.
+    fn verify_encryption_keys(
+        &self,
+        snapshot: &dyn Snapshot,
+        report: &mut Report,
+    ) -> Result<(), StoreError> {
+        let stored = KeyRange::prefix(&keys::meta(keys::Meta::EncryptionKey, &[]));
+        let stored = snapshot.page(Keyspace::Meta, &stored, Direction::Forward, usize::MAX)?;
+        let catalog = self.catalog();
+        let databases = catalog.databases.values();
+        let known = |key: &[u8]| {
+            databases.clone().any(|database| {
+                let mut numbers = database.encryption_keys.values().map(|found| found.number);
+                numbers.any(|number| {
+                    keys::meta(keys::Meta::EncryptionKey, &[database.number, number]) == key
+                })
+            })
+        };
+        for (key, _) in stored.iter().filter(|(key, _)| !known(key)) {
+            report.find(format!("meta: the encryption key {key:02x?} is of no database"));
+        }
+        for database in databases.clone() {
+            for container in database.containers.values() {
+                let settings = container.settings();
+                let mut ids = settings.policy.encryption_key_ids();
+                if let Some(id) = ids.find(|id| !database.encryption_keys.contains_key(*id)) {
+                    let link = &settings.alt_link;
+                    report.find(format!(
+                        "{link}: its policy names the encryption key '{id}', which is missing"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

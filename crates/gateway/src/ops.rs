@@ -13,6 +13,7 @@ mod change_feed;
 mod containers;
 mod databases;
 mod dials;
+mod encryption_keys;
 mod for_each;
 mod items;
 mod listing;
@@ -40,7 +41,7 @@ use crate::{Call, Reply, Service};
 use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
-use armilla_model::{Error, Result, binary_json};
+use armilla_model::{Result, binary_json};
 use placement::Place;
 use pools::Pools;
 use std::sync::Arc;
@@ -238,15 +239,13 @@ impl EngineService {
             Operation::ReadDials(container) => dials::read(self, container),
             Operation::TurnDials(container) => Box::pin(dials::turn(self, &call, container)).await,
 
-            Operation::ListEncryptionKeys { .. } | Operation::QueryEncryptionKeys { .. } => {
-                Ok(Reply::feed(FeedBody::new(FeedKind::EncryptionKeys, "")))
-            }
-            Operation::CreateEncryptionKey { .. }
+            Operation::ListEncryptionKeys { .. }
+            | Operation::QueryEncryptionKeys { .. }
+            | Operation::CreateEncryptionKey { .. }
             | Operation::ReadEncryptionKey { .. }
-            | Operation::ReplaceEncryptionKey { .. }
-            | Operation::DeleteEncryptionKey { .. } => Err(Error::NotFound(
-                "Client encryption keys are not kept by this server.".to_owned(),
-            )),
+            | Operation::ReplaceEncryptionKey { .. } => {
+                Box::pin(encryption_keys::answer(self, &call)).await
+            }
         };
         let reply = outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE));
         let reply = match call.context.binary_only && call.operation.is_about_one_item() {

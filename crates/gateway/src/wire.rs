@@ -8,6 +8,7 @@
 
 pub(crate) mod container;
 pub(crate) mod database;
+pub(crate) mod encryption_key;
 pub mod hybrid_row;
 pub(crate) mod offer;
 pub(crate) mod page;

@@ -42,6 +42,10 @@ pub const QUERY_LENGTH_MAX: usize = 512 * 1024;
 pub const FEED_PAGE_DEFAULT: usize = 100;
 /// Rows of a query page when the client leaves the choice to the server.
 pub const QUERY_PAGE_DEFAULT: usize = 1000;
+/// Client encryption keys of a database.
+pub const ENCRYPTION_KEYS_MAX: usize = 20;
+/// Longest wrapped data encryption key, in characters of base64.
+pub const WRAPPED_KEY_LENGTH_MAX: usize = 4096;
 /// Stored procedures of a container.
 pub const PROCEDURES_MAX: usize = 100;
 /// User functions of a container.

@@ -6,10 +6,12 @@
 //! back, unknown members included, because newer SDKs add some.
 
 mod container;
+mod encryption;
 mod indexing;
 mod search;
 
 pub use container::{ComputedProperty, ContainerPolicy};
+pub use encryption::ENCRYPTION_ALGORITHM;
 pub use indexing::{
     CompositePath, IndexPath, IndexingPolicy, PathCursor, PathTree, SpatialIndex, Step,
 };

@@ -5,6 +5,7 @@
 //! ```text
 //! database 4 │ collection 8 = database + 4 (top bit set) │ document 16 = collection + u64 LE
 //!            │ user       8 = database + 4 (top bit clear)│ permission 16 = user + 8
+//!            │ client encryption key 16 = database + 4 zeros + u64 LE
 //! ```
 //!
 //! The high nibble of a 16-byte rid's last byte tells documents, scripts and ranges apart.
@@ -71,6 +72,14 @@ pub fn user(database: u32, number: u32) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&database.to_be_bytes());
     bytes[4..].copy_from_slice(&(number & 0x7fff_ffff).to_be_bytes());
+    bytes
+}
+
+/// Rid of a client encryption key: the database's, four zeros where a container would be, and the number.
+pub fn encryption_key(database: u32, number: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&database.to_be_bytes());
+    bytes[8..].copy_from_slice(&u64::from(number).to_le_bytes());
     bytes
 }
 

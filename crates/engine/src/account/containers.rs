@@ -53,6 +53,7 @@ impl Account {
             if database.containers.contains_key(name) {
                 return Err(Error::conflict());
             }
+            super::encryption_keys::check_keys(&database, &policy)?;
             let shared =
                 change.catalog.offer_of(&database.self_link()).map(|offer| offer.throughput);
             let throughput = match (new.throughput, shared) {

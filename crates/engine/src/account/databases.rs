@@ -32,6 +32,7 @@ impl Account {
                 ts,
                 containers: HashMap::new(),
                 users: BTreeMap::new(),
+                encryption_keys: BTreeMap::new(),
             });
             change.put(Meta::Database, &[number], StoredDatabase::write(name, etag, ts));
             if let Some(throughput) = throughput {
@@ -52,6 +53,7 @@ impl Account {
                 change.drop_container(container);
             }
             change.drop_users(&database);
+            change.drop_encryption_keys(&database);
             change.drop_offer(&database.self_link());
             change.delete(Meta::Database, &[database.number]);
             change.catalog.databases.remove(&database.name);

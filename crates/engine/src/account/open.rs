@@ -8,6 +8,7 @@ use crate::catalog::{Catalog, Database};
 use crate::container::{Container, Settings};
 use crate::core::Core;
 use crate::dials::Turned;
+use crate::encryption::EncryptionKey;
 use crate::feed::lineage::lineage_of;
 use crate::generation::derive::Derivation;
 use crate::generation::{self, IndexDefinition};
@@ -42,6 +43,7 @@ pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
             ts: stored.ts,
             containers: containers(core, &*snapshot, number, &stored.name)?,
             users: users(&*snapshot, number)?,
+            encryption_keys: encryption_keys(&*snapshot, number)?,
         };
         databases.insert(stored.name, Arc::new(database));
     }
@@ -115,6 +117,19 @@ fn users(
         users.insert(user.name.clone(), Arc::new(user));
     }
     Ok(users)
+}
+
+fn encryption_keys(
+    snapshot: &dyn Snapshot,
+    database: u32,
+) -> Result<BTreeMap<Arc<str>, Arc<EncryptionKey>>, StoreError> {
+    let mut found = BTreeMap::new();
+    for (numbers, value) in entries(snapshot, Meta::EncryptionKey, &[database])? {
+        let [number] = numbers[..] else { return Err(malformed()) };
+        let key = stored::read_encryption_key(number, &Entry::read(&value)?)?;
+        found.insert(key.name.clone(), Arc::new(key));
+    }
+    Ok(found)
 }
 
 fn containers(

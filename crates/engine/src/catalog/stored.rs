@@ -2,6 +2,7 @@
 //! people.
 
 use super::Casing;
+use crate::encryption::EncryptionKey;
 use crate::offers::{Offer, Share, Throughput};
 use crate::ranges::Range;
 use crate::scripts::{Kind, Script, Trigger, TriggerOperation};
@@ -247,6 +248,25 @@ pub(crate) fn read_permission(number: u32, entry: &Entry) -> Result<Permission, 
         partition_key,
         etag: entry.etag()?,
         ts: entry.number("ts")?,
+    })
+}
+
+pub(crate) fn write_encryption_key(key: &EncryptionKey) -> Vec<u8> {
+    let mut object = stamp(&key.name, key.etag, key.ts);
+    object.insert("created", (key.created as i64).into());
+    object.insert("definition", Value::object(key.definition.clone()));
+    finish(object)
+}
+
+pub(crate) fn read_encryption_key(number: u32, entry: &Entry) -> Result<EncryptionKey, StoreError> {
+    let definition = entry.0.get("definition").and_then(Value::as_object);
+    Ok(EncryptionKey {
+        number,
+        name: entry.text("name")?,
+        etag: entry.etag()?,
+        ts: entry.number("ts")?,
+        created: entry.number("created")?,
+        definition: definition.cloned().ok_or_else(corrupt)?,
     })
 }
 

@@ -69,7 +69,6 @@ pub enum Operation<'a> {
     CreateEncryptionKey { database: &'a str },
     ReadEncryptionKey { database: &'a str, key: &'a str },
     ReplaceEncryptionKey { database: &'a str, key: &'a str },
-    DeleteEncryptionKey { database: &'a str, key: &'a str },
 
     ListOffers,
     QueryOffers,
@@ -193,7 +192,6 @@ impl<'a> Operation<'a> {
             (Route::EncryptionKeys(database), Verb::Post) => Self::CreateEncryptionKey { database },
             (Route::EncryptionKey(database, key), Verb::Get) => Self::ReadEncryptionKey { database, key },
             (Route::EncryptionKey(database, key), Verb::Put) => Self::ReplaceEncryptionKey { database, key },
-            (Route::EncryptionKey(database, key), Verb::Delete) => Self::DeleteEncryptionKey { database, key },
 
             (Route::Offers, Verb::Get) => Self::ListOffers,
             (Route::Offers, Verb::Query) => Self::QueryOffers,

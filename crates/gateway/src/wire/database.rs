@@ -38,6 +38,7 @@ mod tests {
             ts: 1_763_234_659,
             containers: HashMap::new(),
             users: BTreeMap::new(),
+            encryption_keys: BTreeMap::new(),
         };
         assert_eq!(
             Value::object(shape(&database)).to_json(),

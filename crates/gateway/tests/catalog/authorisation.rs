@@ -179,7 +179,7 @@ fn every_operation_has_a_row() {
         line.chars().take_while(|letter| letter.is_alphanumeric()).collect()
     };
     let variants: BTreeSet<String> = variants.map(name).collect();
-    assert!(variants.len() >= 60, "only {} operations were found in the source", variants.len());
+    assert!(variants.len() >= 55, "only {} operations were found in the source", variants.len());
     let rows: BTreeSet<String> = rows()
         .iter()
         .filter(|row| !row.operation.starts_with('('))

@@ -11,6 +11,7 @@ mod clients;
 mod containers;
 mod databases;
 mod direct;
+mod encryption;
 mod execution;
 mod offers;
 mod official;

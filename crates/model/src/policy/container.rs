@@ -1,5 +1,6 @@
 //! A container's whole definition.
 
+use super::encryption;
 use super::indexing::IndexingPolicy;
 use super::search::{self, FullTextPath, VectorEmbedding};
 use super::{list, refuse, text};
@@ -72,6 +73,7 @@ impl ContainerPolicy {
             return refuse("'ttlPropertyPath' has no effect without 'defaultTtl': give both.");
         }
         IndexingPolicy::check_new(body.get("indexingPolicy"))?;
+        encryption::check(body, &policy.partition_key)?;
         Ok(policy)
     }
 
@@ -120,6 +122,11 @@ impl ContainerPolicy {
         })
     }
 
+    /// The ids of the client encryption keys that the container's clients use.
+    pub fn encryption_key_ids(&self) -> impl Iterator<Item = &str> {
+        encryption::key_ids(&self.definition)
+    }
+
     /// True for a container that was made without a partition key, by a client older than them: its
     /// items have none, and its clients may leave it out.
     pub fn has_system_key(&self) -> bool {
@@ -142,6 +149,13 @@ impl ContainerPolicy {
         ];
         if let Some((name, _)) = fixed.iter().find(|(_, changed)| *changed) {
             return refuse(format!("'{name}' cannot be changed once the container exists."));
+        }
+        if next.definition.get(encryption::MEMBER) != self.definition.get(encryption::MEMBER) {
+            // In the service's words, which .NET's tests look for.
+            return refuse(format!(
+                "'{}' cannot be changed as part of collection replace operation.",
+                encryption::MEMBER
+            ));
         }
         let kept = |vector: &VectorEmbedding| next.vectors.contains(vector);
         if !self.vectors.iter().all(kept) {

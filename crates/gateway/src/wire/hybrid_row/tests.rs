@@ -1,4 +1,4 @@
-//! The contract's vectors: captured streams of the real client, examples, what is to be tolerated, what is
+//! Vectors of HybridRow: captured streams of the real client, examples, what is to be tolerated, what is
 //! to be refused; then cuts and changed bytes.
 
 use super::operation::OperationRow;
