@@ -1,4 +1,4 @@
-//! The contract's vectors: frames of the real clients and built ones decode to their values, what is damaged
+//! Vectors of Direct mode: frames of the real clients and built ones decode to their values, what is damaged
 //! is refused or waits, however the bytes are cut.
 
 use super::frame::{Decoder, Payload, RequestFrame, activity_text, take_context};

@@ -158,6 +158,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + SOON;
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
+        // Pause: between two looks at the condition that is awaited.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -204,6 +205,7 @@ async fn write(armilla: Arc<Armilla>, number: usize, refusals: Arc<AtomicUsize>)
         }
         let answer = answer.refused(429, 3200);
         refusals.fetch_add(1, Ordering::Relaxed);
+        // Pause: as long as the server asks for.
         tokio::time::sleep(retry_after(&answer)).await;
     }
 }
