@@ -10,27 +10,68 @@ import com.azure.cosmos.models.PartitionKey;
 import com.azure.cosmos.models.ThroughputProperties;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.util.UUID;
 
-/** A client in Gateway mode, and a database of its own that goes with the test. */
+/**
+ * A client, and a database of its own that goes with the test. With the property {@code armilla.direct} it is a client
+ * as it comes, in Direct mode, which trusts the server's certificate authority; without, it is in Gateway mode.
+ */
 final class Armilla implements AutoCloseable {
     private static final String PUBLISHED_KEY =
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+    private static final String PASSWORD = "changeit";
 
     final CosmosAsyncClient client;
     final CosmosAsyncDatabase database;
 
     Armilla() {
-        client = new CosmosClientBuilder()
+        CosmosClientBuilder builder = new CosmosClientBuilder()
             .endpoint(endpoint())
             .key(setting("ARMILLA_KEY", PUBLISHED_KEY))
-            .gatewayMode()
             .consistencyLevel(ConsistencyLevel.SESSION)
-            .contentResponseOnWriteEnabled(true)
-            .buildAsyncClient();
+            .contentResponseOnWriteEnabled(true);
+        if (Boolean.getBoolean("armilla.direct")) {
+            trustAuthority();
+        } else {
+            builder.gatewayMode();
+        }
+        client = builder.buildAsyncClient();
         String name = "java-" + UUID.randomUUID();
         client.createDatabase(name).block();
         database = client.getDatabase(name);
+    }
+
+    /** Puts the authority that the server hands out into a trust store, as its users do. */
+    private static synchronized void trustAuthority() {
+        if (System.getProperty("javax.net.ssl.trustStore") != null) {
+            return;
+        }
+        String pem = endpoint().replaceFirst("^https:", "http:") + "_explorer/emulator.pem";
+        try (InputStream in = URI.create(pem).toURL().openStream()) {
+            KeyStore store = KeyStore.getInstance("PKCS12");
+            store.load(null, null);
+            store.setCertificateEntry("armilla", CertificateFactory.getInstance("X.509").generateCertificate(in));
+            Path file = Files.createTempFile("armilla", ".p12");
+            file.toFile().deleteOnExit();
+            try (OutputStream out = Files.newOutputStream(file)) {
+                store.store(out, PASSWORD.toCharArray());
+            }
+            System.setProperty("javax.net.ssl.trustStore", file.toString());
+            System.setProperty("javax.net.ssl.trustStorePassword", PASSWORD);
+            System.setProperty("javax.net.ssl.trustStoreType", "PKCS12");
+        } catch (IOException | GeneralSecurityException error) {
+            throw new IllegalStateException("the authority of " + pem + " cannot be trusted", error);
+        }
     }
 
     static String endpoint() {
