@@ -56,8 +56,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use view::Target;
 
-/// How long a page may run before it ends where it is.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a page may run before it ends where it is. Clients in Direct mode give a request five seconds.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(4);
 /// How long a query may run that cannot end in the middle: a sort, a group, an aggregate.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes that a query may hold while it sorts, groups or gathers; all together may hold

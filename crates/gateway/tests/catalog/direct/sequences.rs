@@ -191,3 +191,35 @@ async fn a_procedure_runs_and_logs() {
     assert_eq!(answer.text(), "42");
     assert_eq!(answer.token("LogResults"), Some("x%20y"));
 }
+
+#[tokio::test]
+async fn answers_come_as_they_are_ready() {
+    let (armilla, mut client, known) = blog().await;
+    let slow = r#"{"id":"slow","body":"function(){var end=Date.now()+400;while(Date.now()<end);getContext().getResponse().setBody(1)}"}"#;
+    armilla.post("/dbs/blog/colls/posts/sprocs", slow).await.expect(201);
+    client.call(&known.create("[\"p\"]", r#"{"id":"a","postId":"p"}"#)).await.expect(201);
+    let first = client.send(&known.execute("[\"q\"]", "slow", "[]")).await;
+    let second = client.send(&known.item("Read", "[\"p\"]", "a")).await;
+    assert_eq!(client.receive().await.unwrap().expect(200).transport_id, second);
+    assert_eq!(client.receive().await.unwrap().expect(200).transport_id, first);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_up_nobody_else() {
+    let (armilla, mut client, known) = blog().await;
+    let large = format!(r#"{{"id":"a","postId":"p","t":"{}"}}"#, "x".repeat(1_900_000));
+    client.call(&known.create("[\"p\"]", &large)).await.expect(201);
+    let mut deaf = Client::connect(&armilla).await;
+    let read = known.item("Read", "[\"p\"]", "a");
+    for _ in 0..64 {
+        deaf.send(&read).await;
+    }
+    for number in 0..20 {
+        let item = format!(r#"{{"id":"i{number}","postId":"p"}}"#);
+        client.call(&known.create("[\"p\"]", &item)).await.expect(201);
+    }
+    // And once it reads, everything is there.
+    for _ in 0..64 {
+        deaf.receive().await.unwrap().expect(200);
+    }
+}

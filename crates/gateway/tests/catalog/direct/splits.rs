@@ -99,6 +99,31 @@ async fn a_key_of_another_range_is_not_here() {
 }
 
 #[tokio::test]
+async fn a_prefix_of_keys_is_found_once_over_all_ranges() {
+    let armilla = Armilla::direct().and_posts().await;
+    let definition =
+        r#"{"id":"nested","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}}"#;
+    let units = [("x-ms-offer-throughput", "25000")];
+    armilla.send("POST", "/dbs/blog/colls", &units, definition).await.expect(201);
+    let mut client = Client::connect(&armilla).await;
+    let known = Known::read(&armilla, "blog", "nested").await;
+    assert_eq!(known.ranges.len(), 3);
+    for number in 0..12 {
+        let (t, u) = (number % 3, number);
+        let item = format!(r#"{{"id":"i","t":"t{t}","u":"u{u}"}}"#);
+        let key = format!("[\"t{t}\",\"u{u}\"]");
+        client.call(&known.create(&key, &item)).await.expect(201);
+    }
+    let mut found = 0;
+    for range in &known.ranges {
+        let query = known.frame("Query", &range.path).with("PartitionKey", "[\"t1\"]");
+        let page = client.call(&query.payload(r#"{"query":"SELECT * FROM c"}"#)).await.expect(200);
+        found += page.rows("Documents").len();
+    }
+    assert_eq!(found, 4);
+}
+
+#[tokio::test]
 async fn containers_that_are_gone_or_made_anew_have_stale_names() {
     let (armilla, mut client, known) = blog().await;
     let key = "[\"p\"]";
