@@ -137,13 +137,16 @@ pub struct RequestContext<'a> {
     pub client: Client,
 }
 
-/// Clients that merge queries across partitions by themselves, once they are told to.
+/// Clients with ways of their own: two merge queries across partitions by themselves, once they are told to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Client {
     /// `azure-cosmos` for Python, which cannot merge GROUP BY.
     Python,
     /// `@azure/cosmos`.
     JavaScript,
+    /// `azure_data_cosmos`, which merges nothing unless it asks for a plan, and writes `automatic: false` into an
+    /// indexing policy whose author said nothing of it.
+    Rust,
     /// Everybody else takes what the server merges, or asks for a plan first.
     #[default]
     Other,
@@ -156,6 +159,8 @@ impl Client {
             Self::Python
         } else if agent.contains("azure-cosmos-js") {
             Self::JavaScript
+        } else if agent.contains("azsdk-rust-cosmos") {
+            Self::Rust
         } else {
             Self::Other
         }

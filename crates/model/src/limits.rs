@@ -14,8 +14,6 @@ pub const NAME_LENGTH_MAX: usize = 255;
 pub const NESTING_MAX: usize = 128;
 /// Longest partition key value in bytes.
 pub const PARTITION_KEY_LENGTH_MAX: usize = 2048;
-/// Longest partition key value in bytes where keys are hashed by version 1.
-pub const PARTITION_KEY_V1_LENGTH_MAX: usize = 101;
 /// Most levels of a hierarchical partition key.
 pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
 /// Most operations in one transactional batch.
@@ -57,7 +55,6 @@ pub const TRIGGERS_MAX: usize = 25;
 const _: () = assert!(ITEM_SIZE_MAX < REQUEST_SIZE_MAX);
 const _: () = assert!(ITEM_SIZE_MAX <= PAGE_SIZE_MAX, "a page has room for any item");
 const _: () = assert!(ITEM_ID_LENGTH_MAX < ITEM_SIZE_MAX);
-const _: () = assert!(PARTITION_KEY_V1_LENGTH_MAX < PARTITION_KEY_LENGTH_MAX);
 const _: () =
     assert!(QUERY_LENGTH_MAX < REQUEST_SIZE_MAX, "a query of any length fits into a request");
 const _: () = assert!(FEED_PAGE_DEFAULT <= QUERY_PAGE_DEFAULT);

@@ -1,6 +1,7 @@
 //! Containers, and the conflicts that a server with one write region never has.
 
 use super::{EngineService, addressed, databases};
+use crate::headers::Client;
 use crate::reply::{Fact, FeedKind};
 use crate::routes::{ContainerPath, Operation};
 use crate::wire::{self, container, database, offer, page};
@@ -99,8 +100,22 @@ fn with_partition_key(call: &Call<'_>, definition: Value) -> Value {
     Value::object(members)
 }
 
+/// A definition without what only the client's way of writing put into it: `automatic: false` is no wish of
+/// somebody who uses the Rust SDK, which cannot leave it out, and the service does not answer it.
+fn as_meant(call: &Call<'_>, definition: Value) -> Value {
+    if call.context.client != Client::Rust {
+        return definition;
+    }
+    let mut members = definition.as_object().cloned().unwrap_or_default();
+    let policy = members.get("indexingPolicy").and_then(Value::as_object).cloned();
+    let Some(mut policy) = policy else { return definition };
+    policy.remove("automatic");
+    members.insert("indexingPolicy", Value::object(policy));
+    Value::object(members)
+}
+
 async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Result<Reply> {
-    let definition = with_partition_key(call, wire::object(&call.body)?);
+    let definition = with_partition_key(call, as_meant(call, wire::object(&call.body)?));
     wire::required(&definition, ["id"])?;
     let throughput = offer::wanted(&call.context)?;
     let mut turned = Turned::default();
@@ -133,7 +148,7 @@ async fn replace(
     call: &Call<'_>,
     path: ContainerPath<'_>,
 ) -> Result<Reply> {
-    let definition = wire::object(&call.body)?;
+    let definition = as_meant(call, wire::object(&call.body)?);
     wire::required(&definition, ["id"])?;
     let found = find(service, path)?;
     let if_match = call.context.if_match.map(str::to_owned);

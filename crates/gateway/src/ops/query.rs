@@ -79,7 +79,10 @@ async fn plan_for_merging_client(
     scope: &Scope,
 ) -> Result<Option<String>> {
     let client = call.context.client;
-    if client == Client::Other || scope.limited || !call.context.enable_cross_partition {
+    if !matches!(client, Client::Python | Client::JavaScript)
+        || scope.limited
+        || !call.context.enable_cross_partition
+    {
         return Ok(None);
     }
     // JavaScript's pipeline waits for more than -1 rows in its buffer, for ever.

@@ -179,3 +179,75 @@ async fn small_words_that_clients_look_for() {
     let averages = "SELECT VALUE AVG(c.n) FROM c ORDER BY c.n, c.pk";
     assert_eq!(ask(&armilla, averages, &[]).await.expect(200).rows("Documents").len(), 1);
 }
+
+/// Keys hashed by version 1 may be as long as others; those that begin alike share a partition.
+#[tokio::test]
+async fn long_keys_are_taken_where_keys_are_hashed_by_version_1() {
+    let armilla = Armilla::with_posts().await;
+    let (long, longer) = ("a".repeat(263), "a".repeat(2048));
+    for (id, key) in [("1", &long), ("2", &longer)] {
+        let body = format!(r#"{{"id":"{id}","postId":"{key}"}}"#);
+        armilla.post(ITEMS, &body).await.expect(201);
+        let header = format!(r#"["{key}"]"#);
+        let headers = [("x-ms-documentdb-partitionkey", header.as_str())];
+        armilla.send("GET", &format!("{ITEMS}/{id}"), &headers, "").await.expect(200);
+    }
+    // One logical partition, as the service documents it: an id is there once.
+    armilla.post(ITEMS, &format!(r#"{{"id":"1","postId":"{longer}"}}"#)).await.refused(409, 0);
+    let beyond = "a".repeat(2049);
+    armilla.post(ITEMS, &format!(r#"{{"id":"3","postId":"{beyond}"}}"#)).await.refused(400, 0);
+}
+
+/// A plan for one key leaves skipping to the server, which has all the rows; for others the client skips.
+#[tokio::test]
+async fn offset_and_limit_are_left_to_the_server_when_a_key_is_given() {
+    let armilla = with_items("25000", 6).await;
+    let wanted = [
+        ("x-ms-cosmos-is-query-plan-request", "True"),
+        ("x-ms-cosmos-supported-query-features", "OffsetAndLimit,OrderBy"),
+    ];
+    let key = ("x-ms-documentdb-partitionkey", r#"["k1"]"#);
+    let text = "SELECT * FROM c OFFSET 1 LIMIT 2";
+    let info = |plan: Answer| plan.expect(200).json().get("queryInfo").unwrap().clone();
+    let member = |info: &Value, name: &str| info.get(name).cloned().unwrap_or_default();
+    let spread = info(ask(&armilla, text, &wanted).await);
+    assert_eq!(member(&spread, "offset"), Value::from(1));
+    assert_eq!(member(&spread, "limit"), Value::from(2));
+    assert!(member(&spread, "rewrittenQuery").as_str().unwrap().contains("OFFSET 0 LIMIT 3"));
+    let headers: Vec<_> = wanted.into_iter().chain([key]).collect();
+    let alone = info(ask(&armilla, text, &headers).await);
+    assert_eq!(member(&alone, "offset"), Value::Null);
+    assert_eq!(member(&alone, "limit"), Value::Null);
+    let rewritten = member(&alone, "rewrittenQuery");
+    assert!(!rewritten.as_str().unwrap_or_default().contains("OFFSET 0"), "{rewritten}");
+    // And the server does skip: the key has one item of its own, and then three.
+    for id in ["x", "y"] {
+        armilla.post(ITEMS, &format!(r#"{{"id":"{id}","pk":"k1","n":1}}"#)).await.expect(201);
+    }
+    let text = "SELECT VALUE c.id FROM c ORDER BY c.id OFFSET 1 LIMIT 2";
+    let page = ask(&armilla, text, &[key]).await.expect(200);
+    assert_eq!(Value::array(page.rows("Documents")).to_json(), r#"["x","y"]"#);
+}
+
+/// The Rust SDK writes `automatic: false` whoever uses it, and its suite wants the service's answer; others
+/// that write it are answered what they wrote.
+#[tokio::test]
+async fn a_policy_is_automatic_for_a_client_that_cannot_leave_it_out() {
+    let armilla = Armilla::with_posts().await;
+    let rust = ("user-agent", "azsdk-rust-cosmos/1.0.0 (linux)");
+    let policy = r#""indexingPolicy":{"automatic":false,"indexingMode":"consistent"}"#;
+    for (id, agent, answered) in [("a", rust, true), ("b", PYTHON, false)] {
+        let body = format!(r#"{{"id":"{id}","partitionKey":{{"paths":["/pk"]}},{policy}}}"#);
+        let made = armilla.send("POST", "/dbs/blog/colls", &[agent], &body).await.expect(201);
+        let path = format!("/dbs/blog/colls/{id}");
+        let replaced = armilla.send("PUT", &path, &[agent], &body).await.expect(200);
+        for answer in [made, replaced] {
+            let automatic = answer.json().get("indexingPolicy").unwrap().get("automatic").cloned();
+            assert_eq!(automatic, Some(Value::Bool(answered)), "{id}");
+        }
+    }
+    let none = r#"{"id":"a","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"automatic":false,"indexingMode":"none"}}"#;
+    let replaced = armilla.send("PUT", "/dbs/blog/colls/a", &[rust], none).await.expect(200);
+    let policy = replaced.json().get("indexingPolicy").cloned().unwrap();
+    assert_eq!(policy.get("automatic"), Some(&Value::Bool(false)));
+}

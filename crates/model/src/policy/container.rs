@@ -84,7 +84,10 @@ impl ContainerPolicy {
             return refuse("The definition of a container must be a JSON object.");
         };
         let (partition_key, partition_key_echo) = partition_key(body.get("partitionKey"))?;
-        let (indexing, indexing_echo) = IndexingPolicy::parse(body.get("indexingPolicy"))?;
+        let (indexing, mut indexing_echo) = IndexingPolicy::parse(body.get("indexingPolicy"))?;
+        if !is_system_key(&partition_key_echo) {
+            indexing_echo = IndexingPolicy::without_kinds(&indexing_echo);
+        }
         let default_ttl = default_ttl(body.get("defaultTtl"))?;
         if default_ttl.is_some() && !indexing.enabled {
             return refuse("'defaultTtl' needs an index: the indexing mode may not be 'none'.");
@@ -130,8 +133,7 @@ impl ContainerPolicy {
     /// True for a container that was made without a partition key, by a client older than them: its
     /// items have none, and its clients may leave it out.
     pub fn has_system_key(&self) -> bool {
-        let key = self.definition.get("partitionKey");
-        key.and_then(|key| key.get("systemKey")).and_then(Value::as_bool) == Some(true)
+        self.definition.get("partitionKey").is_some_and(is_system_key)
     }
 
     /// Checks that `next` changes only what may change.
@@ -169,6 +171,11 @@ impl ContainerPolicy {
 
 fn one_member(name: &str, value: Value) -> Value {
     Value::object(Object::from_unique(vec![(name.into(), value)]))
+}
+
+/// True for the definition of a key that the server made up, because the client knew of none.
+fn is_system_key(key: &Value) -> bool {
+    key.get("systemKey").and_then(Value::as_bool) == Some(true)
 }
 
 fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
@@ -216,7 +223,7 @@ fn partition_key(value: Option<&Value>) -> Result<(Definition, Value)> {
     if given.is_some() || hashing != Hashing::V1 {
         echo.insert("version", version.into());
     }
-    if value.get("systemKey").and_then(Value::as_bool) == Some(true) {
+    if is_system_key(value) {
         echo.insert("systemKey", true.into());
     }
     Ok((definition, Value::object(echo)))
@@ -420,6 +427,25 @@ mod tests {
         ] {
             let policy = parse(&format!(r#"{{"partitionKey":{given}}}"#)).unwrap();
             assert_eq!(policy.definition.get("partitionKey").unwrap().to_json(), answered);
+        }
+    }
+
+    /// Python's suite looks for their absence, .NET's for their presence in containers without a key.
+    #[test]
+    fn kinds_of_index_are_answered_for_containers_as_old_as_they_are() {
+        let indexing =
+            r#"{"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number"}]}]}"#;
+        for (key, answered) in [
+            (r#"{"paths":["/a"]}"#, r#"[{"path":"/*"}]"#),
+            (
+                r#"{"paths":["/_partitionKey"],"systemKey":true}"#,
+                r#"[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number"}]}]"#,
+            ),
+        ] {
+            let text = format!(r#"{{"partitionKey":{key},"indexingPolicy":{indexing}}}"#);
+            let policy = parse(&text).unwrap();
+            let echo = policy.definition.get("indexingPolicy").unwrap();
+            assert_eq!(echo.get("includedPaths").unwrap().to_json(), answered);
         }
     }
 

@@ -183,6 +183,23 @@ impl IndexingPolicy {
         let normalised = normalise(value, enabled, &included, &excluded);
         Ok((policy, normalised))
     }
+
+    /// A normalised policy without the kinds of index (`indexes`) that clients once gave each path. The
+    /// service answers them for containers as old as that, and drops them in all others.
+    pub(super) fn without_kinds(normalised: &Value) -> Value {
+        let mut policy = normalised.as_object().cloned().unwrap_or_default();
+        let path = |entry: &Value| {
+            let mut entry = entry.as_object().cloned().unwrap_or_default();
+            entry.remove("indexes");
+            Value::object(entry)
+        };
+        for list in ["includedPaths", "excludedPaths"] {
+            let paths = policy.get(list).and_then(Value::as_array).unwrap_or_default();
+            let paths = paths.iter().map(path).collect();
+            policy.insert(list, Value::array(paths));
+        }
+        Value::object(policy)
+    }
 }
 
 impl IndexPath {
