@@ -242,7 +242,7 @@ impl<'a> Binder<'a> {
     }
 
     fn error(&mut self, code: Code, message: impl Into<String>, location: Location) {
-        let diagnostic = Diagnostic { code, message: message.into(), location };
+        let diagnostic = Diagnostic { code, message: message.into(), location, hint: None };
         let is_new = self.errors.iter().all(|seen| {
             seen.message != diagnostic.message || seen.location.start != diagnostic.location.start
         });

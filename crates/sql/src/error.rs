@@ -245,6 +245,8 @@ pub struct Diagnostic {
     pub message: String,
     /// Where in the query text.
     pub location: Location,
+    /// What to write instead. It stands beside the message, which is the service's word for word.
+    pub hint: Option<String>,
 }
 
 /// Why a query cannot be compiled or run.
@@ -266,7 +268,18 @@ pub type Result<T, E = SqlError> = std::result::Result<T, E>;
 impl SqlError {
     /// One compile error.
     pub fn compile(code: Code, message: impl Into<String>, location: Location) -> Self {
-        Self::Compile(vec![Diagnostic { code, message: message.into(), location }])
+        Self::Compile(vec![Diagnostic { code, message: message.into(), location, hint: None }])
+    }
+
+    /// The same error with advice beside its first message.
+    #[must_use]
+    pub(crate) fn hinting(mut self, hint: String) -> Self {
+        if let Self::Compile(diagnostics) = &mut self
+            && let Some(first) = diagnostics.first_mut()
+        {
+            first.hint = Some(hint);
+        }
+        self
     }
 
     /// A refusal at run time.
@@ -321,6 +334,10 @@ impl Diagnostic {
         );
         out.extend_from_slice(head.as_bytes());
         write_string(&self.message, out);
+        if let Some(hint) = &self.hint {
+            out.extend_from_slice(b",\"hint\":");
+            write_string(hint, out);
+        }
         out.push(b'}');
     }
 }
@@ -352,6 +369,15 @@ mod tests {
         assert_eq!(
             error.to_json(),
             r#"{"errors":[{"severity":"Error","location":{"start":7,"end":15},"code":"SC1001","message":"Syntax error, incorrect syntax near 'distinct'."}]}"#
+        );
+    }
+
+    #[test]
+    fn a_hint_stands_beside_the_message() {
+        let error = SqlError::compile(Code::Syntax, "no", Location::default());
+        assert_eq!(
+            error.hinting("write \"x\"".into()).to_json(),
+            r#"{"errors":[{"severity":"Error","location":{"start":0,"end":0},"code":"SC1001","message":"no","hint":"write \"x\""}]}"#
         );
     }
 

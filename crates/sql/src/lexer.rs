@@ -46,13 +46,8 @@ pub enum Keyword {
     Reserved,
 }
 
-/// Words without a clause that cannot be names.
-const RESERVED: [&str; 20] = [
-    "CASE", "CAST", "CONVERT", "CROSS", "ELSE", "END", "FOR", "HAVING", "INNER", "INSERT", "INTO",
-    "IS", "ON", "OUTER", "OVER", "SET", "THEN", "UPDATE", "WHEN", "WITH",
-];
-
-const KEYWORDS: [(&str, Keyword); 30] = [
+/// All words, by the alphabet: those with the same first letter stand together.
+const KEYWORDS: [(&str, Keyword); 50] = [
     ("ALL", Keyword::All),
     ("AND", Keyword::And),
     ("ARRAY", Keyword::Array),
@@ -60,14 +55,26 @@ const KEYWORDS: [(&str, Keyword); 30] = [
     ("ASC", Keyword::Asc),
     ("BETWEEN", Keyword::Between),
     ("BY", Keyword::By),
+    ("CASE", Keyword::Reserved),
+    ("CAST", Keyword::Reserved),
+    ("CONVERT", Keyword::Reserved),
+    ("CROSS", Keyword::Reserved),
     ("DESC", Keyword::Desc),
     ("DISTINCT", Keyword::Distinct),
+    ("ELSE", Keyword::Reserved),
+    ("END", Keyword::Reserved),
     ("ESCAPE", Keyword::Escape),
     ("EXISTS", Keyword::Exists),
     ("FIRST", Keyword::First),
+    ("FOR", Keyword::Reserved),
     ("FROM", Keyword::From),
     ("GROUP", Keyword::Group),
+    ("HAVING", Keyword::Reserved),
     ("IN", Keyword::In),
+    ("INNER", Keyword::Reserved),
+    ("INSERT", Keyword::Reserved),
+    ("INTO", Keyword::Reserved),
+    ("IS", Keyword::Reserved),
     ("JOIN", Keyword::Join),
     ("LAST", Keyword::Last),
     ("LEFT", Keyword::Left),
@@ -75,28 +82,54 @@ const KEYWORDS: [(&str, Keyword); 30] = [
     ("LIMIT", Keyword::Limit),
     ("NOT", Keyword::Not),
     ("OFFSET", Keyword::Offset),
+    ("ON", Keyword::Reserved),
     ("OR", Keyword::Or),
     ("ORDER", Keyword::Order),
+    ("OUTER", Keyword::Reserved),
+    ("OVER", Keyword::Reserved),
     ("RANK", Keyword::Rank),
     ("RIGHT", Keyword::Right),
     ("SELECT", Keyword::Select),
+    ("SET", Keyword::Reserved),
+    ("THEN", Keyword::Reserved),
     ("TOP", Keyword::Top),
+    ("UPDATE", Keyword::Reserved),
     ("VALUE", Keyword::Value),
+    ("WHEN", Keyword::Reserved),
     ("WHERE", Keyword::Where),
+    ("WITH", Keyword::Reserved),
 ];
+
+/// Where the words with a first letter begin, and behind Z where they end. Most words of a query are names,
+/// and of most letters there are few words.
+const FIRST_LETTERS: [usize; 27] = {
+    let mut starts = [KEYWORDS.len(); 27];
+    let mut at = KEYWORDS.len();
+    let mut letter = 26;
+    while letter > 0 {
+        letter -= 1;
+        while at > 0 && KEYWORDS[at - 1].0.as_bytes()[0] >= b'A' + letter as u8 {
+            at -= 1;
+        }
+        starts[letter] = at;
+    }
+    starts
+};
+
+/// The longest of them.
+const KEYWORD_LENGTH_MAX: usize = 8;
 
 impl Keyword {
     /// The keyword that is written so, in any letter case.
     pub fn lookup(word: &str) -> Option<Self> {
-        if word.len() > 8 {
+        if word.len() > KEYWORD_LENGTH_MAX {
             return None;
         }
-        // Most words are names: the first letter tells soon.
         let first = word.as_bytes().first()?.to_ascii_uppercase();
-        let is_word = |text: &str| text.as_bytes()[0] == first && text.eq_ignore_ascii_case(word);
-        let used = KEYWORDS.iter().find(|(text, _)| is_word(text));
-        let reserved = || RESERVED.iter().any(|text| is_word(text));
-        used.map(|(_, word)| *word).or_else(|| reserved().then_some(Self::Reserved))
+        let letter = usize::from(first.checked_sub(b'A').filter(|letter| *letter < 26)?);
+        let candidates = &KEYWORDS[FIRST_LETTERS[letter]..FIRST_LETTERS[letter + 1]];
+        let found = candidates.iter().find(|(text, _)| text.eq_ignore_ascii_case(word));
+        found.map(|(_, keyword)| *keyword)
     }
 
     /// True for words that are names wherever a name is expected.

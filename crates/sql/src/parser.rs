@@ -131,6 +131,25 @@ impl<'t> Parser<'t> {
         if self.at_name() { Ok(self.advance().text.into()) } else { Err(self.unexpected()) }
     }
 
+    /// A name behind a dot or AS, where a reserved word deserves advice.
+    fn chosen_name(&mut self) -> Result<Name> {
+        if self.at_name() { self.name() } else { Err(self.no_name()) }
+    }
+
+    /// The error for the current token where somebody chose a name.
+    fn no_name(&self) -> SqlError {
+        let text = self.current.text;
+        let is_word = matches!(self.current.kind, Kind::Keyword(_) | Kind::Word);
+        let error = self.unexpected();
+        if !is_word {
+            return error;
+        }
+        error.hinting(format!(
+            "'{text}' is a reserved word. As a name it is written in quotation marks: c[\"{text}\"] for a \
+             property, AS \"{text}\" for an output name, {{\"{text}\": 1}} in an object."
+        ))
+    }
+
     /// The error for the current token.
     fn unexpected(&self) -> SqlError {
         let Token { kind, text, location } = &self.current;
@@ -253,6 +272,33 @@ mod tests {
         assert_eq!(error(&format!("SELECT VALUE c{}", ".a".repeat(10_000))).0, "SC2070");
         assert!(parse(&format!("SELECT VALUE 1{}", " OR 1".repeat(50_000))).is_ok());
         assert!(parse(&format!("SELECT VALUE 1 IN (1{})", ",1".repeat(200_000))).is_ok());
+    }
+
+    #[test]
+    fn a_reserved_word_as_a_name_is_refused_with_the_form_to_write() {
+        for (text, written) in [
+            ("SELECT c.end FROM c", r#"c["end"]"#),
+            ("SELECT * FROM c WHERE c.a.Order = 1", r#"c["Order"]"#),
+            ("SELECT * FROM x IN c.value", r#"c["value"]"#),
+            ("SELECT c.x AS left FROM c", r#"AS "left""#),
+            ("SELECT VALUE {value: c.x} FROM c", r#"{"value": 1}"#),
+            ("SELECT c.true FROM c", r#"c["true"]"#),
+        ] {
+            let Err(SqlError::Compile(list)) = parse(text) else { panic!("{text} is accepted") };
+            assert!(list[0].message.starts_with("Syntax error, incorrect syntax near '"), "{text}");
+            let hint = list[0].hint.as_deref().expect(text);
+            assert!(hint.contains(written), "{text}: {hint}");
+        }
+        for text in [
+            r#"SELECT c["end"], c.x AS "left" FROM x IN c["value"]"#,
+            r#"SELECT VALUE {"value": c["true"]} FROM c"#,
+        ] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
+        for text in ["SELECT FROM c", "SELECT c.+ FROM c", "SELECT c. FROM", "SELECT c.x AS"] {
+            let Err(SqlError::Compile(list)) = parse(text) else { panic!("{text} is accepted") };
+            assert_eq!(list[0].hint.is_some(), text == "SELECT c. FROM", "{text}");
+        }
     }
 
     #[test]

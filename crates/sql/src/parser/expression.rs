@@ -225,7 +225,7 @@ impl Parser<'_> {
         let (mut expr, mut height) = operand;
         loop {
             let kind = if self.take_symbol(".") {
-                let name = self.name()?;
+                let name = self.chosen_name()?;
                 ExprKind::Member(Box::new(expr), name)
             } else if self.take_symbol("[") {
                 let (index, tall) = self.expression()?;
@@ -341,7 +341,7 @@ impl Parser<'_> {
                 let name = match &self.current.kind {
                     Kind::String(name) => name.clone(),
                     _ if self.at_name() => self.current.text.into(),
-                    _ => return Err(self.unexpected()),
+                    _ => return Err(self.no_name()),
                 };
                 self.advance();
                 self.expect_symbol(":")?;

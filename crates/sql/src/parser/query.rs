@@ -133,7 +133,7 @@ impl Parser<'_> {
             self.advance();
             return Ok(Some(name));
         }
-        if named || self.at_name() { self.name().map(Some) } else { Ok(None) }
+        if named || self.at_name() { self.chosen_name().map(Some) } else { Ok(None) }
     }
 
     fn source_list(&mut self) -> Result<Tall<Vec<Source>>> {
@@ -168,7 +168,7 @@ impl Parser<'_> {
         }
         if !iterate && (self.take_keyword(Keyword::As) || self.at_name()) {
             alias_location = self.current.location;
-            alias = Some(self.name()?);
+            alias = Some(self.chosen_name()?);
         }
         Ok((Source { collection, iterate, alias, alias_location, location }, height))
     }
@@ -185,7 +185,7 @@ impl Parser<'_> {
         let mut steps = Vec::new();
         loop {
             if self.take_symbol(".") {
-                steps.push(Step::Member(self.name()?));
+                steps.push(Step::Member(self.chosen_name()?));
             } else if self.take_symbol("[") {
                 steps.push(self.bracket_step()?);
                 self.expect_symbol("]")?;
