@@ -5,13 +5,14 @@
 //! bytes tell (see [`direct`]). Timeouts cost nothing per request: one timer per
 //! connection looks now and then whether anything has happened (see [`supervise`]). Places for
 //! connections are few where descriptors are; strangers who say nothing cannot take them all (see
-//! [`newcomers`]).
+//! [`newcomers`]). A client with thousands of requests at once delays no other (see [`turns`]).
 
 mod connection;
 mod direct;
 mod newcomers;
 mod rewound;
 mod supervise;
+mod turns;
 mod watched;
 
 use crate::direct::DirectMode;

@@ -3,6 +3,7 @@
 use super::newcomers::{Newcomer, Newcomers};
 use super::rewound::Rewound;
 use super::supervise::{Supervisor, Verdict};
+use super::turns::Turns;
 use super::watched::{Pulse, Watched};
 use super::{Protocols, Purpose, direct};
 use crate::direct::{DirectMode, Malformed, SNIFFED, is_context};
@@ -10,7 +11,7 @@ use crate::handle::{Gateway, Peer};
 use crate::limits::{HEADER_COUNT_MAX, Limits, NEWCOMERS_SHARE};
 use crate::service::{DirectEvent, Service};
 use http::header::AUTHORIZATION;
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -244,11 +245,18 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let limits = &shared.gateway.settings.limits;
     let pulse = Arc::new(Pulse::default());
     let io = TokioIo::new(Watched::new(stream, Arc::clone(&pulse)));
+    let turns = Arc::new(Turns::new());
     let service = service_fn(|request: Request<Incoming>| {
         let (shared, in_flight) = (Arc::clone(shared), InFlight::begin(&pulse));
+        // HTTP/1.1 has one request at a time.
+        let turns = (request.version() == Version::HTTP_2).then(|| Arc::clone(&turns));
         let is_signed = request.headers().contains_key(AUTHORIZATION);
         async move {
-            let response = shared.gateway.handle(peer, request).await;
+            let answer = shared.gateway.handle(peer, request);
+            let response = match &turns {
+                Some(turns) => turns.take(answer).await,
+                None => answer.await,
+            };
             if is_signed && response.status() != StatusCode::UNAUTHORIZED {
                 in_flight.0.let_in();
             }
@@ -270,6 +278,7 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             is_stopping = true;
             connection.as_mut().graceful_shutdown();
         }
+        turns.renew(context);
         loop {
             if let Poll::Ready(outcome) = connection.as_mut().poll(context) {
                 return Poll::Ready(outcome);
