@@ -128,3 +128,43 @@ fn indexes_do_not_show_what_has_expired() {
         }
     }
 }
+
+/// The item itself is a key: all items are rows, in one order for every page size and number of ranges,
+/// and descending order is its reverse.
+#[test]
+fn items_may_be_ordered_by_themselves() {
+    let mut orders = Vec::new();
+    for ranges in [1, 3] {
+        let bench = Bench::plain(ranges);
+        for number in 0..9 {
+            let text = format!(r#"{{"id":"{number}","pk":"{}","n":{}}}"#, number % 4, 9 - number);
+            bench.put_text(&text);
+        }
+        for text in [
+            "SELECT VALUE c.id FROM c ORDER BY c",
+            "SELECT VALUE c.id FROM c ORDER BY c DESC",
+            "SELECT VALUE c.id FROM c WHERE c.n > 0 ORDER BY c ASC OFFSET 2 LIMIT 4",
+        ] {
+            let rows = |page_size, access| {
+                let request = Request::of_text(text);
+                let pages = bench.pages_in(&request, &everything(), page_size, access);
+                texts(&pages.unwrap().concat())
+            };
+            let expected = rows(100, Access::Items);
+            for page_size in [1, 4, 100] {
+                for access in [Access::ByCost, Access::Index] {
+                    let found = rows(page_size, access);
+                    assert_eq!(
+                        found, expected,
+                        "{text} over {ranges} by {access:?} in {page_size}s"
+                    );
+                }
+            }
+            orders.push(expected);
+        }
+        let [ascending, descending, part] = orders.last_chunk().expect("three texts");
+        assert_eq!(ascending.len(), 9);
+        assert!(ascending.iter().eq(descending.iter().rev()), "{ascending:?} {descending:?}");
+        assert_eq!(ascending[2..6], part[..]);
+    }
+}

@@ -84,3 +84,39 @@ fn kept_orders_follow_writes_deletes_expiry_and_policies() {
         compare(&bench, &format!("round {round}, another policy"));
     }
 }
+
+/// A negative weight turns its component round: the worst of it comes first, by its absolute value. Rows
+/// without a score are last either way.
+#[test]
+fn components_with_negative_weights_are_ranked_from_the_worst() {
+    let definition =
+        br#"{"partitionKey":{"paths":["/pk"]},"vectorEmbeddingPolicy":{"vectorEmbeddings":[
+        {"path":"/v","dataType":"float32","distanceFunction":"euclidean","dimensions":2},
+        {"path":"/w","dataType":"float32","distanceFunction":"dotproduct","dimensions":2}]}}"#;
+    for ranges in [1, 3] {
+        let bench = Bench::new(&json::parse(definition).unwrap(), ranges);
+        for (number, (id, v, w)) in
+            [("a", 1, 40), ("b", 2, 30), ("c", 3, 20), ("d", 4, 10)].iter().enumerate()
+        {
+            let vectors = format!(r#""v":[{v},0],"w":[{w},0]"#);
+            bench.put_text(&format!(r#"{{"id":"{id}","pk":{number},{vectors}}}"#));
+        }
+        bench.put_text(r#"{"id":"none","pk":9}"#);
+        // By v the nearest to nothing is `a`; by w the largest product is `a` too.
+        for (weights, expected) in [
+            ("", r#"["a","b","c","d","none"]"#),
+            (", [1, 1]", r#"["a","b","c","d","none"]"#),
+            (", [-1, -1]", r#"["d","c","b","a","none"]"#),
+            (", [1, -5]", r#"["d","c","b","a","none"]"#),
+            (", [-1, 5]", r#"["a","b","c","d","none"]"#),
+            (", [-5, 1]", r#"["d","c","b","a","none"]"#),
+            (", [0, -1]", r#"["d","c","b","a","none"]"#),
+        ] {
+            let text = format!(
+                "SELECT TOP 10 VALUE c.id FROM c ORDER BY RANK \
+                 RRF(VectorDistance(c.v, [0, 0]), VectorDistance(c.w, [1, 0]){weights})"
+            );
+            assert_eq!(Value::array(bench.rows(&text)).to_json(), expected, "{text}");
+        }
+    }
+}

@@ -135,3 +135,51 @@ fn what_lies_in_the_bulge_of_an_edge_is_found() {
         assert_eq!(ids(&bench, text, access), ["\"in\""]);
     }
 }
+
+/// From the nearest to the farthest, and the other way round; items without a place come where items
+/// without a key do. The same rows for every page size, over one range and over three.
+#[test]
+fn items_are_ordered_by_their_distance_from_a_place() {
+    const HERE: &str = r#"{"type":"Point","coordinates":[10,50]}"#;
+    let places = [("far", 40), ("near", 11), ("here", 10), ("middle", 20), ("beyond", 60)];
+    for ranges in [1, 3] {
+        let bench = Bench::new(&json::parse(POLICY.as_bytes()).unwrap(), ranges);
+        for (number, (id, longitude)) in places.iter().enumerate() {
+            let at = format!(r#"{{"type":"Point","coordinates":[{longitude},50]}}"#);
+            bench.put_text(&format!(r#"{{"id":"{id}","pk":{number},"n":{number},"at":{at}}}"#));
+        }
+        bench.put_text(r#"{"id":"nowhere","pk":9,"n":9}"#);
+        let near = ["here", "near", "middle", "far", "beyond"];
+        let ascending: Vec<_> = std::iter::once("nowhere").chain(near).collect();
+        let descending: Vec<_> = ascending.iter().rev().copied().collect();
+        for (order, expected) in [("", &ascending), ("ASC", &ascending), ("DESC", &descending)] {
+            for arguments in [format!("c.at, {HERE}"), format!("{HERE}, c.at")] {
+                let text =
+                    format!("SELECT VALUE c.id FROM c ORDER BY ST_DISTANCE({arguments}) {order}");
+                assert_eq!(in_order(&bench, &text), *expected, "{text} over {ranges} ranges");
+            }
+        }
+        let some = format!(
+            "SELECT TOP 2 VALUE c.id FROM c WHERE c.n < 4 ORDER BY ST_DISTANCE(c.at, {HERE})"
+        );
+        assert_eq!(in_order(&bench, &some), ["here", "near"]);
+        let within = format!(
+            "SELECT VALUE c.id FROM c WHERE ST_DISTANCE(c.at, {HERE}) < 1e6 \
+             ORDER BY ST_DISTANCE(c.at, {HERE}) DESC OFFSET 1 LIMIT 5"
+        );
+        assert_eq!(in_order(&bench, &within), ["near", "here"]);
+    }
+}
+
+/// The rows of an ordered query, which must be the same by index and without, whatever the page size.
+fn in_order(bench: &Bench, text: &str) -> Vec<String> {
+    let rows = |page_size, access| -> Vec<String> {
+        let pages = bench.pages_in(&Request::of_text(text), &everything(), page_size, access);
+        pages.unwrap().concat().iter().map(|row| row.as_str().unwrap().to_owned()).collect()
+    };
+    let expected = rows(1000, Access::Items);
+    for page_size in [1, 2, 1000] {
+        assert_eq!(rows(page_size, Access::Index), expected, "{text} in pages of {page_size}");
+    }
+    expected
+}
