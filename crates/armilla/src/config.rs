@@ -5,8 +5,10 @@
 
 use crate::ask::QueryOptions;
 use crate::dials::DialOptions;
+use crate::emulator::{self, EmulatorOptions, Scheme};
 use crate::entra::EntraOptions;
 use crate::lab::LabOptions;
+use crate::ready::ReadyOptions;
 use crate::script::ScriptArguments;
 use crate::tls::TlsOptions;
 use crate::transfer::{ExportOptions, ImportOptions};
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Import(ImportOptions),
     /// Write a container's items to a file or a pipe
     Export(ExportOptions),
+    /// Ask whether the server of this machine is ready: for health checks
+    Ready(ReadyOptions),
     /// Merge the physical partitions of a container that are more than its throughput and size need
     Merge(MergeOptions),
 }
@@ -128,6 +132,8 @@ pub(crate) struct ServeOptions {
     /// Limits of stored procedures, triggers and user functions
     #[command(flatten)]
     pub(crate) scripts: ScriptOptions,
+    #[command(flatten)]
+    pub(crate) emulator: EmulatorOptions,
     /// What to log on standard error: error, warn, info, debug [environment also: LOG_LEVEL]
     #[arg(long, env = "ARMILLA_LOG")]
     pub(crate) log: Option<String>,
@@ -234,17 +240,12 @@ pub(crate) struct MergeOptions {
 impl ServeOptions {
     /// The port, with the name that the official containers use as second choice.
     pub(crate) fn port(&self) -> Result<u16, String> {
-        match (self.port, environment("PORT")) {
-            (Some(port), _) => Ok(port),
-            (None, Some(text)) => {
-                text.parse().map_err(|_| format!("PORT is '{text}', which is no port"))
-            }
-            (None, None) => Ok(8081),
-        }
+        port(self.port)
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        let given = self.data.clone().or_else(|| environment("DATA_PATH").map(PathBuf::from));
+        let given = self.data.clone().or_else(|| self.emulator.data_path.clone());
+        let given = given.or_else(|| environment("DATA_PATH").map(PathBuf::from));
         given.unwrap_or_else(|| PathBuf::from("./armilla-data"))
     }
 
@@ -256,9 +257,11 @@ impl ServeOptions {
     pub(crate) fn tls(&self) -> TlsOptions {
         let mut tls = self.tls.clone();
         if tls.tls_cert.is_none() && tls.tls_pfx.is_none() {
-            tls.tls_pfx = environment("CERT_PATH").map(PathBuf::from);
+            let given = self.emulator.cert_path.clone();
+            tls.tls_pfx = given.or_else(|| environment("CERT_PATH").map(PathBuf::from));
         }
-        tls.tls_secret = tls.tls_secret.or_else(|| environment("CERT_SECRET"));
+        let given = tls.tls_secret.or_else(|| self.emulator.cert_secret.clone());
+        tls.tls_secret = given.or_else(|| environment("CERT_SECRET"));
         tls
     }
 
@@ -275,7 +278,20 @@ impl ServeOptions {
     }
 
     pub(crate) fn public_endpoint(&self) -> Option<String> {
-        self.public_endpoint.clone().or_else(|| environment("GATEWAY_PUBLIC_ENDPOINT"))
+        let given = self.public_endpoint.clone();
+        let given = given.or_else(|| environment("GATEWAY_PUBLIC_ENDPOINT"))?;
+        // The official containers take a host alone.
+        Some(emulator::public_endpoint(&given, self.scheme(), self.port().unwrap_or(PORT)))
+    }
+
+    /// The protocol that clients are told to use.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.emulator.protocol.unwrap_or(Scheme::Http)
+    }
+
+    /// A key in the environment, as the older containers take it.
+    pub(crate) fn key_in_environment() -> Option<String> {
+        environment("AZURE_COSMOS_EMULATOR_KEY")
     }
 
     /// Where Direct mode is served.
@@ -288,7 +304,9 @@ impl ServeOptions {
     }
 
     pub(crate) fn log(&self) -> String {
-        self.log.clone().or_else(|| environment("LOG_LEVEL")).unwrap_or_else(|| "warn".to_owned())
+        let given = self.log.clone().or_else(|| self.emulator.log_level.clone());
+        let given = given.or_else(|| environment("LOG_LEVEL"));
+        EmulatorOptions::log_level(given.as_deref().unwrap_or("warn"))
     }
 }
 
@@ -306,7 +324,21 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
+/// The port of the account, unless somebody says otherwise.
+const PORT: u16 = 8081;
+
+/// The port that is given, with the name that the official containers use as second choice.
+pub(crate) fn port(given: Option<u16>) -> Result<u16, String> {
+    match (given, environment("PORT")) {
+        (Some(port), _) => Ok(port),
+        (None, Some(text)) => {
+            text.parse().map_err(|_| format!("PORT is '{text}', which is no port"))
+        }
+        (None, None) => Ok(PORT),
+    }
+}
+
 /// The one place where the environment is read by name.
-fn environment(name: &str) -> Option<String> {
+pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -21,6 +21,15 @@ pub(crate) struct AccountKeys {
 /// Reads or makes the key file; without one the well-known key works on this machine.
 pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys, String> {
     let Some(file) = options.key_file() else {
+        let given = ServeOptions::key_in_environment().filter(|key| *key != WELL_KNOWN_KEY);
+        if let Some(key) = given {
+            let mut accepted = MasterKeys::new(WellKnownKey::Nowhere);
+            accepted.add(&key, Access::ReadWrite).map_err(|error| {
+                format!("AZURE_COSMOS_EMULATOR_KEY is unusable as an account key: {error}")
+            })?;
+            let file = Some(PathBuf::from("AZURE_COSMOS_EMULATOR_KEY"));
+            return Ok(AccountKeys { accepted, first: key, file });
+        }
         if !loopback && !options.allow_well_known_key {
             return Err(format!(
                 "listening on {} would let everybody in: the well-known key is published. \

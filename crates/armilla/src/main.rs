@@ -12,6 +12,7 @@ mod config;
 mod control;
 mod descriptors;
 mod dials;
+mod emulator;
 mod entra;
 mod given_file;
 mod keys;
@@ -21,6 +22,7 @@ mod local;
 mod offline;
 mod private;
 mod progress;
+mod ready;
 mod salvage;
 mod script;
 mod serve;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Lab(options) => lab::run(&options),
         Command::Import(options) => transfer::import(&options),
         Command::Export(options) => transfer::export(&options),
+        Command::Ready(options) => ready::run(&options),
         Command::Merge(options) => offline::merge(&options),
     };
     match outcome {

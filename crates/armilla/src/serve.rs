@@ -27,6 +27,7 @@ use std::time::Duration;
 /// Serves until the process is told to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     start_log(&options.log());
+    options.emulator.remark();
     private::new_files();
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
     let (stopped, account) = runtime.block_on(async {
@@ -38,6 +39,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
         let bound = prepared.server.local_addresses().map_err(|error| error.to_string())?;
         let _control = folder.map(|folder| control::start(folder, prepared.account.clone()));
         greet(options, &bound, &prepared, folder);
+        options.emulator.tell_waiting_tools(&bound);
         Ok::<_, String>((prepared.server.run(stop_signal()).await, prepared.account))
     })?;
     if let Stopped::CutOff(connections) = stopped {
@@ -139,6 +141,7 @@ fn settings(
         certificate_pem,
         public_metrics: options.dials.public_metrics,
         direct: options.direct(),
+        health_port: options.emulator.health_port,
         limits: Limits {
             connections_max: descriptors.connections,
             refusals_max: descriptors.refusals,
@@ -215,7 +218,10 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], prepared: &Prepared, fold
     say(&format!("Armilla {} is ready", env!("CARGO_PKG_VERSION")));
     say(&format!("  endpoint           http://{host}:{port}/  (https://{host}:{port}/ works too)"));
     let key = shown_key(prepared);
-    say(&format!("  connection string  AccountEndpoint=http://{host}:{port}/;AccountKey={key};"));
+    let scheme = options.scheme().text();
+    say(&format!(
+        "  connection string  AccountEndpoint={scheme}://{host}:{port}/;AccountKey={key};"
+    ));
     if options.entra.accept_development_tokens {
         say(
             "  development tokens accepted unsigned: whoever can reach this server can do everything",

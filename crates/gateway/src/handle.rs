@@ -45,6 +45,8 @@ pub struct Settings {
     pub public_metrics: bool,
     /// Where Direct mode is served.
     pub direct: DirectMode,
+    /// A port of its own for [`Route::Alive`] and its like; nothing else is answered there.
+    pub health_port: Option<u16>,
     /// Sizes and times.
     pub limits: Limits,
 }
@@ -172,6 +174,11 @@ impl<S: Service> Exchange<'_, S> {
     /// an answer right away.
     fn admit<'r>(&self, request: &Request<'r>) -> Result<(Operation<'r>, Principal), Box<Reply>> {
         let route = request.route()?;
+        let asked_for_health = matches!(route, Route::Alive | Route::Ready | Route::Status);
+        if self.came_by_health_port() && !asked_for_health {
+            let message = "This port answers /alive, /ready and /status only.";
+            return Err(Box::new(Error::NotFound(message.to_owned()).into()));
+        }
         if let Some(reply) = self.answer_open(request, route) {
             return Err(Box::new(reply));
         }
@@ -187,6 +194,11 @@ impl<S: Service> Exchange<'_, S> {
         Ok((operation, principal))
     }
 
+    /// Whether the connection is one to the port of health checks.
+    fn came_by_health_port(&self) -> bool {
+        self.gateway.settings.health_port == Some(self.peer.local_address.port())
+    }
+
     /// Paths that need no credentials, or that sign something else than themselves.
     fn answer_open(&self, request: &Request<'_>, route: Route<'_>) -> Option<Reply> {
         if !request.is_reading() {
@@ -194,6 +206,7 @@ impl<S: Service> Exchange<'_, S> {
         }
         match route {
             Route::Alive | Route::Ready => Some(Reply::other(StatusCode::OK, "OK", TEXT_PLAIN)),
+            Route::Status => Some(Reply::ok(STATUS)),
             Route::ClientConfigs => Some(Reply::ok(account_document::CLIENT_CONFIGS)),
             Route::Addresses => Some(self.answer_addresses(request).unwrap_or_else(|reply| *reply)),
             Route::Certificate => Some(self.answer_certificate()),
@@ -279,6 +292,13 @@ impl<S: Service> Exchange<'_, S> {
         })
     }
 }
+
+/// What `/status` says. A server that answers has opened its data and serves.
+const STATUS: &str = concat!(
+    r#"{"status":"ready","alive":true,"ready":true,"version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}"#
+);
 
 const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
 const OPEN_METRICS: HeaderValue =

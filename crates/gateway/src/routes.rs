@@ -74,6 +74,8 @@ pub enum Route<'a> {
     Alive,
     /// `/ready`.
     Ready,
+    /// `/status`: both in words.
+    Status,
 }
 
 /// A container by its two path segments, each a name or a `_rid`.
@@ -153,6 +155,7 @@ impl<'a> Route<'a> {
             ["_armilla", "dials", "dbs", database, "colls", container] => Self::Dials(Some(ContainerPath { database, container })),
             ["alive"] => Self::Alive,
             ["ready"] => Self::Ready,
+            ["status"] => Self::Status,
             _ => return None,
         };
         Some(route)

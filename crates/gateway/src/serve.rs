@@ -51,6 +51,8 @@ enum Purpose {
     Gateway,
     /// Direct mode alone.
     Direct,
+    /// Health checks alone, over HTTP.
+    Health,
 }
 
 /// A server that listens but does not serve yet.
@@ -92,6 +94,10 @@ impl<S: Service> Server<S> {
             server.listen(addresses.iter().map(|it| (it.ip(), port).into()), Purpose::Direct)?;
         }
         server.listen(addresses.iter().copied(), Purpose::Gateway)?;
+        // Behind the others: who is told that the server is ready can reach it.
+        if let Some(port) = server.shared.gateway.settings.health_port {
+            server.listen(addresses.iter().map(|it| (it.ip(), port).into()), Purpose::Health)?;
+        }
         Ok(server)
     }
 

@@ -207,7 +207,7 @@ async fn secure<S: Service>(
     let (_, tls) = stream.get_ref();
     let named = tls.alpn_protocol().is_some();
     let is_shared = settings.direct == DirectMode::SamePort;
-    if purpose == Purpose::Gateway && (named || !is_shared) {
+    if purpose == Purpose::Health || purpose == Purpose::Gateway && (named || !is_shared) {
         return speak(stream, shared, peer, newcomer, stopping).await;
     }
     let server_name = tls.server_name().map(str::to_owned);
@@ -229,7 +229,9 @@ async fn secure<S: Service>(
             }
             outcome
         }
-        (false, Purpose::Gateway) => speak(stream, shared, peer, newcomer, stopping).await,
+        (false, Purpose::Gateway | Purpose::Health) => {
+            speak(stream, shared, peer, newcomer, stopping).await
+        }
         (false, Purpose::Direct) => Err("the port of Direct mode speaks nothing else".into()),
     }
 }

@@ -118,6 +118,7 @@ async fn strangers_see_only_the_open_paths() {
     for (path, status) in [
         ("/alive", 200),
         ("/ready", 200),
+        ("/status", 200),
         ("/clientconfigs", 200),
         ("/_explorer/emulator.pem", 200),
         ("//addresses/?$resolveFor=dbs", 400),

@@ -1,0 +1,26 @@
+# Armilla as a container that starts where an emulator container was: the same ports, files and words (docs/container.md).
+#
+#   docker build -t armilla .
+#   docker run -p 8081:8081 -p 8080:8080 -v armilla:/data armilla
+
+FROM rust:1-alpine AS build
+RUN apk add --no-cache build-base cmake clang-dev perl
+WORKDIR /src
+COPY . .
+# Static, without debugging information: nothing else is in the image.
+RUN cargo build --release --locked --package armilla \
+    && strip target/release/armilla && mkdir /data
+
+FROM scratch
+COPY --from=build /src/target/release/armilla /armilla
+COPY --from=build --chown=10001:10001 /data /data
+# Not root: the volume belongs to this user.
+USER 10001:10001
+ENV ARMILLA_HOST=0.0.0.0 \
+    ARMILLA_HEALTH_PORT=8080 \
+    ARMILLA_DATA=/data \
+    ARMILLA_ALLOW_WELL_KNOWN_KEY=true
+VOLUME /data
+EXPOSE 8081 8080
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s CMD ["/armilla", "ready"]
+ENTRYPOINT ["/armilla"]
