@@ -2,6 +2,9 @@
 //! named, how long they grow. A rule that is wrong is changed here, in the open.
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
+#[path = "house_rules/query.rs"]
+mod query;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -14,6 +14,7 @@ use crate::index_files::IndexFolders;
 use crate::locks::LockTable;
 use crate::observe::Observed;
 use crate::partition::{Partition, PublishedView};
+use crate::query::{CachedOrders, QueryCache};
 use crate::scripts::Runtime;
 use arc_swap::ArcSwap;
 use armilla_model::clock::Clock;
@@ -67,6 +68,10 @@ pub struct Core {
     pub(crate) durability: Durability,
     /// Items that queries come back to.
     pub(crate) hot: HotItems,
+    /// Queries of all containers, compiled.
+    pub(crate) queries: QueryCache,
+    /// Orders of candidates that queries come back to.
+    pub(crate) orders: CachedOrders,
     scripts: OnceLock<Runtime>,
     script_limits: OnceLock<armilla_script::Limits>,
     logical_partition_size: AtomicU64,
@@ -111,6 +116,8 @@ impl Core {
                 builder: jobs::start_builder(),
                 background,
                 hot: HotItems::default(),
+                queries: QueryCache::default(),
+                orders: CachedOrders::default(),
                 scripts: OnceLock::new(),
                 script_limits: OnceLock::new(),
                 logical_partition_size: AtomicU64::new(u64::MAX),

@@ -24,6 +24,15 @@ pub const WRITE_BYTES_MIN: usize = 1_024;
 /// When a writer may try again after it was refused for the queue.
 pub const WRITE_RETRY_AFTER: Duration = Duration::from_millis(200);
 
+/// How long a page may run before it ends where it is. Clients in Direct mode give a request five seconds.
+pub const PAGE_TIME_MAX: Duration = Duration::from_secs(4);
+/// How long a query may run that cannot end in the middle: a sort, a group, an aggregate.
+pub const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Bytes that one query may hold while it sorts, groups or gathers.
+pub const QUERY_MEMORY_MAX: usize = QUERIES_MEMORY_MAX / 8;
+/// Bytes that all threads of a page may hold at their peaks. One thread would not hold more than
+/// twice as much: a heap is emptied at other moments when it sees more rows.
+pub const PARALLEL_MEMORY_MAX: usize = QUERY_MEMORY_MAX / 2;
 /// Bytes that all queries together may hold while they sort, group or gather. One may hold an eighth.
 pub const QUERIES_MEMORY_MAX: usize = 1 << 30;
 /// Bytes that a query may hold without being counted with the others.

@@ -1,22 +1,26 @@
 //! Queries: what the language decides, run on what the partitions hold.
 //!
 //! ```text
-//! request ─► prepare (parse, bind; cached) ─► targets (ranges, one view each) ─► one of
-//!     stream   rows as items go by, in the order of (effective key, ordinal)
-//!     ordered  ORDER BY: the next rows behind a position, from a bounded heap
-//!     grouped  aggregates, GROUP BY and DISTINCT: the next groups behind a key
-//!     whole    everything at once: ORDER BY RANK, queries over such queries
-//! ─► page (rows, continuation, charge, metrics)
+//! request ─► prepare  text to compiled query, cached
+//!         ─► view     the ranges it addresses, one consistent view of each
+//!         ─► plan     how the page is answered: operator, access per range, threads, cost
+//!         ─► exec     the operator runs; find says who may match, read gets values
+//!         ─► page     rows, continuation, charge, metrics
 //! ```
 //!
 //! Every page takes a fresh view of each partition and keeps nothing between pages: a continuation
 //! names a position in the data ([`token`]), so it survives restarts, merges and splits.
+//!
+//! Modules know each other downwards only: `exec`, then `charge` and `read`, then `plan`, `view`, `find`, `prepare`
+//! (`xtask/tests/house_rules.rs` checks it).
 
 mod bounded;
 mod charge;
 mod client_merge;
+mod counters;
 mod exec;
 pub mod explain;
+mod explained;
 mod find;
 mod page;
 mod plan;
@@ -28,14 +32,16 @@ mod view;
 
 pub use armilla_sql::access::IndexUsage;
 pub use client_merge::{ClientMerge, advice, client_merge, plan};
-pub(crate) use exec::context::Clock;
+pub(crate) use exec::{CachedOrders, ScriptDeadline};
 pub use page::{Metrics, Page};
-use plan::costs::{BRIEF_TEXT_MAX, SMALL_COPIES_MAX, SMALL_ITEMS_MAX};
-pub(crate) use read::items::Overlay;
+pub(crate) use plan::Overlay;
+pub use plan::{Cost, Plan};
+pub(crate) use prepare::QueryCache;
 pub use request::{Request, ResumeFilter};
 pub use token::{INVALID_TOKEN, is_of_the_service};
 
 use crate::container::{Container, Settings};
+use crate::partition::Partition;
 use crate::ranges::EpkSpan;
 use crate::scripts::Client;
 use armilla_model::error::{Error, Result};
@@ -44,25 +50,15 @@ use armilla_model::policy::{ComputedProperty, ContainerPolicy};
 use armilla_model::value::Value;
 use armilla_sql::Schema;
 use armilla_sql::access::KeyConstraint;
-use armilla_sql::compiled::{Compiled, Input, Order};
+use armilla_sql::compiled::{Compiled, Order};
 use armilla_sql::reference::{self, Options as ListOptions};
-use exec::context::Work;
-use exec::workers;
-use parking_lot::Mutex;
-use prepare::Prepared;
-use read::items::{Source, overlap};
+use exec::Work;
+use plan::costs::BRIEF_TEXT_MAX;
+use prepare::{Prepared, Shape};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use view::Target;
 
-/// How long a page may run before it ends where it is. Clients in Direct mode give a request five seconds.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(4);
-/// How long a query may run that cannot end in the middle: a sort, a group, an aggregate.
-const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
-/// Bytes that a query may hold while it sorts, groups or gathers; all together may hold
-/// [`QUERIES_MEMORY_MAX`](crate::limits::QUERIES_MEMORY_MAX).
-const QUERY_MEMORY_MAX: usize = crate::limits::QUERIES_MEMORY_MAX / 8;
 /// Bytes of one level of a hierarchical effective key.
 const KEY_LEVEL_LENGTH: usize = 16;
 
@@ -128,7 +124,7 @@ pub struct Query {
     container: Arc<Container>,
     settings: Arc<Settings>,
     request: Request,
-    prepared: Prepared,
+    prepared: Arc<Prepared>,
     spans: Vec<EpkSpan>,
     /// The full key that the client limited the query to.
     scope_key: Option<Epk>,
@@ -141,21 +137,18 @@ pub struct Query {
     compiled_in: Duration,
     /// Who waits for the answer, if that is known.
     client: Option<Client>,
-    /// What was looked at to see whether the query is small: the next page goes on from there.
-    looked_at: Mutex<Option<Vec<Target>>>,
 }
 
 impl Query {
-    /// Compiles a query for a container, and finds the partitions it must visit.
+    /// Compiles a query for a container, and finds the parts of the key space it must visit.
     pub fn new(container: Arc<Container>, request: Request, scope: &Scope) -> Result<Self> {
         let started = Instant::now();
         let settings = container.settings();
-        let prepared = prepare::prepare(&settings, &request)?;
+        let prepared = prepare::prepare(&container, &settings, &request)?;
         let spans = spans(&prepared.constraint, &settings.policy, scope)?;
         let binding = token::binding(&request, scope);
         let compiled_in = started.elapsed();
         let scope_key = scope_key(&settings.policy, scope);
-        let access = Access::ByCost;
         let is_habitual = request.parameters.is_empty() && scope.limit != Limit::Key;
         Ok(Self {
             container,
@@ -164,13 +157,12 @@ impl Query {
             prepared,
             spans,
             scope_key,
-            access,
+            access: Access::ByCost,
             threads: Threads::ByCost,
             is_habitual,
             binding,
             compiled_in,
             client: None,
-            looked_at: Mutex::new(None),
         })
     }
 
@@ -192,49 +184,22 @@ impl Query {
         Self { client: Some(client), ..self }
     }
 
-    /// Answers one page on the thread that took the request, if that is done in a moment: nothing
-    /// when there are too many items to look at, and when there turn out to be too many bytes, or
-    /// too much to evaluate. Then the page is to be made where work may take its time.
-    pub fn brief_page(&self, options: Options<'_>) -> Result<Option<Page>> {
-        if !self.is_small() {
-            return Ok(None);
-        }
-        let mut work = self.work(None).briefly();
-        match self.page_of(options, None, &mut work) {
-            Err(_) if work.is_outgrown() => Ok(None),
-            page => page.map(Some),
-        }
-    }
-
-    /// True when few items have to be looked at.
-    fn is_small(&self) -> bool {
-        let plan = &self.prepared.compiled;
-        if plan.calls_user_functions || plan.multiplies {
-            return false;
-        }
-        if self.is_habitual && self.prepared.habit.is_quick() {
-            return true;
-        }
-        let most = if self.prepared.copied.is_some() { SMALL_COPIES_MAX } else { SMALL_ITEMS_MAX };
-        let targets = self.targets();
-        let source = self.source(&targets);
-        let is_small =
-            source.scope() <= most || (!source.tries_values() && source.estimate() <= most);
-        *self.looked_at.lock() = Some(targets);
-        is_small
-    }
-
     /// True when rows come as items go by, in the order of (effective key, ordinal): those of one
     /// logical partition are neighbours.
     pub fn follows_items(&self) -> bool {
-        matches!(shape(&self.prepared.compiled), Shape::Stream)
+        self.prepared.shape == Shape::Stream
     }
 
     /// True when its rows are not simply those of one range, one after the other: several ranges are
     /// addressed, or equal rows and groups come together over pages.
     pub fn needs_merging(&self) -> bool {
-        let plan = &self.prepared.compiled;
-        plan.distinct || plan.aggregation.is_some() || self.targets().len() > 1
+        let compiled = &self.prepared.compiled;
+        let addressed = |partition: &&Arc<Partition>| {
+            self.spans.iter().any(|span| partition.range.overlap(span).is_some())
+        };
+        compiled.distinct
+            || compiled.aggregation.is_some()
+            || self.container.partitions().iter().filter(addressed).count() > 1
     }
 
     /// The first ORDER BY key descends.
@@ -242,9 +207,36 @@ impl Query {
         descends(&self.prepared.compiled)
     }
 
-    /// Answers one page.
+    /// Chooses how a page is answered. The plan holds what the page will see, whenever it is run.
+    pub fn plan(&self, options: Options<'_>) -> Result<Plan> {
+        Plan::choose(self, options, None)
+    }
+
+    /// Answers a planned page.
+    pub fn run(&self, plan: &Plan) -> Result<Page> {
+        self.page_of(plan, &mut self.work(None))
+    }
+
+    /// Answers a planned page on the thread that took the request, if that is done in a moment: nothing
+    /// when there turn out to be too many bytes, or too much to evaluate. Then the plan is to be run
+    /// where work may take its time.
+    pub fn run_briefly(&self, plan: &Plan) -> Result<Option<Page>> {
+        let mut work = self.work(None).briefly();
+        match self.page_of(plan, &mut work) {
+            Err(_) if work.is_outgrown() => Ok(None),
+            page => page.map(Some),
+        }
+    }
+
+    /// Answers one page, wherever that is done.
     pub fn page(&self, options: Options<'_>) -> Result<Page> {
-        self.page_over(options, None, None)
+        self.run(&self.plan(options)?)
+    }
+
+    /// Answers one page if its cost is small.
+    pub fn brief_page(&self, options: Options<'_>) -> Result<Option<Page>> {
+        let plan = self.plan(options)?;
+        if plan.cost().is_small() { self.run_briefly(&plan) } else { Ok(None) }
     }
 
     /// Answers one page as an open transaction sees it: the items that were there when it began,
@@ -252,147 +244,33 @@ impl Query {
     pub(crate) fn page_over(
         &self,
         options: Options<'_>,
-        overlay: Option<&Overlay>,
-        asker: Option<Clock>,
+        overlay: Option<Overlay>,
+        asker: ScriptDeadline,
     ) -> Result<Page> {
-        self.page_of(options, overlay, &mut self.work(asker))
+        let plan = Plan::choose(self, options, overlay)?;
+        self.page_of(&plan, &mut self.work(Some(asker)))
     }
 
-    fn work(&self, asker: Option<Clock>) -> Work {
+    fn work(&self, asker: Option<ScriptDeadline>) -> Work {
         Work::new(Instant::now(), self.compiled_in, self.container.rates())
             .sharing(&self.container.core.shares.queries)
             .of_script(asker)
             .for_client(self.client.clone())
     }
 
-    fn page_of(
-        &self,
-        options: Options<'_>,
-        overlay: Option<&Overlay>,
-        work: &mut Work,
-    ) -> Result<Page> {
-        let plan = &*self.prepared.compiled;
-        let read = |text| token::read(text, self.binding);
-        let position = options.continuation.map(read).transpose()?.flatten();
-        let targets = self.targets();
-        let run = Run {
-            request: &self.request,
-            source: self.source(&targets).over(overlay),
-            binding: self.binding,
-            position,
-            options,
-        };
-        work.bill.over(&run.source);
-        let shape = shape(plan);
-        if !matches!(shape, Shape::Stream) {
-            workers::try_values(&run.source, 0..targets.len());
-        }
-        let page = match shape {
-            Shape::Stream => exec::stream::run(run, work),
-            Shape::Ordered => exec::top_k::run(run, work),
-            Shape::Grouped => exec::group::run(run, work),
-            Shape::Whole => exec::whole::run(run, work),
-        };
+    fn page_of(&self, plan: &Plan, work: &mut Work) -> Result<Page> {
+        let page = exec::run(self, plan, work);
         let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
-        page.finish(work, token::is_rewritten(&self.request.text));
+        work.finish(&mut page, token::is_rewritten(&self.request.text));
         if self.is_habitual {
-            self.prepared.habit.took(page.metrics.total_time);
+            self.prepared.feedback.took(page.metrics.total_time);
         }
         Ok(page)
     }
-
-    /// How the query finds its items, in words: the kind of answer, then a line per range, then
-    /// what a page has cost.
-    pub fn explain(&self, page: &Page) -> String {
-        let kind = match shape(&self.prepared.compiled) {
-            Shape::Stream => "rows as items go by",
-            Shape::Ordered => "rows in order",
-            Shape::Grouped => "groups",
-            Shape::Whole => "everything at once",
-        };
-        let mut lines = vec![kind.to_owned()];
-        lines.extend(self.source(&self.targets()).describe());
-        let metrics = &page.metrics;
-        lines.push(format!(
-            "{} item(s) of {} bytes read, {} row(s), {} RU",
-            metrics.retrieved_count, metrics.retrieved_size, metrics.output_count, page.charge
-        ));
-        lines.join("\n")
-    }
-
-    /// The ranges as they are now, or as they were looked at a moment ago.
-    fn targets(&self) -> Vec<Target> {
-        let targets = self.looked_at.lock().take();
-        targets.unwrap_or_else(|| Source::look_at(&self.container, &self.spans))
-    }
-
-    fn source<'q>(&'q self, targets: &'q [Target]) -> Source<'q> {
-        let key = self.scope_key.as_ref();
-        let source = Source::new(&self.container, &self.settings, &self.prepared, targets, key);
-        source.by(self.access).on(self.threads)
-    }
 }
 
-/// What every way of running is given.
-struct Run<'a> {
-    request: &'a Request,
-    source: Source<'a>,
-    binding: token::Binding,
-    position: Option<token::Position>,
-    options: Options<'a>,
-}
-
-impl Run<'_> {
-    fn plan(&self) -> &Compiled {
-        &self.source.prepared.compiled
-    }
-
-    /// The same over a share of its items.
-    fn only(&self, share: &workers::Share) -> Run<'_> {
-        Run { source: self.source.only(share), position: self.position.clone(), ..*self }
-    }
-
-    fn token(&self, position: &token::Position) -> String {
-        token::write(self.binding, position)
-    }
-}
-
-/// How a query is run.
-enum Shape {
-    Stream,
-    Ordered,
-    Grouped,
-    Whole,
-}
-
-fn shape(plan: &Compiled) -> Shape {
-    if plan.is_streaming() && starts_from_items(plan) {
-        return Shape::Stream;
-    }
-    match (&plan.input, &plan.order) {
-        // Groups in an order of their own are all made before the first is handed out.
-        (Input::Items, _) if plan.aggregation.as_ref().is_some_and(|all| !all.order.is_empty()) => {
-            Shape::Whole
-        }
-        (Input::Items, _) if plan.aggregation.is_some() && !plan.distinct => Shape::Grouped,
-        (Input::Items, Order::Keys { .. }) if plan.aggregation.is_none() => Shape::Ordered,
-        (Input::Items, Order::None) if plan.distinct && plan.aggregation.is_none() => {
-            Shape::Grouped
-        }
-        _ => Shape::Whole,
-    }
-}
-
-fn starts_from_items(plan: &Compiled) -> bool {
-    match &plan.input {
-        Input::Items => true,
-        Input::Single => false,
-        Input::Query(inner) => starts_from_items(inner),
-    }
-}
-
-fn descends(plan: &Compiled) -> bool {
-    match &plan.order {
+fn descends(compiled: &Compiled) -> bool {
+    match &compiled.order {
         Order::Keys { keys, .. } => keys.first().is_some_and(|key| key.descending),
         _ => false,
     }
@@ -419,7 +297,7 @@ fn spans(
         KeyConstraint::Any => return Ok(vec![scope.span.clone()]),
         KeyConstraint::Keys(keys) => keys
             .iter()
-            .filter_map(|key| overlap(&EpkSpan::of_prefix(&definition.epk(key)), &scope.span))
+            .filter_map(|key| EpkSpan::of_prefix(&definition.epk(key)).overlap(&scope.span))
             .collect::<Vec<_>>(),
     };
     spans.sort_by(|left, right| left.min.cmp(&right.min));
@@ -456,7 +334,7 @@ pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> 
         }
         let query = armilla_sql::parse(&property.query)?;
         let compiled = armilla_sql::compile(&query, &[], &Schema::none())?;
-        if !before.contains(property) && !prepare::pure::is_pure(&compiled) {
+        if !before.contains(property) && !prepare::is_pure(&compiled) {
             return Err(Error::bad_request(format!(
                 "The computed property '{name}' is not determined by the item: user-defined functions, \
                  DOCUMENTID, and functions of time and chance such as NOW and RAND are not allowed \

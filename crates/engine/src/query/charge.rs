@@ -6,46 +6,34 @@
 //! query that goes through items in order pay for the candidates between where they begin and where
 //! they end, so the pages of a query sum up to the whole.
 
-use crate::container::Container;
-use crate::indexing::ROOT;
-use crate::query::find::{Condition, Runs, Selector};
-use crate::query::plan::costs::MEAN_SIZE_ITEMS_MAX;
-use crate::query::read::items::Source;
+use crate::query::counters::{Charges, RangeTally};
+use crate::query::find::{Condition, Runs, Selector, live};
+use crate::query::plan::Plan;
 use crate::query::token::Place;
-use crate::query::view::Target;
 use armilla_index::Part;
 use armilla_model::charge::{Rates, RequestCharge};
-use armilla_model::path::Path;
-use armilla_model::policy::ContainerPolicy;
 
-/// What was found in one target.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    visited: u64,
-    matched: u64,
-    loads: RequestCharge,
-}
-
-/// What a page has found so far, by target.
+/// What a page has found so far, by range.
 #[derive(Debug, Default)]
 pub(in crate::query) struct Bill {
-    tallies: Vec<Tally>,
-    /// The ranges of the targets, where there are several, and what each was charged with.
+    tallies: Vec<RangeTally>,
+    /// The ids of the ranges, where there are several, and what each was charged with.
     ranges: Vec<u32>,
     settled: Vec<RequestCharge>,
 }
 
 impl Bill {
     /// Remembers which ranges there are, so that they can share the charge.
-    pub(in crate::query) fn over(&mut self, source: &Source<'_>) {
-        if source.targets.len() > 1 {
-            self.ranges = source.targets.iter().map(|target| target.partition.range.id).collect();
+    pub(in crate::query) fn over(&mut self, plan: &Plan) {
+        let ranges = &plan.view.ranges;
+        if ranges.len() > 1 {
+            self.ranges = ranges.iter().map(|range| range.partition.range.id).collect();
         }
     }
 
-    fn tally(&mut self, target: usize) -> &mut Tally {
+    fn tally(&mut self, target: usize) -> &mut RangeTally {
         if self.tallies.len() <= target {
-            self.tallies.resize(target + 1, Tally::default());
+            self.tallies.resize(target + 1, RangeTally::default());
         }
         &mut self.tallies[target]
     }
@@ -75,7 +63,7 @@ impl Bill {
         }
     }
 
-    /// Counts matched items of a target that only the index has seen.
+    /// Counts matched items of a range that only the index has seen.
     pub(in crate::query) fn matched_unseen(
         &mut self,
         target: usize,
@@ -98,38 +86,44 @@ impl Bill {
     /// candidates, and the matched items among those.
     pub(in crate::query) fn settle(
         &mut self,
-        source: &Source<'_>,
+        plan: &Plan,
         start: Option<&Place>,
         end: Option<&Place>,
         rates: &Rates,
-    ) -> RequestCharge {
-        let mut whole = RequestCharge::ZERO;
+    ) -> Charges {
+        let mut whole = Charges::default();
         self.settled.clear();
-        for (number, target) in source.targets.iter().enumerate() {
-            let begun = |place: &Place| target.partition.range.min <= place.epk;
+        for (number, range) in plan.view.ranges.iter().enumerate() {
+            let begun = |place: &Place| range.partition.range.min <= place.epk;
             if end.is_some_and(|end| !begun(end)) {
                 break;
             }
             let start = start.filter(|place| begun(place));
-            let mut charge = RequestCharge::ZERO;
+            let mut charges = Charges::default();
             if start.is_none() {
-                charge += source.base_charge(target, rates);
+                charges.ranges = base_charge(plan, number, rates);
             }
             let tally = self.tallies.get(number).copied().unwrap_or_default();
-            let candidates = match source.candidates() {
+            let candidates = match candidates(plan) {
                 Candidates::Visited => tally.visited,
                 Candidates::Matched => tally.matched,
                 Candidates::Counted => {
-                    let behind = |place| count_behind(source, target, place);
+                    let behind = |place| count_behind(plan, number, place);
                     behind(start).saturating_sub(end.map_or(0, |end| behind(Some(end))))
                 }
             };
             let dropped = candidates.saturating_sub(tally.matched);
-            charge += tally.loads + rates.load(source.mean_size(number)) * dropped;
-            whole += charge;
-            self.settled.push(charge);
+            let mean = rates.load(plan.view.mean_size(number));
+            charges.items = tally.loads + mean * dropped;
+            whole += charges;
+            self.settled.push(charges.total());
         }
         whole
+    }
+
+    /// What was found, by range.
+    pub(in crate::query) fn into_tallies(self) -> Vec<RangeTally> {
+        self.tallies
     }
 
     /// How a page's charge is spread over its ranges, where there are several. What no range was
@@ -157,7 +151,7 @@ impl Bill {
 
 /// How the candidates of a query are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::query) enum Candidates {
+enum Candidates {
     /// Items were named by their ids: those that are there.
     Visited,
     /// The condition is one part, and whatever the index finds for it matches.
@@ -166,97 +160,78 @@ pub(in crate::query) enum Candidates {
     Counted,
 }
 
-impl Source<'_> {
-    /// How the candidates that a page is charged for are known.
-    pub(in crate::query) fn candidates(&self) -> Candidates {
-        if self.points.is_some() {
-            return Candidates::Visited;
-        }
-        match useful_parts(&self.charged).as_slice() {
-            [_] if self.charged.is_exact() => Candidates::Matched,
-            _ => Candidates::Counted,
-        }
+/// How the candidates that a page is charged for are known.
+fn candidates(plan: &Plan) -> Candidates {
+    if plan.has_points() {
+        return Candidates::Visited;
     }
-
-    /// The mean size of a target's items: what an item that is not read counts for.
-    pub(in crate::query) fn mean_size(&self, number: usize) -> usize {
-        let Some(target) = self.targets.get(number) else { return 0 };
-        let documents = target.partition.document_count().max(1);
-        usize::try_from(target.partition.size() / documents).unwrap_or(usize::MAX)
-    }
-
-    /// The mean size of the items that a query addresses in a target, or of all its items where those
-    /// are too many to look at.
-    pub(in crate::query) fn mean_size_in_scope(&self, number: usize) -> usize {
-        let Some(target) = self.targets.get(number) else { return 0 };
-        let (mut documents, mut bytes) = (0u64, 0u64);
-        for (_, part, runs) in target.runs(None) {
-            for run in runs {
-                documents += u64::from(part.live_count_in(&run));
-                if documents > MEAN_SIZE_ITEMS_MAX {
-                    return self.mean_size(number);
-                }
-                let live = run.filter(|local| !part.is_dead(*local));
-                bytes += live.map(|local| u64::from(part.document(local).size)).sum::<u64>();
-            }
-        }
-        usize::try_from(bytes / documents.max(1)).unwrap_or(usize::MAX)
-    }
-
-    /// What visiting a range costs before any work.
-    pub(in crate::query) fn base_charge(&self, target: &Target, rates: &Rates) -> RequestCharge {
-        let seeks = match &self.points {
-            None => self.seeks,
-            Some(points) => {
-                let range = &target.partition.range;
-                points.iter().filter(|point| range.contains(&point.epk)).count() as u64
-            }
-        };
-        rates.query_base + rates.query_seek * seeks.saturating_sub(1)
+    match useful_parts(&plan.condition).count() {
+        1 if plan.condition.is_exact() => Candidates::Matched,
+        _ => Candidates::Counted,
     }
 }
 
-/// The numbers of the paths of the partition key.
-pub(in crate::query) fn key_paths(container: &Container, policy: &ContainerPolicy) -> Vec<u32> {
-    let number = |path: &Path| {
-        path.0.iter().try_fold(ROOT, |parent, name| container.paths.find_name(parent, name))
+/// What visiting a range costs before any work.
+pub(in crate::query) fn base_charge(plan: &Plan, range: usize, rates: &Rates) -> RequestCharge {
+    let seeks = match &plan.points {
+        None => plan.seeks,
+        Some(points) => {
+            let range = &plan.view.ranges[range].partition.range;
+            points.iter().filter(|point| range.contains(&point.epk)).count() as u64
+        }
     };
-    policy.partition_key.paths.iter().filter_map(number).collect()
+    rates.query_base + rates.query_seek * seeks.saturating_sub(1)
 }
 
-/// The parts of a condition that the index can serve, each by itself.
-fn useful_parts(condition: &Condition) -> Vec<&Condition> {
-    match condition {
-        Condition::And(parts) => parts.iter().filter(|part| part.is_useful()).collect(),
-        other if other.is_useful() => vec![other],
-        _ => Vec::new(),
-    }
+/// The parts of a condition that the index can serve, each by itself, and their numbers.
+fn useful_parts(condition: &Condition) -> impl Iterator<Item = (usize, &Condition)> {
+    let parts = match condition {
+        Condition::And(parts) => parts.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    parts.iter().enumerate().filter(|(_, part)| part.is_useful())
 }
 
-/// The candidates of a target behind a place.
-fn count_behind(source: &Source<'_>, target: &Target, after: Option<&Place>) -> u64 {
-    let parts: Vec<(usize, &Part, Runs)> = target.runs(after).collect();
-    let all = || parts.iter().map(|(_, part, runs)| live(part, runs)).sum::<u64>();
-    let useful = useful_parts(&source.charged);
-    let counts = useful.iter().map(|condition| {
-        let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
-            let scope = runs.iter().map(|run| run.len()).sum();
-            Selector::new(condition, part, scope, source.is_bare(part)).count_live(runs)
-        };
-        parts.iter().map(of_part).sum::<u64>()
+/// The candidates of a range behind a place: those of the most selective part of the condition.
+fn count_behind(plan: &Plan, range: usize, after: Option<&Place>) -> u64 {
+    let runs: Vec<(usize, &Part, Runs)> = plan.view.ranges[range].runs(after).collect();
+    let all = || runs.iter().map(|(_, part, runs)| live(part, runs)).sum::<u64>();
+    // Whether a predicate is tried depends on how much is asked for.
+    let as_found = plan.finds_what_is_charged()
+        && (after == plan.start.as_ref() || !plan.condition.tries_values());
+    let counts = useful_parts(&plan.condition).map(|(conjunct, condition)| match as_found {
+        true => {
+            let mut parts = plan.parts(range);
+            let of_part = |(number, part, runs): &(usize, &Part, Runs)| {
+                let planned = parts.by_ref().find(|planned| planned.number == *number);
+                let count = planned.map(|it| it.selector.count_conjunct(conjunct, part, runs));
+                count.unwrap_or_default()
+            };
+            runs.iter().map(of_part).sum::<u64>()
+        }
+        false => {
+            let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
+                let scope = runs.iter().map(|run| run.len()).sum();
+                let bare = plan.view.is_bare(part);
+                Selector::new(condition, part, scope, bare).count_live(part, runs)
+            };
+            runs.iter().map(of_part).sum()
+        }
     });
     counts.min().unwrap_or_else(all)
 }
 
-fn live(part: &Part, runs: &Runs) -> u64 {
-    runs.iter().map(|run| u64::from(part.live_count_in(run))).sum()
-}
-
-/// How many items of a target match at most: all conditions together, as far as the index knows.
-pub(in crate::query) fn may_match(source: &Source<'_>, target: &Target) -> u64 {
-    let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
+/// How many items of a range match at most: all conditions together, as far as the index knows.
+pub(in crate::query) fn may_match(plan: &Plan, range: usize) -> u64 {
+    if plan.finds_what_is_charged() {
+        let count =
+            |part: crate::query::plan::PartPlan<'_>| part.selector.count_live(part.part, part.runs);
+        return plan.parts(range).map(count).sum();
+    }
+    let of_part = |(_, part, runs): (usize, &Part, Runs)| {
         let scope = runs.iter().map(|run| run.len()).sum();
-        Selector::new(&source.charged, part, scope, source.is_bare(part)).count_live(runs)
+        let bare = plan.view.is_bare(part);
+        Selector::new(&plan.condition, part, scope, bare).count_live(part, &runs)
     };
-    target.runs(None).map(|part| of_part(&part)).sum()
+    plan.view.ranges[range].runs(None).map(of_part).sum()
 }

@@ -19,7 +19,7 @@ pub fn plan(
     for_one_key: bool,
 ) -> Result<Value> {
     let settings = container.settings();
-    let (query, schema) = prepare::parsed(&settings, request)?;
+    let (query, schema) = prepare::parsed(container, &settings, request)?;
     let definition = &settings.policy.partition_key;
     let range_of = |key: &PartitionKey| range_of(definition, key);
     let plan = partitioned_plan(PlanRequest {
@@ -41,7 +41,7 @@ fn classic_features() -> Features {
 
 /// The numbers of the rules of advice that a query breaks.
 pub fn advice(container: &Container, request: &Request) -> Result<Vec<&'static str>> {
-    let (query, _) = prepare::parsed(&container.settings(), request)?;
+    let (query, _) = prepare::parsed(container, &container.settings(), request)?;
     Ok(advise(&query, &request.parameters))
 }
 

@@ -10,16 +10,44 @@
 //! whole            everything at once: ORDER BY RANK, queries over such queries
 //! ```
 
-pub(in crate::query) mod context;
+mod context;
 mod cursor;
+mod documents;
 mod functions;
-pub(in crate::query) mod group;
+mod group;
 mod heap;
 mod index_aggregate;
 mod min_max;
 mod ordered_scan;
 mod parallel_filter;
-pub(in crate::query) mod stream;
-pub(in crate::query) mod top_k;
-pub(in crate::query) mod whole;
-pub(in crate::query) mod workers;
+mod stream;
+mod top_k;
+mod whole;
+mod workers;
+
+pub(crate) use context::ScriptDeadline;
+pub(in crate::query) use context::Work;
+pub(crate) use ordered_scan::CachedOrders;
+
+use super::Query;
+use super::page::Page;
+use super::plan::{Operator, Plan};
+use armilla_model::error::Result;
+use context::PageRun;
+
+/// Answers a page by the operator of its plan.
+pub(in crate::query) fn run(query: &Query, plan: &Plan, work: &mut Work) -> Result<Page> {
+    let run = PageRun::new(query, plan);
+    work.bill.over(plan);
+    if !matches!(plan.operator, Operator::Stream) {
+        workers::try_values(&run.items, 0..plan.view.ranges.len());
+    }
+    match plan.operator {
+        Operator::Stream => stream::run(&run, work),
+        Operator::OrderedScan(_) | Operator::TopK => top_k::run(&run, work),
+        Operator::MinMax { .. } | Operator::IndexAggregate(_) | Operator::Group => {
+            group::run(&run, work)
+        }
+        Operator::Whole => whole::run(&run, work),
+    }
+}

@@ -1,7 +1,7 @@
 //! A page in the making, and what is told with it.
 
-use crate::query::exec::context::Work;
-use armilla_model::charge::RequestCharge;
+use crate::query::counters::Counters;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::limits::PAGE_SIZE_MAX;
 use bytes::Bytes;
 use std::time::Duration;
@@ -19,6 +19,8 @@ pub struct Page {
     pub shares: Vec<(u32, RequestCharge)>,
     /// What was done for it.
     pub metrics: Metrics,
+    /// The same in detail.
+    pub(in crate::query) counters: Counters,
     count_max: usize,
     size: usize,
     output_is_free: bool,
@@ -73,20 +75,12 @@ impl Page {
         self.output_is_free = true;
     }
 
-    /// Closes the books.
-    pub(in crate::query) fn finish(&mut self, work: &Work, wrapped: bool) {
-        let output = self.rows.iter().map(|row| work.rates.output(charged_size(row, wrapped)));
-        let output = if self.output_is_free { RequestCharge::ZERO } else { output.sum() };
-        self.charge = (work.charge + output).max(RequestCharge::ONE);
-        self.shares = work.bill.shares(self.charge);
-        self.metrics = Metrics {
-            total_time: work.started.elapsed(),
-            compile_time: work.compiled_in,
-            retrieved_count: work.items_loaded,
-            retrieved_size: work.bytes_loaded,
-            output_count: self.rows.len() as u64,
-            output_size: self.size as u64,
-        };
+    /// What its rows cost beyond what made them.
+    pub(in crate::query) fn output_charge(&self, rates: &Rates, wrapped: bool) -> RequestCharge {
+        if self.output_is_free {
+            return RequestCharge::ZERO;
+        }
+        self.rows.iter().map(|row| rates.output(charged_size(row, wrapped))).sum()
     }
 }
 

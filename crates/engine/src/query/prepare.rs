@@ -1,49 +1,73 @@
-//! From text to a compiled query, kept for the next time.
-//!
-//! Both caches are keyed by the container's settings themselves: every change of a container makes
-//! new settings, so nothing that was compiled for old ones can be found again.
+//! Preparing: from text to a compiled query, and what can be said of it without looking at data.
 
-pub(in crate::query) mod feedback;
-pub(in crate::query) mod pure;
-pub(in crate::query) mod raw_projection;
+mod cache;
+mod feedback;
+mod pure;
+mod raw_projection;
 
-use crate::container::Settings;
-use crate::query::Request;
-use crate::query::plan::costs::{
-    CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, CACHED_QUERY_BYTE_WEIGHT, CACHED_SCHEMAS_MAX,
-    CACHED_TEXT_MAX,
-};
-use crate::query::prepare::feedback::Habit;
-use crate::query::prepare::raw_projection::Copied;
-use armilla_model::error::{Error, Result};
-use armilla_model::limits::QUERY_LENGTH_MAX;
+pub(crate) use cache::QueryCache;
+pub(in crate::query) use cache::{parsed, prepare};
+pub(in crate::query) use feedback::ExecutionFeedback;
+pub(in crate::query) use pure::is_pure;
+pub(in crate::query) use raw_projection::RawProjection;
+
 use armilla_model::partition_key::Definition;
-use armilla_sql::access::{self, KeyConstraint, Node, PathStep};
-use armilla_sql::ast::Query;
-use armilla_sql::compiled::{Input, Order};
+use armilla_sql::access::{self, KeyConstraint, Node, OrderPath, PathStep};
+use armilla_sql::aggregate::AggregateKind;
+use armilla_sql::compiled::{Expr, Input, Order, Step};
 use armilla_sql::{Compiled, Schema};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
-/// A query ready to run, and what it was compiled for.
-#[derive(Clone)]
+/// A query ready to be planned, and what it was compiled for.
 pub(in crate::query) struct Prepared {
-    pub(in crate::query) compiled: Arc<Compiled>,
+    pub(in crate::query) compiled: Compiled,
     pub(in crate::query) schema: Arc<Schema>,
+    pub(in crate::query) shape: Shape,
     /// The condition, as the index sees it.
-    pub(in crate::query) node: Arc<Node>,
+    pub(in crate::query) node: Node,
     /// Every path of the item that the query reads.
-    pub(in crate::query) references: Arc<Vec<Vec<PathStep>>>,
+    pub(in crate::query) references: Vec<Vec<PathStep>>,
     /// Those that it reads before it makes rows, where that is a step of its own (ORDER BY, copies of
     /// items): for its condition and its order.
-    pub(in crate::query) key_references: Arc<Vec<Vec<PathStep>>>,
+    deciding: Option<Vec<Vec<PathStep>>>,
     /// The partition keys that the condition pins.
-    pub(in crate::query) constraint: Arc<KeyConstraint>,
+    pub(in crate::query) constraint: KeyConstraint,
     /// How rows are made of the texts of items, if they are.
-    pub(in crate::query) copied: Option<Arc<Copied>>,
-    /// What was learnt by reading in order.
-    pub(in crate::query) habit: Arc<Habit>,
+    pub(in crate::query) raw: Option<RawProjection>,
+    /// The paths of ORDER BY, where all keys are paths.
+    pub(in crate::query) order_paths: Option<Vec<OrderPath>>,
+    /// What the query asks for if it asks for MIN and MAX of paths only.
+    pub(in crate::query) extremes: Option<Vec<Extreme>>,
+    /// The query without its condition, where equal values give equal rows.
+    pub(in crate::query) countable: Option<Unfiltered>,
+    /// What was learnt by running it.
+    pub(in crate::query) feedback: Arc<ExecutionFeedback>,
+    is_pure: OnceLock<bool>,
+}
+
+/// How the rows of a query come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::query) enum Shape {
+    /// One by one, as items go by.
+    Stream,
+    /// In an order of their own.
+    Ordered,
+    /// From groups: aggregates, GROUP BY, DISTINCT.
+    Grouped,
+    /// From all items at once.
+    Whole,
+}
+
+/// MIN or MAX of a path.
+pub(in crate::query) struct Extreme {
+    pub(in crate::query) path: Vec<PathStep>,
+    pub(in crate::query) largest: bool,
+}
+
+/// A query without its condition: for items that the index knows to match.
+pub(in crate::query) struct Unfiltered {
+    pub(in crate::query) compiled: Compiled,
+    pub(in crate::query) references: Vec<Vec<PathStep>>,
 }
 
 impl Prepared {
@@ -51,139 +75,113 @@ impl Prepared {
         compiled: Compiled,
         schema: Arc<Schema>,
         definition: &Definition,
-        habit: Arc<Habit>,
+        feedback: Arc<ExecutionFeedback>,
     ) -> Self {
         // Of a query over another query's rows, the innermost one is about items.
         let mut inner = &compiled;
         while let Input::Query(query) = &inner.input {
             inner = query;
         }
-        let node = Arc::new(access::analyse(inner));
-        let references = Arc::new(access::referenced_paths(&compiled));
+        let node = access::analyse(inner);
         let constraint = match inner.input {
             Input::Items => access::pinned_keys(&node, &definition.paths),
             _ => access::partition_keys(inner, &definition.paths),
         };
-        let constraint = Arc::new(constraint);
-        let copied = Copied::of(&compiled).map(Arc::new);
-        let key_references = match &compiled.order {
-            Order::Keys { .. } => Arc::new(access::deciding_paths(&compiled)),
-            Order::None if copied.is_some() => Arc::new(access::deciding_paths(&compiled)),
-            _ => references.clone(),
-        };
-        let compiled = Arc::new(compiled);
-        Self { compiled, schema, node, references, key_references, constraint, copied, habit }
+        let raw = RawProjection::of(&compiled);
+        let has_keys = matches!(compiled.order, Order::Keys { .. });
+        let decides = has_keys || (raw.is_some() && matches!(compiled.order, Order::None));
+        let shape = shape(&compiled);
+        let is_grouped = shape == Shape::Grouped;
+        Self {
+            shape,
+            node,
+            references: access::referenced_paths(&compiled),
+            deciding: decides.then(|| access::deciding_paths(&compiled)),
+            constraint,
+            raw,
+            order_paths: if has_keys { access::order_paths(&compiled) } else { None },
+            extremes: if is_grouped { extremes(&compiled) } else { None },
+            countable: (is_grouped && is_countable(&compiled)).then(|| Unfiltered::of(&compiled)),
+            feedback,
+            is_pure: OnceLock::new(),
+            schema,
+            compiled,
+        }
+    }
+
+    /// The paths that are read before rows are made.
+    pub(in crate::query) fn deciding_paths(&self) -> &[Vec<PathStep>] {
+        self.deciding.as_ref().unwrap_or(&self.references)
+    }
+
+    /// True when rows depend on nothing but the items they are made of.
+    pub(in crate::query) fn is_pure(&self) -> bool {
+        *self.is_pure.get_or_init(|| is_pure(&self.compiled))
     }
 }
 
-/// A parsed query, and its compiled form when that does not depend on parameters.
-#[derive(Clone)]
-struct Kept {
-    settings: Arc<Settings>,
-    schema: Arc<Schema>,
-    query: Arc<Query>,
-    plain: Option<Prepared>,
-    habit: Arc<Habit>,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    settings: usize,
-    text: Box<str>,
-}
-
-#[derive(Hash)]
-struct KeyRef<'k> {
-    settings: usize,
-    text: &'k str,
-}
-
-impl quick_cache::Equivalent<Key> for KeyRef<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
-        self.settings == key.settings && *self.text == *key.text
+impl Unfiltered {
+    fn of(compiled: &Compiled) -> Self {
+        let checks = vec![None; compiled.checks.len()];
+        let compiled = Compiled { filter: None, checks, ..compiled.clone() };
+        Self { references: access::referenced_paths(&compiled), compiled }
     }
 }
 
-#[derive(Clone)]
-struct ByText;
-
-impl Weighter<Key, Kept> for ByText {
-    fn weight(&self, key: &Key, _: &Kept) -> u64 {
-        (key.text.len() as u64 + 32) * CACHED_QUERY_BYTE_WEIGHT
+fn shape(compiled: &Compiled) -> Shape {
+    if compiled.is_streaming() && starts_from_items(compiled) {
+        return Shape::Stream;
+    }
+    let aggregation = compiled.aggregation.as_ref();
+    match (&compiled.input, &compiled.order) {
+        // Groups in an order of their own are all made before the first is handed out.
+        (Input::Items, _) if aggregation.is_some_and(|all| !all.order.is_empty()) => Shape::Whole,
+        (Input::Items, _) if aggregation.is_some() && !compiled.distinct => Shape::Grouped,
+        (Input::Items, Order::Keys { .. }) if aggregation.is_none() => Shape::Ordered,
+        (Input::Items, Order::None) if compiled.distinct && aggregation.is_none() => Shape::Grouped,
+        _ => Shape::Whole,
     }
 }
 
-static QUERIES: LazyLock<Cache<Key, Kept, ByText>> =
-    LazyLock::new(|| Cache::with_weighter(CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, ByText));
-
-type SchemaEntry = (Arc<Settings>, Arc<Schema>);
-static SCHEMAS: LazyLock<Cache<usize, SchemaEntry>> =
-    LazyLock::new(|| Cache::new(CACHED_SCHEMAS_MAX));
-
-/// Parses and compiles a query for a container.
-pub(in crate::query) fn prepare(settings: &Arc<Settings>, request: &Request) -> Result<Prepared> {
-    let kept = find_or_parse(settings, request)?;
-    let is_plain = request.parameters.is_empty();
-    if let Some(plain) = kept.plain.as_ref().filter(|_| is_plain) {
-        return Ok(plain.clone());
-    }
-    let Kept { query, schema, habit, .. } = &kept;
-    let compiled = armilla_sql::compile(query, &request.parameters, schema)?;
-    let definition = &settings.policy.partition_key;
-    let prepared = Prepared::new(compiled, schema.clone(), definition, habit.clone());
-    if is_plain {
-        keep(request, Kept { plain: Some(prepared.clone()), ..kept });
-    }
-    Ok(prepared)
-}
-
-/// Parses a query for a container.
-pub(in crate::query) fn parsed(
-    settings: &Arc<Settings>,
-    request: &Request,
-) -> Result<(Arc<Query>, Arc<Schema>)> {
-    let Kept { query, schema, .. } = find_or_parse(settings, request)?;
-    Ok((query, schema))
-}
-
-fn address(settings: &Arc<Settings>) -> usize {
-    Arc::as_ptr(settings) as usize
-}
-
-/// A text that is known, or is from now on.
-fn find_or_parse(settings: &Arc<Settings>, request: &Request) -> Result<Kept> {
-    if request.text.len() > QUERY_LENGTH_MAX {
-        return Err(Error::bad_request(format!(
-            "The query text is longer than {QUERY_LENGTH_MAX} bytes."
-        )));
-    }
-    let key = KeyRef { settings: address(settings), text: &request.text };
-    // The kept settings hold their address, so an equal address is the same settings.
-    if let Some(kept) = QUERIES.get(&key).filter(|kept| Arc::ptr_eq(&kept.settings, settings)) {
-        return Ok(kept);
-    }
-    let query = Arc::new(armilla_sql::parse(&request.text)?);
-    let (settings, schema) = (settings.clone(), schema(settings)?);
-    let kept = Kept { settings, schema, query, plain: None, habit: Arc::default() };
-    keep(request, kept.clone());
-    Ok(kept)
-}
-
-fn keep(request: &Request, kept: Kept) {
-    if request.text.len() <= CACHED_TEXT_MAX {
-        let key = Key { settings: address(&kept.settings), text: request.text.as_str().into() };
-        QUERIES.insert(key, kept);
+fn starts_from_items(compiled: &Compiled) -> bool {
+    match &compiled.input {
+        Input::Items => true,
+        Input::Single => false,
+        Input::Query(inner) => starts_from_items(inner),
     }
 }
 
-fn schema(settings: &Arc<Settings>) -> Result<Arc<Schema>> {
-    let address = address(settings);
-    if let Some((kept, schema)) = SCHEMAS.get(&address)
-        && Arc::ptr_eq(&kept, settings)
-    {
-        return Ok(schema);
+/// True when equal values give equal rows, in whatever order they come.
+fn is_countable(compiled: &Compiled) -> bool {
+    let listed = |kind| matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
+    let lists = compiled.aggregation.iter().flat_map(|aggregation| &aggregation.aggregates);
+    compiled.sources.is_empty()
+        && !lists.into_iter().any(|aggregate| listed(aggregate.kind))
+        && is_pure(compiled)
+}
+
+/// The paths of a query that asks for MIN and MAX only.
+fn extremes(compiled: &Compiled) -> Option<Vec<Extreme>> {
+    let aggregation = compiled.aggregation.as_ref().filter(|aggregation| !aggregation.grouped)?;
+    if !compiled.sources.is_empty() || !matches!(compiled.order, Order::None) {
+        return None;
     }
-    let schema = Arc::new(Schema::new(&settings.policy)?);
-    SCHEMAS.insert(address, (settings.clone(), schema.clone()));
-    Ok(schema)
+    let aggregates = aggregation.aggregates.iter();
+    aggregates
+        .map(|aggregate| {
+            let largest = match aggregate.kind {
+                AggregateKind::Min => false,
+                AggregateKind::Max => true,
+                _ => return None,
+            };
+            let Expr::Path(path) = &aggregate.argument else { return None };
+            let name = |step: &Step| match step {
+                Step::Member(name) => Some(PathStep::Name(name.clone())),
+                Step::Element(_) => None,
+            };
+            let steps: Option<Vec<_>> = path.steps.iter().map(name).collect();
+            let path = steps.filter(|steps| !steps.is_empty() && path.hops == 0)?;
+            Some(Extreme { path, largest })
+        })
+        .collect()
 }

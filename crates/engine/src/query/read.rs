@@ -1,5 +1,10 @@
 //! Reading values: items from the store, or what a query needs of them from the columns of the index.
 
-pub(in crate::query) mod columns;
-pub(in crate::query) mod items;
+mod items;
+mod loads;
 mod prefetch;
+mod reader;
+
+pub(in crate::query) use items::{Certainty, Found, Items};
+pub(in crate::query) use loads::Loads;
+pub(in crate::query) use reader::{Loaded, Reader};

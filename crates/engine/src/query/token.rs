@@ -65,10 +65,23 @@ pub(in crate::query) struct Window {
     pub(in crate::query) take: u64,
 }
 
+impl Place {
+    /// The place before an item that is not done.
+    pub(in crate::query) fn before(&self) -> Self {
+        Self { epk: self.epk.clone(), docno: self.docno.saturating_sub(1) }
+    }
+}
+
 impl Window {
     pub(in crate::query) fn of(query: &armilla_sql::Compiled) -> Self {
         let (skip, take) = query.window();
         Self { skip, take }
+    }
+
+    /// Rows that a page of so many takes at most, those to be skipped included, and one to know of more.
+    pub(in crate::query) fn wanted(self, count_max: usize) -> usize {
+        let page = self.take.min(count_max.max(1) as u64 + 1);
+        usize::try_from(self.skip.saturating_add(page)).unwrap_or(usize::MAX)
     }
 
     /// Counts a row: true when it is to be handed out.

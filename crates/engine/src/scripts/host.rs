@@ -10,7 +10,7 @@ use super::failure::into_script;
 use crate::items::{WriteOptions, Written};
 use crate::listing::index_range;
 use crate::partition::Partition;
-use crate::query::{Clock, Limit, Options, Query, Request, Scope};
+use crate::query::{Limit, Options, Query, Request, Scope, ScriptDeadline};
 use crate::ranges::EpkSpan;
 use crate::record::Record;
 use crate::txn::Txn;
@@ -39,7 +39,7 @@ const RID_LENGTH: usize = 24;
 pub(super) struct TxnHost {
     txn: Txn,
     partition: Arc<Partition>,
-    clock: Clock,
+    clock: ScriptDeadline,
     /// Ids of the items that were read or written by the script, by ordinal.
     known: HashMap<u64, Arc<str>>,
     /// Ordinals of the items that were read or queried.
@@ -52,7 +52,7 @@ pub(super) struct TxnHost {
 
 impl TxnHost {
     /// A host over a transaction, for a script with this much time.
-    pub(super) fn new(txn: Txn, clock: Clock) -> Self {
+    pub(super) fn new(txn: Txn, clock: ScriptDeadline) -> Self {
         Self {
             partition: txn.container().partition_of(txn.epk()),
             rates: txn.container().rates(),
@@ -213,7 +213,7 @@ impl TxnHost {
             false => Some(self.txn.overlay()?),
         };
         let options = Options { count_max: page_size, continuation, range_by_range: false };
-        let page = query.page_over(options, overlay.as_ref(), Some(self.clock))?;
+        let page = query.page_over(options, overlay, self.clock)?;
         self.pay(page.charge);
         let seen = page.rows.iter().filter_map(|row| self.docno_of(rid_in(row)?));
         let seen: Vec<_> = seen.collect();

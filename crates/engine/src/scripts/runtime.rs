@@ -4,7 +4,7 @@ use super::function_threads::FunctionThreads;
 use super::pool::Pool;
 use super::{Kind, Script, out_of_script};
 use crate::limits::{COMPILED_SCRIPTS_ESTIMATED, COMPILED_SCRIPTS_SIZE_MAX};
-use crate::query::Clock;
+use crate::query::ScriptDeadline;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_script::{Compiled, Limits, ScriptEngine, ScriptKind};
@@ -45,13 +45,13 @@ impl Runtime {
     }
 
     /// The time of a script that begins now.
-    pub(super) fn clock(&self) -> Clock {
+    pub(super) fn clock(&self) -> ScriptDeadline {
         let started = Instant::now();
-        Clock { started, deadline: started + self.engine.limits().time }
+        ScriptDeadline { started, deadline: started + self.engine.limits().time }
     }
 
     /// When a script that began then is given up.
-    pub(super) fn late_at(&self, clock: Clock) -> Instant {
+    pub(super) fn late_at(&self, clock: ScriptDeadline) -> Instant {
         clock.deadline + self.engine.limits().late_max
     }
 

@@ -117,10 +117,10 @@ fn explanations_name_the_way() {
     let explain = |text: &str| {
         let request = Request::of_text(text);
         let query = Query::new(bench.container.clone(), request, &everything()).unwrap();
-        let page = query
-            .page(Options { count_max: 10, continuation: None, range_by_range: false })
-            .unwrap();
-        query.explain(&page)
+        let options = Options { count_max: 10, continuation: None, range_by_range: false };
+        let plan = query.plan(options).unwrap();
+        let page = query.run(&plan).unwrap();
+        query.explain(&plan, Some(&page)).to_string()
     };
     assert!(explain("SELECT * FROM c WHERE c.n = 1").contains("index: at most"));
     assert!(explain("SELECT * FROM c WHERE c.id = '5' AND c.pk = '5'").contains("point reads: 1"));

@@ -118,7 +118,7 @@ impl Bench {
                 range_by_range: false,
             };
             let page = match threads {
-                Threads::ByCost => query.page(options)?,
+                Threads::ByCost => explained_page(&query, options, &request.text)?,
                 _ => one_and_many(query, options, &request.text)?,
             };
             assert!(page.rows.len() <= page_size);
@@ -139,13 +139,24 @@ impl Bench {
         let query = Query::new(self.container.clone(), Request::of_text(text), &everything());
         let query = query.unwrap().by(Access::Index);
         let options = PageOptions { count_max: 1000, continuation: None, range_by_range: false };
-        query.explain(&query.page(options).unwrap())
+        let plan = query.plan(options).unwrap();
+        let page = query.run(&plan).unwrap();
+        query.explain(&plan, Some(&page)).to_string()
     }
 
     /// All rows of a query.
     pub(crate) fn rows(&self, text: &str) -> Vec<Value> {
         self.pages(&Request::of_text(text), 1000).unwrap().concat()
     }
+}
+
+/// A page whose explanation accounts for its charge.
+fn explained_page(query: &Query, options: PageOptions<'_>, text: &str) -> Result<Page> {
+    let plan = query.plan(options)?;
+    let page = query.run(&plan)?;
+    let explanation = query.explain(&plan, Some(&page));
+    assert_eq!(explanation.charge_of_steps(), page.charge, "{text}\n{explanation}");
+    Ok(page)
 }
 
 /// A page made on one thread and on many, which must be the same.

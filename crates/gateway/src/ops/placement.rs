@@ -3,12 +3,13 @@
 //! A network thread serves many connections, so what it does must be over in well under a millisecond.
 //! This is the one place that judges that, by bytes and counts that are known before the work is done.
 //! Point reads and small writes stay where they are: a hop to another thread would cost them more than
-//! their work. (Queries are judged by the engine, which knows their plan: `Query::brief_page`.)
+//! their work. Queries are judged by the cost of their plan.
 
 use crate::limits::{
     INLINE_ITEMS_MAX, INLINE_OPERATIONS_MAX, INLINE_READING_MAX, INLINE_STAGING_MAX,
 };
 use armilla_engine::partition::Partition;
+use armilla_engine::query::Cost;
 use std::sync::Arc;
 
 /// Where a piece of work runs.
@@ -49,6 +50,11 @@ pub(super) fn of_feed(
         return Place::Pool;
     }
     of_reading(partitions, (count_max as u64).min(behind), if is_parsed { PARSING } else { 1 })
+}
+
+/// Making a page of a query by its plan.
+pub(super) fn of_query(cost: Cost) -> Place {
+    here_if(cost.is_small())
 }
 
 /// Items are judged by the average of their partitions; how wrong that can be is bounded by the

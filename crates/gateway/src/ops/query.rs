@@ -2,6 +2,7 @@
 
 use super::EngineService;
 use super::addressed::{self, Scope};
+use super::placement::{self, Place};
 use crate::auth::{Belongs, SEAL_LENGTH};
 use crate::headers::{Client, token_over_limit};
 use crate::reply::{Fact, FeedBody, FeedKind};
@@ -9,7 +10,7 @@ use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::query::{
-    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Query, Request,
+    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Plan, Query, Request,
 };
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
@@ -137,25 +138,28 @@ async fn page(
     let continuation =
         context.continuation.map(|token| own_token(service, container, scope, token));
     let continuation = continuation.transpose()?;
-    let brief = match query::compiles_briefly(&call.body) {
-        true => {
-            let continuation = continuation.as_deref();
-            query.brief_page(Options { count_max, continuation, range_by_range })?
-        }
-        // What is long to compile is long to plan.
-        false => None,
+    let plan_of = move |query: &Query| {
+        let continuation = continuation.as_deref();
+        query.plan(Options { count_max, continuation, range_by_range })
     };
-    let finish = move |query: &Query, page: Page| {
-        let explained = explain.then(|| query.explain(&page));
+    // What is long to compile is long to plan.
+    let is_brief = query::compiles_briefly(&call.body);
+    let plan = is_brief.then(|| plan_of(&query)).transpose()?;
+    let brief = match &plan {
+        Some(plan) if placement::of_query(plan.cost()) == Place::Here => query.run_briefly(plan)?,
+        _ => None,
+    };
+    let finish = move |query: &Query, plan: &Plan, page: Page| {
+        let explained = explain.then(|| query.explain(plan, Some(&page)).to_string());
         (page, explained)
     };
-    let made = match brief {
-        Some(page) => Ok(finish(&query, page)),
-        None => {
+    let made = match (brief, plan) {
+        (Some(page), Some(plan)) => Ok(finish(&query, &plan, page)),
+        (_, plan) => {
             let work = move || {
-                let continuation = continuation.as_deref();
-                let page = query.page(Options { count_max, continuation, range_by_range })?;
-                Ok(finish(&query, page))
+                let plan = plan.map_or_else(|| plan_of(&query), Ok)?;
+                let page = query.run(&plan)?;
+                Ok(finish(&query, &plan, page))
             };
             service.reading(work).await
         }

@@ -1,26 +1,55 @@
-//! What a page has done so far: time, counts and charge, and the runtime that evaluates.
+//! Execution of a page: the runtime that evaluates, and what was done so far (time, counts, charge).
 
-use crate::admission::Share;
-use crate::limits::QUERY_MEMORY_FREE;
+use crate::admission::Share as MemoryShare;
+use crate::limits::{PAGE_TIME_MAX, QUERY_MEMORY_FREE, QUERY_MEMORY_MAX, QUERY_TIME_MAX};
+use crate::query::Query;
 use crate::query::charge::Bill;
+use crate::query::counters::{Charges, Counters, Taken};
 use crate::query::exec::functions::{Calls, Users};
 use crate::query::exec::workers::SharedBudget;
+use crate::query::page::{Metrics, Page};
 use crate::query::plan::costs::{BRIEF_BYTES_MAX, BRIEF_TIME_MAX};
-use crate::query::read::items::Source;
-use crate::query::{PAGE_TIME_MAX, QUERY_MEMORY_MAX, QUERY_TIME_MAX};
+use crate::query::plan::{Plan, Share};
+use crate::query::read::{Items, Loads};
+use crate::query::token::{self, Position};
 use crate::scripts::Client;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
-use armilla_sql::Compiled;
-use armilla_sql::SqlError;
 use armilla_sql::effort::Effort;
 use armilla_sql::eval::{Frame, Runtime, Visited, visit_rows};
 use armilla_sql::functions::Context;
+use armilla_sql::{Compiled, SqlError};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What every operator is given.
+pub(in crate::query) struct PageRun<'a> {
+    pub(in crate::query) query: &'a Query,
+    pub(in crate::query) plan: &'a Plan,
+    pub(in crate::query) items: Items<'a>,
+}
+
+impl<'a> PageRun<'a> {
+    pub(in crate::query) fn new(query: &'a Query, plan: &'a Plan) -> Self {
+        Self { query, plan, items: Items::new(query, plan) }
+    }
+
+    pub(in crate::query) fn compiled(&self) -> &'a Compiled {
+        &self.query.prepared.compiled
+    }
+
+    /// The same over a share of its items.
+    pub(in crate::query) fn for_share(&self, share: &Share) -> Self {
+        Self { query: self.query, plan: self.plan, items: self.items.for_share(share) }
+    }
+
+    pub(in crate::query) fn token(&self, position: &Position) -> String {
+        token::write(self.query.binding, position)
+    }
+}
 
 /// Ticks of the language's clock in a millisecond.
 const TICKS_PER_MILLISECOND: i64 = 10_000;
@@ -30,9 +59,7 @@ pub(in crate::query) struct Work {
     pub(in crate::query) started: Instant,
     pub(in crate::query) compiled_in: Duration,
     /// Items read from the store.
-    pub(in crate::query) items_loaded: u64,
-    /// Bytes of their texts.
-    pub(in crate::query) bytes_loaded: u64,
+    pub(in crate::query) loads: Loads,
     /// Items that were looked at, read or not.
     pub(in crate::query) items_visited: u64,
     /// Rows of FROM and JOIN, sub-queries included.
@@ -40,7 +67,7 @@ pub(in crate::query) struct Work {
     /// What stopped a user function, when that is more than an error of the query.
     pub(in crate::query) stopped: Option<Error>,
     /// The script that asks, whose time this is.
-    asker: Option<Clock>,
+    asker: Option<ScriptDeadline>,
     /// Who waits for the page, if that is known.
     client: Option<Client>,
     /// Bytes held by sorts and groups.
@@ -48,16 +75,18 @@ pub(in crate::query) struct Work {
     /// The most that was held at a time.
     held_most: usize,
     /// What all queries share, and the bytes of it that are counted as this one's.
-    memory: Option<Arc<Share>>,
+    memory: Option<Arc<MemoryShare>>,
     counted: usize,
     /// The work of other threads for the same page, if this is one of several.
     budget: Option<Arc<SharedBudget>>,
     /// The charge so far, without rows handed out.
-    pub(in crate::query) charge: RequestCharge,
+    pub(in crate::query) charges: Charges,
     /// The items that are charged.
     pub(in crate::query) bill: Bill,
     /// What things cost.
     pub(in crate::query) rates: Arc<Rates>,
+    /// Which of the plan's alternatives were taken.
+    pub(in crate::query) taken: Taken,
     /// Calls of user functions.
     calls: Rc<Calls>,
     /// The work is done on a thread that has no time for more than a little of it.
@@ -81,7 +110,7 @@ pub(in crate::query) struct Checkpoint {
 
 /// The time of a script that asks for a page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct ScriptDeadline {
     /// When the script began.
     pub(crate) started: Instant,
     /// When it is stopped.
@@ -97,8 +126,7 @@ impl Work {
         Self {
             started,
             compiled_in,
-            items_loaded: 0,
-            bytes_loaded: 0,
+            loads: Loads::default(),
             items_visited: 0,
             rows_visited: 0,
             stopped: None,
@@ -109,9 +137,10 @@ impl Work {
             memory: None,
             counted: 0,
             budget: None,
-            charge: RequestCharge::ZERO,
+            charges: Charges::default(),
             bill: Bill::default(),
             rates,
+            taken: Taken::default(),
             calls: Rc::default(),
             brief: None,
         }
@@ -121,16 +150,17 @@ impl Work {
     pub(in crate::query) fn briefly(mut self) -> Self {
         let until = self.started + BRIEF_TIME_MAX;
         self.brief = Some(Brief { until, outgrown: Rc::default() });
+        self.loads = Loads::at_most(BRIEF_BYTES_MAX);
         self
     }
 
     /// True when brief work was given up because there is too much of it; its error says nothing.
     pub(in crate::query) fn is_outgrown(&self) -> bool {
-        self.brief.as_ref().is_some_and(|brief| brief.outgrown.get())
+        self.loads.is_outgrown() || self.brief.as_ref().is_some_and(|brief| brief.outgrown.get())
     }
 
     /// The same work for a script, which has less time.
-    pub(in crate::query) fn of_script(mut self, asker: Option<Clock>) -> Self {
+    pub(in crate::query) fn of_script(mut self, asker: Option<ScriptDeadline>) -> Self {
         self.asker = asker;
         self
     }
@@ -142,7 +172,7 @@ impl Work {
     }
 
     /// The same work, whose memory is counted with that of all other queries.
-    pub(in crate::query) fn sharing(mut self, memory: &Arc<Share>) -> Self {
+    pub(in crate::query) fn sharing(mut self, memory: &Arc<MemoryShare>) -> Self {
         self.memory = Some(memory.clone());
         self
     }
@@ -165,13 +195,12 @@ impl Work {
 
     /// Takes in what another thread has result.
     pub(in crate::query) fn absorb(&mut self, result: &WorkerResult, runtime: &mut Runtime<'_>) {
-        self.items_loaded += result.items_loaded;
-        self.bytes_loaded += result.bytes_loaded;
+        self.loads.absorb(result.loads);
         self.items_visited += result.items_visited;
         self.held += result.held;
         // The other thread has given back what was counted as its own.
         self.count_anyway();
-        self.charge += result.charge;
+        self.charges += result.charges;
         self.bill.absorb(&result.bill);
         runtime.rows_visited += result.rows_visited;
     }
@@ -179,12 +208,11 @@ impl Work {
     /// What was done, for the thread that began it.
     pub(in crate::query) fn into_result(mut self) -> WorkerResult {
         WorkerResult {
-            items_loaded: self.items_loaded,
-            bytes_loaded: self.bytes_loaded,
+            loads: self.loads,
             items_visited: self.items_visited,
             rows_visited: self.rows_visited,
             held: self.held,
-            charge: self.charge,
+            charges: self.charges,
             bill: std::mem::take(&mut self.bill),
         }
     }
@@ -214,21 +242,31 @@ impl Work {
     }
 
     /// Charges everything that the whole query went through.
-    pub(in crate::query) fn settle_whole(&mut self, source: &Source<'_>) {
-        self.charge += self.bill.settle(source, None, None, &self.rates);
+    pub(in crate::query) fn settle_whole(&mut self, plan: &Plan) {
+        self.charges += self.bill.settle(plan, None, None, &self.rates);
     }
 
-    /// Counts an item that was read. An error ends brief work.
-    pub(in crate::query) fn loaded(&mut self, size: usize) -> Result<()> {
-        self.items_loaded += 1;
-        self.bytes_loaded += size as u64;
-        match &self.brief {
-            Some(brief) if self.bytes_loaded > BRIEF_BYTES_MAX => {
-                brief.outgrown.set(true);
-                Err(Error::Internal("the work is too much for this thread".to_owned()))
-            }
-            _ => Ok(()),
-        }
+    /// Closes the books of a page; `wrapped` says that a client merges its rows by itself.
+    pub(in crate::query) fn finish(&mut self, page: &mut Page, wrapped: bool) {
+        self.charges.output += page.output_charge(&self.rates, wrapped);
+        let missing = RequestCharge::ONE.steps().saturating_sub(self.charges.total().steps());
+        self.charges.output += RequestCharge::from_steps(missing);
+        page.charge = self.charges.total();
+        page.shares = self.bill.shares(page.charge);
+        page.metrics = Metrics {
+            total_time: self.started.elapsed(),
+            compile_time: self.compiled_in,
+            retrieved_count: self.loads.items,
+            retrieved_size: self.loads.bytes,
+            output_count: page.rows.len() as u64,
+            output_size: page.size() as u64,
+        };
+        page.counters = Counters {
+            charges: self.charges,
+            taken: self.taken,
+            visited: self.items_visited,
+            tallies: std::mem::take(&mut self.bill).into_tallies(),
+        };
     }
 
     /// True when a page that can end anywhere should end here.
@@ -271,7 +309,7 @@ impl Work {
     }
 
     /// What is held and not counted yet, in large pieces: little is not worth counting.
-    fn uncounted(&self) -> Option<(Arc<Share>, usize)> {
+    fn uncounted(&self) -> Option<(Arc<MemoryShare>, usize)> {
         let memory = self.memory.as_ref()?;
         let more =
             self.held.checked_sub(self.counted + QUERY_MEMORY_FREE).filter(|more| *more > 0)?;
@@ -297,7 +335,7 @@ pub(in crate::query) struct WorkerSeed {
     started: Instant,
     rates: Arc<Rates>,
     client: Option<Client>,
-    memory: Option<Arc<Share>>,
+    memory: Option<Arc<MemoryShare>>,
     pub(in crate::query) budget: Arc<SharedBudget>,
 }
 
@@ -314,12 +352,11 @@ impl WorkerSeed {
 
 /// What a thread has done for a page.
 pub(in crate::query) struct WorkerResult {
-    items_loaded: u64,
-    bytes_loaded: u64,
+    loads: Loads,
     items_visited: u64,
     rows_visited: u64,
     held: usize,
-    charge: RequestCharge,
+    charges: Charges,
     bill: Bill,
 }
 
@@ -360,7 +397,7 @@ impl Execution<'_> {
         begun: Checkpoint,
     ) {
         let Self { runtime, work } = self;
-        work.charge += match matched {
+        work.charges.evaluation += match matched {
             Some(_) => work.evaluated_since(begun, runtime),
             None => work.called_since(begun),
         };
@@ -368,13 +405,13 @@ impl Execution<'_> {
     }
 }
 
-/// Calls a function with a runtime for the source's container.
+/// Calls a function with a runtime for the query's container.
 pub(in crate::query) fn with_runtime<T>(
-    source: &Source<'_>,
+    query: &Query,
     work: &mut Work,
     run: impl FnOnce(&mut Execution<'_>) -> T,
 ) -> T {
-    let core = &source.container.core;
+    let core = &query.container.core;
     let now_ticks = || {
         let millis = i64::try_from(core.clock.now_millis()).unwrap_or(i64::MAX);
         millis.saturating_mul(TICKS_PER_MILLISECOND)
@@ -401,12 +438,12 @@ pub(in crate::query) fn with_runtime<T>(
         now_ticks: &now_ticks,
         now_static_ticks: now_ticks(),
         random: &mut random,
-        geometry: source.prepared.schema.geometry(),
-        vectors: source.prepared.schema.vectors(),
+        geometry: query.prepared.schema.geometry(),
+        vectors: query.prepared.schema.vectors(),
         effort: Effort::default().interrupted_by(&interrupted),
     });
     let started = work.asker.map_or(work.started, |asker| asker.started);
-    let users = Users::new(source.container, started, work.calls.clone());
+    let users = Users::new(&query.container, started, work.calls.clone());
     runtime.users = &users;
     let mut execution = Execution { runtime, work };
     let outcome = run(&mut execution);
@@ -436,13 +473,13 @@ mod tests {
 
     const MEGABYTE: usize = 1 << 20;
 
-    fn work(memory: &Arc<Share>) -> Work {
+    fn work(memory: &Arc<MemoryShare>) -> Work {
         Work::new(Instant::now(), Duration::ZERO, Rates::article()).sharing(memory)
     }
 
     #[test]
     fn queries_together_hold_no_more_than_their_share() {
-        let memory = Arc::new(Share::new(8 * MEGABYTE));
+        let memory = Arc::new(MemoryShare::new(8 * MEGABYTE));
         let (mut one, mut other) = (work(&memory), work(&memory));
         one.hold(6 * MEGABYTE).unwrap();
         let refused = other.hold(6 * MEGABYTE);
@@ -458,7 +495,7 @@ mod tests {
 
     #[test]
     fn what_other_threads_hold_is_counted_once() {
-        let memory = Arc::new(Share::new(8 * MEGABYTE));
+        let memory = Arc::new(MemoryShare::new(8 * MEGABYTE));
         let mut work = work(&memory);
         let mut helper = work.seed().work();
         helper.hold(4 * MEGABYTE).unwrap();

@@ -1,10 +1,10 @@
-//! Where a page of an ordered query begins, and which rows lie behind that.
+//! Cursor of an ordered query: where its page begins, and which rows lie behind that.
 
-use crate::query::exec::context::Execution;
-use crate::query::exec::top_k::Entry;
+use super::context::{Execution, PageRun};
+use super::top_k::Entry;
+use crate::query::descends;
 use crate::query::request::{ResumeFilter, ResumeValue};
 use crate::query::token::{KeyValue, OrderedPosition, Position, Window};
-use crate::query::{Run, descends};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_model::value::Value;
@@ -14,26 +14,28 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 /// Where the page begins.
-pub(in crate::query) struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     keys: &'a [OrderKey],
     descending: bool,
     after: Option<OrderedPosition>,
     resume: Option<&'a ResumeFilter>,
-    pub(in crate::query) window: Window,
+    pub(super) window: Window,
 }
 
 impl<'a> Cursor<'a> {
-    pub(in crate::query) fn begin(run: &'a Run<'_>) -> Result<Self> {
-        let plan = run.plan();
-        let Order::Keys { keys, .. } = &plan.order else {
-            return Err(Error::Internal("an ordered query has no order".to_owned()));
+    pub(super) fn begin(run: &PageRun<'a>) -> Result<Self> {
+        let compiled = run.compiled();
+        let Order::Keys { keys, .. } = &compiled.order else {
+            return Err(Error::Internal(
+                "a query that was planned as ordered has no ORDER BY".to_owned(),
+            ));
         };
-        let resume = run.request.resume.as_ref();
+        let resume = run.query.request.resume.as_ref();
         if resume.is_some_and(|resume| resume.values.len() != keys.len()) {
             return Err(Error::bad_request("'resumeFilter' needs one value per ORDER BY key."));
         }
-        let (after, window) = match &run.position {
-            None => (None, Window::of(plan)),
+        let (after, window) = match &run.plan.position {
+            None => (None, Window::of(compiled)),
             Some(Position::Ordered(after, window)) if after.values.len() == keys.len() => {
                 (Some(after.clone()), *window)
             }
@@ -41,27 +43,27 @@ impl<'a> Cursor<'a> {
                 return Err(Error::bad_request("The continuation token is of another query."));
             }
         };
-        Ok(Self { keys, descending: descends(plan), after, resume, window })
+        Ok(Self { keys, descending: descends(compiled), after, resume, window })
     }
 
     /// Replaces values that were too long for the token by those of the last item, if it is there.
-    pub(in crate::query) fn sharpen(
+    pub(super) fn sharpen(
         &mut self,
-        run: &Run<'_>,
+        run: &PageRun<'_>,
         execution: &mut Execution<'_>,
     ) -> Result<()> {
         let Some(after) = &mut self.after else { return Ok(()) };
         if after.values.iter().all(KeyValue::is_exact) {
             return Ok(());
         }
-        let Some(found) = run.source.find(&after.place) else { return Ok(()) };
-        let loaded = run.source.reader().load(&found, execution.work)?;
+        let Some(found) = run.items.find(&after.place) else { return Ok(()) };
+        let loaded = run.items.reader().load(&found, &mut execution.work.loads)?;
         let mut row = 0;
         let mut values = None;
         let wanted = after.row;
-        execution.visit_rows(run.plan(), &loaded.value, &mut |frame, runtime, _| {
+        execution.visit_rows(run.compiled(), &loaded.value, &mut |frame, runtime, _| {
             if row == wanted {
-                values = Some(order_keys(run.plan(), frame, runtime)?);
+                values = Some(order_keys(run.compiled(), frame, runtime)?);
                 return Ok(ControlFlow::Break(()));
             }
             row += 1;
@@ -78,13 +80,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// True when a row lies behind the position and is not yet handed out.
-    pub(in crate::query) fn admits(
-        &self,
-        values: &[Value],
-        epk: &Epk,
-        docno: u64,
-        row: u32,
-    ) -> bool {
+    pub(super) fn admits(&self, values: &[Value], epk: &Epk, docno: u64, row: u32) -> bool {
         let behind_token = self
             .after
             .as_ref()
@@ -92,16 +88,16 @@ impl<'a> Cursor<'a> {
         behind_token && self.resume.is_none_or(|resume| self.is_resumed(resume, values, docno))
     }
 
-    pub(in crate::query) fn directed(&self, key: &OrderKey, order: Ordering) -> Ordering {
+    pub(super) fn directed(&self, key: &OrderKey, order: Ordering) -> Ordering {
         if key.descending { order.reverse() } else { order }
     }
 
-    pub(in crate::query) fn tie(&self, order: Ordering) -> Ordering {
+    pub(super) fn tie(&self, order: Ordering) -> Ordering {
         if self.descending { order.reverse() } else { order }
     }
 
     /// The values of the position, as far as they are known.
-    pub(in crate::query) fn start(&self) -> Vec<Option<Value>> {
+    pub(super) fn start(&self) -> Vec<Option<Value>> {
         if let Some(after) = &self.after {
             let known = |value: &KeyValue| match value {
                 KeyValue::Exact(value) => Some(value.clone()),
@@ -117,7 +113,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// True when a document with the values of the position was handed out before it.
-    pub(in crate::query) fn is_passed(&self, epk: &[u8], docno: u64) -> bool {
+    pub(super) fn is_passed(&self, epk: &[u8], docno: u64) -> bool {
         let Some(after) = &self.after else { return false };
         if epk < after.min.as_bytes() {
             return true;
@@ -126,7 +122,7 @@ impl<'a> Cursor<'a> {
         !behind && self.tie(docno.cmp(&after.place.docno)).is_lt()
     }
 
-    pub(in crate::query) fn compare_position(
+    pub(super) fn compare_position(
         &self,
         after: &OrderedPosition,
         values: &[Value],
@@ -149,12 +145,7 @@ impl<'a> Cursor<'a> {
         self.tie(docno.cmp(&after.place.docno).then(row.cmp(&after.row)))
     }
 
-    pub(in crate::query) fn is_resumed(
-        &self,
-        resume: &ResumeFilter,
-        values: &[Value],
-        docno: u64,
-    ) -> bool {
+    pub(super) fn is_resumed(&self, resume: &ResumeFilter, values: &[Value], docno: u64) -> bool {
         for ((known, value), key) in resume.values.iter().zip(values).zip(self.keys) {
             let order = match known {
                 ResumeValue::Exact(known) => value.order(known),
@@ -174,7 +165,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    pub(in crate::query) fn compare(&self, left: &Entry, right: &Entry) -> Ordering {
+    pub(super) fn compare(&self, left: &Entry, right: &Entry) -> Ordering {
         compare_keys(&left.values, &right.values, self.keys)
             .then_with(|| left.target.cmp(&right.target))
             .then_with(|| {
@@ -184,8 +175,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Rows that can be handed out at most, those to be skipped included, and one to know of more.
-    pub(in crate::query) fn wanted(&self, count_max: usize) -> usize {
-        let page = self.window.take.min(count_max.max(1) as u64 + 1);
-        usize::try_from(self.window.skip.saturating_add(page)).unwrap_or(usize::MAX)
+    pub(super) fn wanted(&self, count_max: usize) -> usize {
+        self.window.wanted(count_max)
     }
 }

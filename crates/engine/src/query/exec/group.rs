@@ -1,16 +1,18 @@
-//! Aggregates, GROUP BY and DISTINCT: the next groups behind a key.
+//! Groups: aggregates, GROUP BY and DISTINCT, the next groups behind a key.
 //!
 //! Groups (and distinct rows) come out in the order of their keys, so that a token needs to hold
 //! only the last one, and so that a page needs to keep only as many as it can hand out: a group
 //! beyond those is dropped as soon as enough smaller ones are known.
 
+use super::context::{Execution, PageRun, Work, with_runtime};
+use super::{index_aggregate, min_max, workers};
 use crate::indexing::write_joined;
-use crate::query::exec::context::{Execution, Work, with_runtime};
-use crate::query::exec::{index_aggregate, min_max, workers};
+use crate::query::bounded;
+use crate::query::charge::may_match;
+use crate::query::counters::Charges;
 use crate::query::page::Page;
+use crate::query::plan::{IndexAggregate, Operator};
 use crate::query::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
-use crate::query::{Run, bounded, charge};
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::ordered;
 use armilla_model::value::Value;
@@ -28,59 +30,69 @@ use std::ops::ControlFlow;
 const GROUP_SIZE: usize = 256;
 
 /// Answers a page.
-pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
-    let plan = run.plan();
-    let (after, mut window) = match &run.position {
-        None => (None, Window::of(plan)),
+pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
+    let compiled = run.compiled();
+    let (after, mut window) = match &run.plan.position {
+        None => (None, Window::of(compiled)),
         Some(Position::Key(key, window)) => (Some(key.clone()), *window),
         Some(_) => {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
     let is_first = after.is_none();
-    let mut page = Page::new(run.options.count_max);
-    let wanted = window.skip.saturating_add(window.take.min(run.options.count_max.max(1) as u64));
+    let mut page = Page::new(run.plan.count_max);
+    let wanted = window.skip.saturating_add(window.take.min(run.plan.count_max.max(1) as u64));
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
-    let mut groups = Kept::new(after, wanted, run.source.container.secret());
-    let last = with_runtime(&run.source, work, |execution| {
-        if min_max::gather(&run, &mut groups, execution.work)? {
-            for (number, target) in run.source.targets.iter().enumerate() {
-                let matched = charge::may_match(&run.source, target);
-                count_unseen(&run, number, matched, execution.work);
-            }
-            page.free_of_output();
-            return hand_out(plan, groups, &mut window, execution, &mut page);
-        }
-        match index_aggregate::gather(&run, &mut groups, execution)? {
-            Some(matched) => {
-                for (number, matched) in matched.into_iter().enumerate() {
-                    count_unseen(&run, number, matched, execution.work);
-                }
-            }
-            None => gather(&run, &mut groups, execution)?,
-        }
-        if let Some(aggregation) = &plan.aggregation
+    let mut groups = GroupTable::new(after, wanted, run.query.container.secret());
+    let last = with_runtime(run.query, work, |execution| {
+        gather(run, &mut groups, execution)?;
+        if let Some(aggregation) = &compiled.aggregation
             && !aggregation.grouped
         {
             page.free_of_output();
             groups.group(&[], aggregation, execution.work)?;
         }
-        hand_out(plan, groups, &mut window, execution, &mut page)
+        hand_out(compiled, groups, &mut window, execution, &mut page)
     })?;
     // Later pages go through everything again, which is paid for.
     if is_first {
-        let aggregates = plan.aggregation.as_ref().map_or(0, |all| all.aggregates.len());
-        work.charge += work.rates.aggregated_item(aggregates) * work.bill.matched();
-        work.settle_whole(&run.source);
+        let aggregates = compiled.aggregation.as_ref().map_or(0, |all| all.aggregates.len());
+        let each = work.rates.aggregated_item(aggregates);
+        work.charges.aggregation += each * work.bill.matched();
+        work.settle_whole(run.plan);
     } else {
-        work.charge = RequestCharge::ZERO;
+        work.charges = Charges::default();
     }
     page.continuation = last.map(|key| run.token(&Position::Key(key, window)));
     Ok(page)
 }
 
+/// Gathers all groups in the way that the plan says.
+fn gather(run: &PageRun<'_>, groups: &mut GroupTable, execution: &mut Execution<'_>) -> Result<()> {
+    let covered: Option<&IndexAggregate> = match &run.plan.operator {
+        Operator::MinMax { ends, fallback } => {
+            if min_max::gather(run, ends, groups, execution.work)? {
+                for range in 0..run.plan.view.ranges.len() {
+                    count_unseen(run, range, may_match(run.plan, range), execution.work);
+                }
+                return Ok(());
+            }
+            execution.work.taken.min_max_missed = true;
+            fallback.as_ref()
+        }
+        Operator::IndexAggregate(covered) => Some(covered),
+        _ => None,
+    };
+    let Some(covered) = covered else { return from_items(run, groups, execution) };
+    let matched = index_aggregate::gather(run, covered, groups, execution)?;
+    for (range, matched) in matched.into_iter().enumerate() {
+        count_unseen(run, range, matched, execution.work);
+    }
+    Ok(())
+}
+
 /// Groups or rows by key, no more than are wanted.
-pub(in crate::query) struct Kept {
+pub(super) struct GroupTable {
     after: Option<GroupKey>,
     wanted: usize,
     secret: (u64, u64),
@@ -94,18 +106,18 @@ enum Content {
     Row(Bytes),
 }
 
-impl Kept {
+impl GroupTable {
     fn new(after: Option<GroupKey>, wanted: usize, secret: (u64, u64)) -> Self {
         Self { after, wanted, secret, map: BTreeMap::new(), left_out: false }
     }
 
     /// The same without any group: what another thread begins with.
-    pub(in crate::query) fn empty(&self) -> Self {
+    pub(super) fn empty(&self) -> Self {
         Self::new(self.after.clone(), self.wanted, self.secret)
     }
 
     /// Takes in the groups of later items.
-    pub(in crate::query) fn merge(&mut self, other: Self, work: &mut Work) {
+    pub(super) fn merge(&mut self, other: Self, work: &mut Work) {
         self.left_out |= other.left_out;
         for (key, content) in other.map {
             if !self.is_wanted(&key) {
@@ -149,7 +161,7 @@ impl Kept {
     }
 
     /// The accumulators of a group; nothing when the group is not wanted.
-    pub(in crate::query) fn group(
+    pub(super) fn group(
         &mut self,
         keys: &[Value],
         aggregation: &Aggregation,
@@ -170,7 +182,7 @@ impl Kept {
         })
     }
 
-    pub(in crate::query) fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
+    pub(super) fn row(&mut self, row: &Value, work: &mut Work) -> Result<()> {
         bounded::check(row)?;
         let Some(key) = self.key(std::slice::from_ref(row)) else { return Ok(()) };
         if let Entry::Vacant(place) = self.map.entry(key) {
@@ -232,14 +244,18 @@ fn write_prefix(value: &Value, out: &mut Vec<u8>) {
 }
 
 /// Counts items of a target that the index has answered for as if they had been read.
-fn count_unseen(run: &Run<'_>, target: usize, matched: u64, work: &mut Work) {
-    let (size, rates) = (run.source.mean_size_in_scope(target), work.rates.clone());
+fn count_unseen(run: &PageRun<'_>, target: usize, matched: u64, work: &mut Work) {
+    let (size, rates) = (run.plan.view.mean_size_in_scope(target), work.rates.clone());
     work.bill.matched_unseen(target, matched, size, &rates);
 }
 
 /// Gathers all groups, item by item or in shares side by side.
-fn gather(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Result<()> {
-    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| {
+fn from_items(
+    run: &PageRun<'_>,
+    groups: &mut GroupTable,
+    execution: &mut Execution<'_>,
+) -> Result<()> {
+    let of_share = |run: &PageRun<'_>, execution: &mut Execution<'_>| {
         let mut own = groups.empty();
         fold(run, &mut own, execution).map(|()| own)
     };
@@ -251,12 +267,12 @@ fn gather(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Re
 }
 
 /// Folds the items into groups.
-fn fold(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Result<()> {
-    let plan = run.plan();
-    let mut reader = run.source.reader();
-    for found in run.source.documents(None) {
+fn fold(run: &PageRun<'_>, groups: &mut GroupTable, execution: &mut Execution<'_>) -> Result<()> {
+    let plan = run.compiled();
+    let mut reader = run.items.reader();
+    for found in run.items.documents() {
         let found = found?;
-        let loaded = reader.load(&found, execution.work)?;
+        let loaded = reader.load(&found, &mut execution.work.loads)?;
         execution.work.items_visited += 1;
         let begun = execution.checkpoint();
         execution.runtime.document_id = found.document.docno;
@@ -279,7 +295,7 @@ fn fold(run: &Run<'_>, groups: &mut Kept, execution: &mut Execution<'_>) -> Resu
 }
 
 fn add(
-    groups: &mut Kept,
+    groups: &mut GroupTable,
     aggregation: &Aggregation,
     frame: &Frame<'_>,
     runtime: &mut Runtime<'_>,
@@ -312,7 +328,7 @@ fn add(
 /// Fills the page; gives the last key that was looked at if there is more.
 fn hand_out(
     plan: &Compiled,
-    groups: Kept,
+    groups: GroupTable,
     window: &mut Window,
     execution: &mut Execution<'_>,
     page: &mut Page,

@@ -1,16 +1,16 @@
-//! The smallest few of many, in the memory of few.
+//! Bounded heap that keeps the k smallest of all that is pushed.
 
 use crate::query::plan::costs::TOP_K_SLACK;
 use std::cmp::Ordering;
 
 /// Keeps the `limit` smallest of all that is pushed.
-pub(in crate::query) struct Smallest<T, F> {
+pub(in crate::query) struct TopK<T, F> {
     limit: usize,
     compare: F,
     kept: Vec<T>,
 }
 
-impl<T, F: Fn(&T, &T) -> Ordering> Smallest<T, F> {
+impl<T, F: Fn(&T, &T) -> Ordering> TopK<T, F> {
     pub(in crate::query) fn new(limit: usize, compare: F) -> Self {
         Self { limit, compare, kept: Vec::new() }
     }
@@ -53,12 +53,12 @@ mod tests {
             numbers in proptest::collection::vec(0u32..1000, 0..500),
             limit in 0usize..50,
         ) {
-            let mut smallest = Smallest::new(limit, u32::cmp);
-            numbers.iter().for_each(|number| drop(smallest.push(*number)));
+            let mut top = TopK::new(limit, u32::cmp);
+            numbers.iter().for_each(|number| drop(top.push(*number)));
             let mut sorted = numbers;
             sorted.sort_unstable();
             sorted.truncate(limit);
-            prop_assert_eq!(smallest.into_sorted(), sorted);
+            prop_assert_eq!(top.into_sorted(), sorted);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Aggregates, groups and distinct rows from the index alone.
+//! Index-only aggregate: aggregates, groups and distinct rows from the columns of the index alone.
 //!
 //! When the index has every value that a query needs, documents with the same values are the same
 //! to it. So the documents of each part are counted by their values, which are compared as ordinals
@@ -7,52 +7,42 @@
 
 mod combinations;
 
-use crate::query::Run;
-use crate::query::exec::context::{Execution, Work};
-use crate::query::exec::group::Kept;
-use crate::query::exec::index_aggregate::combinations::{Combinations, decoded};
-use crate::query::exec::workers;
-use crate::query::find::Selection;
-use crate::query::read::columns::{Cover, PathColumn, Reader};
-use crate::query::read::items::{Certainty, Found, PartPlan};
-use crate::query::view::Target;
-use armilla_model::error::Result;
+use super::context::{Execution, PageRun, Work};
+use super::group::GroupTable;
+use super::workers;
+use crate::query::find::{CoveringColumns, PathColumn, Selection};
+use crate::query::plan::{IndexAggregate, PartPlan};
+use crate::query::prepare::Unfiltered;
+use crate::query::read::Reader;
+use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
-use armilla_sql::access::referenced_paths;
-use armilla_sql::aggregate::AggregateKind;
 use armilla_sql::compiled::{Aggregation, Compiled};
 use armilla_sql::eval::{Frame, Runtime, evaluate, project};
+use combinations::{Combinations, decoded};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// Gathers the groups of all targets, and says how many items of each matched; nothing when the index
-/// does not have what is needed.
-pub(in crate::query) fn gather(
-    run: &Run<'_>,
-    groups: &mut Kept,
+/// Gathers the groups of all ranges, and says how many items of each matched.
+pub(super) fn gather(
+    run: &PageRun<'_>,
+    covered: &IndexAggregate,
+    groups: &mut GroupTable,
     execution: &mut Execution<'_>,
-) -> Result<Option<Vec<u64>>> {
-    let plan = run.plan();
-    let source = &run.source;
-    if !source.is_plain() || source.has_points() || !is_countable(plan) {
-        return Ok(None);
-    }
-    let Some(cover) = Cover::new(source, &source.prepared.references) else {
-        return Ok(None);
+) -> Result<Vec<u64>> {
+    let Some(Unfiltered { compiled: unfiltered, .. }) = &run.query.prepared.countable else {
+        let message = "a query that was planned as an index-only aggregate cannot be counted";
+        return Err(Error::Internal(message.to_owned()));
     };
-    // Where the index has answered the condition, the paths of the condition do not matter.
-    let unfiltered =
-        Compiled { filter: None, checks: vec![None; plan.checks.len()], ..plan.clone() };
-    let Some(bare_cover) = Cover::new(source, &referenced_paths(&unfiltered)) else {
-        return Ok(None);
+    let ways = Ways {
+        filtered: (&covered.filtered, run.compiled()),
+        unfiltered: (&covered.unfiltered, unfiltered),
     };
-    let ways = Ways { filtered: (&cover, plan), unfiltered: (&bare_cover, &unfiltered) };
-    let ranges: Vec<RangePlan<'_>> =
-        source.visited().map(|of| RangePlan::new(run, &ways, of)).collect();
-    let looked_at = ranges.iter().map(RangePlan::looked_at).sum();
-    let of_range = |run: &Run<'_>, execution: &mut Execution<'_>| {
+    let ranges = 0..run.plan.view.ranges.len();
+    let ranges: Vec<_> = ranges.map(|range| RangeCount::new(run, &ways, range)).collect();
+    let looked_at = ranges.iter().map(RangeCount::looked_at).sum();
+    let of_range = |run: &PageRun<'_>, execution: &mut Execution<'_>| {
         let mut own = groups.empty();
-        let range = &ranges[run.source.visited.start];
+        let range = &ranges[run.items.visited.start];
         let matched = count(run, &ways, range, &mut own, execution)?;
         Ok((own, matched))
     };
@@ -61,32 +51,29 @@ pub(in crate::query) fn gather(
             groups.merge(own, execution.work);
             matched
         };
-        return Ok(Some(made.into_iter().map(merge).collect()));
+        return Ok(made.into_iter().map(merge).collect());
     }
-    let matched = ranges.iter().map(|range| count(run, &ways, range, groups, execution));
-    matched.collect::<Result<_>>().map(Some)
+    ranges.iter().map(|range| count(run, &ways, range, groups, execution)).collect()
 }
 
 /// The documents of one range to be counted.
-struct RangePlan<'s> {
+struct RangeCount<'s> {
     number: usize,
-    target: &'s Target,
     /// The parts, and their counts where no document has to be looked at.
     parts: Vec<(PartPlan<'s>, Option<u64>)>,
 }
 
-impl<'s> RangePlan<'s> {
-    fn new(run: &'s Run<'_>, ways: &Ways<'_>, (number, target): (usize, &'s Target)) -> Self {
-        let expires = run.source.settings.policy.default_ttl.is_some();
-        let is_plain = ways.unfiltered.0.paths.is_empty() && !expires;
+impl<'s> RangeCount<'s> {
+    fn new(run: &PageRun<'s>, ways: &Ways<'_>, number: usize) -> Self {
+        let view = &run.plan.view;
+        let is_plain = ways.unfiltered.0.paths.is_empty() && !view.expires();
         let with_count = |part: PartPlan<'s>| {
-            let all_seen = is_plain && !run.source.is_bare(part.part);
+            let all_seen = is_plain && !view.is_bare(part.part);
             let is_known = all_seen && part.selector.may_be_exact();
-            let count = if is_known { part.selector.count(&part.runs) } else { None };
+            let count = if is_known { part.selector.count(part.part, part.runs) } else { None };
             (part, count)
         };
-        let parts = run.source.parts(target, None).into_iter().map(with_count).collect();
-        Self { number, target, parts }
+        Self { number, parts: run.plan.parts(number).map(with_count).collect() }
     }
 
     /// Documents that have to be looked at, about.
@@ -98,10 +85,10 @@ impl<'s> RangePlan<'s> {
 
 /// Counts the documents of one range; gives how many matched.
 fn count(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     ways: &Ways<'_>,
-    range: &RangePlan<'_>,
-    groups: &mut Kept,
+    range: &RangeCount<'_>,
+    groups: &mut GroupTable,
     execution: &mut Execution<'_>,
 ) -> Result<u64> {
     let mut counter = Counter { run, groups, execution, matched: 0 };
@@ -114,8 +101,8 @@ fn count(
                 unfiltered.count(&[], &[], *count);
             }
             None => {
-                let reader = reader.get_or_insert_with(|| run.source.reader());
-                let Selection { locals, exact } = part.selector.select(&part.runs);
+                let reader = reader.get_or_insert_with(|| run.items.reader());
+                let Selection { locals, exact } = part.select();
                 let (way, counted) = if exact {
                     (ways.unfiltered, &mut unfiltered)
                 } else {
@@ -130,15 +117,6 @@ fn count(
     Ok(counter.matched)
 }
 
-/// True when equal values give equal rows, in whatever order they come.
-fn is_countable(plan: &Compiled) -> bool {
-    let listed = |kind| matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
-    let lists = plan.aggregation.iter().flat_map(|aggregation| &aggregation.aggregates);
-    plan.sources.is_empty()
-        && !lists.into_iter().any(|aggregate| listed(aggregate.kind))
-        && crate::query::prepare::pure::is_pure(plan)
-}
-
 /// The query with its condition, and without it for documents that surely meet it.
 struct Ways<'w> {
     filtered: Way<'w>,
@@ -146,11 +124,11 @@ struct Ways<'w> {
 }
 
 /// What is read of a document, and what is made of that.
-type Way<'w> = (&'w Cover, &'w Compiled);
+type Way<'w> = (&'w CoveringColumns, &'w Compiled);
 
 struct Counter<'c, 'r> {
-    run: &'c Run<'c>,
-    groups: &'c mut Kept,
+    run: &'c PageRun<'c>,
+    groups: &'c mut GroupTable,
     execution: &'c mut Execution<'r>,
     matched: u64,
 }
@@ -161,19 +139,20 @@ impl Counter<'_, '_> {
         &mut self,
         (cover, plan): Way<'_>,
         combinations: &mut Combinations<'s>,
-        range: &RangePlan<'_>,
+        range: &RangeCount<'_>,
         part: &PartPlan<'s>,
         mut locals: Vec<u32>,
         reader: &mut Reader<'_>,
     ) -> Result<()> {
-        let source = &self.run.source;
-        if source.settings.policy.default_ttl.is_some() {
-            locals.retain(|local| source.is_alive_at(part.part, *local));
+        let view = &self.run.plan.view;
+        let is_bare = view.is_bare(part.part);
+        if view.expires() {
+            locals.retain(|local| view.is_alive_at(part.part, *local));
         }
-        if source.is_bare(part.part) {
-            locals.retain(|local| !source.is_excluded_at(range.number, part.number, *local));
+        if is_bare {
+            locals.retain(|local| !view.is_excluded_at(range.number, part.number, *local));
         }
-        let Some(columns) = cover.columns(source, part.part) else {
+        let Some(columns) = cover.columns(part.part, is_bare) else {
             return self.each(plan, range, part, locals.into_iter(), reader);
         };
         let mut unknown = Vec::new();
@@ -210,17 +189,14 @@ impl Counter<'_, '_> {
     fn each(
         &mut self,
         plan: &Compiled,
-        range: &RangePlan<'_>,
+        range: &RangeCount<'_>,
         part: &PartPlan<'_>,
         locals: impl Iterator<Item = u32>,
         reader: &mut Reader<'_>,
     ) -> Result<()> {
         for local in locals {
-            let document = range.target.published.view.parts()[part.number].document(local);
-            let at = Some((part.number, local));
-            let certainty = Certainty::Open;
-            let found = Found { target: range.number, at, document, record: None, certainty };
-            let loaded = reader.load(&found, self.execution.work)?;
+            let found = self.run.items.at(range.number, part.number, local);
+            let loaded = reader.load(&found, &mut self.execution.work.loads)?;
             self.item(plan, &loaded.value, 1)?;
         }
         Ok(())
@@ -250,7 +226,7 @@ impl Counter<'_, '_> {
 
 /// Adds equal rows to their group.
 fn add_many(
-    groups: &mut Kept,
+    groups: &mut GroupTable,
     aggregation: &Aggregation,
     frame: &Frame<'_>,
     count: u64,

@@ -1,45 +1,33 @@
-//! Rows from indexes that are read in order, merged over the ranges.
+//! Ordered index scan: rows from indexes that are read in order, merged over the ranges.
 
 mod cached_order;
-pub(in crate::query) mod groups;
+mod groups;
 mod part_scan;
 
-use crate::query::exec::context::{Execution, Work};
-use crate::query::exec::cursor::Cursor;
-use crate::query::exec::ordered_scan::groups::{Group, Groups, Passed};
-use crate::query::exec::top_k::{Entry, row_charge};
-use crate::query::exec::workers;
+pub(crate) use cached_order::CachedOrders;
+pub(super) use groups::Groups;
+
+use super::context::{Execution, PageRun, Work};
+use super::cursor::Cursor;
+use super::top_k::{Entry, row_charge};
+use super::workers;
+use crate::query::bounded;
+use crate::query::counters::Charges;
 use crate::query::page::Page;
-use crate::query::plan::costs::SORT_MAX;
-use crate::query::plan::order_index::OrderIndex;
-use crate::query::read::columns::{Loaded, Reader};
-use crate::query::read::items::{Certainty, Found, Source};
+use crate::query::plan::OrderIndex;
+use crate::query::read::{Found, Loaded, Reader};
 use crate::query::token::Window;
-use crate::query::{Run, bounded};
 use armilla_index::{Part, ValueRange};
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::Result;
 use armilla_model::value::Value;
 use armilla_sql::eval::{order_keys, project};
 use bytes::Bytes;
+use groups::{Group, Passed};
 use std::ops::ControlFlow;
-
-/// The index to read in order, when that is better than sorting.
-pub(in crate::query) fn walk_index(run: &Run<'_>, cursor: &Cursor<'_>) -> Option<OrderIndex> {
-    let source = &run.source;
-    if !source.is_plain() || run.plan().distinct || source.has_points() {
-        return None;
-    }
-    let few = (cursor.wanted(run.options.count_max) as u64).max(SORT_MAX);
-    if source.estimate() <= source.threshold(few) {
-        return None;
-    }
-    OrderIndex::find(source, run.plan())
-}
 
 /// What all streams of a page share.
 struct Walk<'w, 's> {
-    run: &'s Run<'s>,
+    run: &'s PageRun<'s>,
     cursor: &'w Cursor<'w>,
     passed: &'w Passed<'w>,
 }
@@ -47,8 +35,8 @@ struct Walk<'w, 's> {
 impl<'s> Walk<'_, 's> {
     /// What reads items before rows are made, or for them.
     fn reader(&self) -> Reader<'s> {
-        let source = &self.run.source;
-        if source.prepared.copied.is_some() { source.key_reader() } else { source.reader() }
+        let items = &self.run.items;
+        if self.run.query.prepared.raw.is_some() { items.key_reader() } else { items.reader() }
     }
 }
 
@@ -69,14 +57,14 @@ struct Ready {
 
 enum Row {
     /// Made, and what it costs besides its bytes.
-    Made(Bytes, RequestCharge),
+    Made(Bytes, Charges),
     /// To be copied from an item, which is read when the row is handed out.
     Item(usize, u32),
 }
 
 /// Fills the page from indexes read in order; gives the last row handed out if there is more.
-pub(in crate::query) fn walked(
-    run: &Run<'_>,
+pub(super) fn fill(
+    run: &PageRun<'_>,
     index: &OrderIndex,
     cursor: &mut Cursor<'_>,
     execution: &mut Execution<'_>,
@@ -95,9 +83,11 @@ pub(in crate::query) fn walked(
     let walk = Walk { run, cursor: given, passed: &passed };
     let mut reader = walk.reader();
     let range = index.range_from(&start);
-    let wanted = cursor.wanted(run.options.count_max) as u64;
+    let wanted = cursor.wanted(run.plan.count_max) as u64;
     let mut streams = begin_streams(&walk, index, &range, wanted, &mut reader, execution)?;
     let last = hand_out(&walk, &mut streams, &mut window, &mut reader, execution, page)?;
+    let modes = &mut execution.work.taken.scans;
+    streams.iter().for_each(|stream| stream.groups.count_into(modes));
     cursor.window = window;
     Ok(last)
 }
@@ -112,19 +102,19 @@ fn begin_streams<'s>(
     reader: &mut Reader<'s>,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<Stream<'s>>> {
-    let source = &walk.run.source;
+    let ranges = walk.run.plan.view.ranges.len();
     let begin = |target: usize, reader: &mut Reader<'s>, execution: &mut Execution<'_>| {
-        let groups = Groups::new(source, index, &source.targets[target], range, wanted);
+        let groups = Groups::new(&walk.run.items, index, target, range, wanted);
         let mut stream = Stream { target, groups, group: None, ready: Vec::new() };
         stream.fill(walk, reader, execution).map(|()| stream)
     };
-    let mut streams = Vec::with_capacity(source.targets.len());
+    let mut streams = Vec::with_capacity(ranges);
     let (visited_before, mut alone) = (execution.work.items_visited, false);
-    while streams.len() < source.targets.len() {
+    while streams.len() < ranges {
         let (first, visited) = (streams.len(), execution.work.items_visited - visited_before);
-        let rest = source.targets.len() - first;
-        if !alone && rest > 1 && workers::is_long_walk(walk.run, visited, execution.work) {
-            let begun = workers::share_out(source, rest, execution, |number, execution| {
+        let rest = ranges - first;
+        if !alone && rest > 1 && workers::is_long_scan(walk.run, visited, execution.work) {
+            let begun = workers::share_out(walk.run.query, rest, execution, |number, execution| {
                 begin(first + number, &mut walk.reader(), execution)
             });
             alone = begun.is_none();
@@ -145,7 +135,6 @@ fn hand_out<'s>(
     execution: &mut Execution<'_>,
     page: &mut Page,
 ) -> Result<Option<Entry>> {
-    let source = &walk.run.source;
     let mut last: Option<Entry> = None;
     loop {
         let heads = streams
@@ -163,47 +152,41 @@ fn hand_out<'s>(
         }
         let Some(Ready { entry, row }) = streams[number].ready.pop() else { return Ok(None) };
         if window.admit() {
-            let (row, charge) = match row {
-                Row::Made(row, charge) => (row, charge),
+            let (row, charges) = match row {
+                Row::Made(row, charges) => (row, charges),
                 Row::Item(part, local) => {
-                    let found = found_at(source, entry.target, part, local);
-                    copied_row(walk.run, &found, reader, execution.work)?
+                    let found = walk.run.items.at(entry.target, part, local);
+                    raw_row(walk.run, &found, reader, execution.work)?
                 }
             };
             if !page.offer(row) {
                 *window = before;
                 return Ok(last);
             }
-            execution.work.charge += charge;
+            execution.work.charges += charges;
             last = Some(entry);
         } else {
-            execution.work.charge += execution.work.rates.load(source.mean_size(entry.target));
+            let mean = walk.run.plan.view.mean_size(entry.target);
+            execution.work.charges.items += execution.work.rates.load(mean);
         }
         streams[number].fill(walk, reader, execution)?;
     }
 }
 
-/// A document of a part.
-fn found_at<'s>(source: &'s Source<'_>, target: usize, part: usize, local: u32) -> Found<'s> {
-    let document = source.targets[target].published.view.parts()[part].document(local);
-    let at = Some((part, local));
-    Found { target, at, document, record: None, certainty: Certainty::Open }
-}
-
 /// Copies a row from an item, and says what that costs.
-fn copied_row(
-    run: &Run<'_>,
+fn raw_row(
+    run: &PageRun<'_>,
     found: &Found<'_>,
     reader: &Reader<'_>,
     work: &mut Work,
-) -> Result<(Bytes, RequestCharge)> {
-    let record = reader.source().hot_record(found, work)?;
-    let charge = work.rates.load(record.size());
-    let row = match &run.source.prepared.copied {
-        Some(copied) => copied.row(run.plan(), &record)?,
+) -> Result<(Bytes, Charges)> {
+    let record = reader.items().hot_record(found, &mut work.loads)?;
+    let charges = Charges { items: work.rates.load(record.size()), ..Charges::default() };
+    let row = match &run.query.prepared.raw {
+        Some(raw) => raw.row(run.compiled(), &record)?,
         None => record.text(),
     };
-    Ok((row, charge))
+    Ok((row, charges))
 }
 
 impl<'s> Stream<'s> {
@@ -254,10 +237,9 @@ impl<'s> Stream<'s> {
         reader: &mut Reader<'s>,
         execution: &mut Execution<'_>,
     ) -> Result<()> {
-        let source = &walk.run.source;
-        let found = found_at(source, self.target, part, local);
+        let found = walk.run.items.at(self.target, part, local);
         execution.work.items_visited += 1;
-        if source.prepared.copied.is_none() {
+        if walk.run.query.prepared.raw.is_none() {
             return self.made_rows(walk, &found, reader, execution);
         }
         let values = match self.known_value() {
@@ -280,8 +262,8 @@ impl<'s> Stream<'s> {
         reader: &mut Reader<'s>,
         execution: &mut Execution<'_>,
     ) -> Result<()> {
-        let (plan, cursor, target) = (walk.run.plan(), walk.cursor, self.target);
-        let item = reader.load(found, execution.work)?;
+        let (plan, cursor, target) = (walk.run.compiled(), walk.cursor, self.target);
+        let item = reader.load(found, &mut execution.work.loads)?;
         execution.runtime.document_id = found.document.docno;
         let place = found.place();
         let mut number = 0;
@@ -299,10 +281,11 @@ impl<'s> Stream<'s> {
             let Some(made) = project(plan, frame, runtime)? else {
                 return Ok(ControlFlow::Continue(()));
             };
-            let charge = load + row_charge(row, since, runtime, work);
+            let evaluation = row_charge(row, since, runtime, work);
+            let charges = Charges { items: load, evaluation, ..Charges::default() };
             begun = work.checkpoint(runtime);
             let entry = Entry { values, target, place: place.clone(), row };
-            ready.push(ready_row(entry, &made, charge, work)?);
+            ready.push(ready_row(entry, &made, charges, work)?);
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(())
@@ -310,27 +293,27 @@ impl<'s> Stream<'s> {
 }
 
 /// A row in its bounds.
-fn ready_row(entry: Entry, made: &Value, charge: RequestCharge, work: &mut Work) -> Result<Ready> {
+fn ready_row(entry: Entry, made: &Value, charges: Charges, work: &mut Work) -> Result<Ready> {
     let bytes = bounded::row(made)?;
     entry.values.iter().try_for_each(bounded::check)?;
     let size = entry.size() + bytes.len();
     work.hold(size)?;
     work.release(size);
-    Ok(Ready { entry, row: Row::Made(bytes, charge) })
+    Ok(Ready { entry, row: Row::Made(bytes, charges) })
 }
 
 /// The values that an item is ordered by, if it matches.
 fn values_of(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     found: &Found<'_>,
     reader: &mut Reader<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<Option<Vec<Value>>> {
-    let Loaded { value, .. } = reader.load(found, execution.work)?;
+    let Loaded { value, .. } = reader.load(found, &mut execution.work.loads)?;
     execution.runtime.document_id = found.document.docno;
     let mut values = None;
-    execution.visit_rows(run.plan(), &value, &mut |frame, runtime, _| {
-        values = Some(order_keys(run.plan(), frame, runtime)?);
+    execution.visit_rows(run.compiled(), &value, &mut |frame, runtime, _| {
+        values = Some(order_keys(run.compiled(), frame, runtime)?);
         Ok(ControlFlow::Break(()))
     })?;
     values.iter().flatten().try_for_each(bounded::check)?;

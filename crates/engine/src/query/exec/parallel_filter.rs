@@ -1,4 +1,4 @@
-//! Items tried ahead of a page, on several threads.
+//! Parallel filter: items tried ahead of a page, on several threads.
 //!
 //! A page of rows that come as items go by takes the items one after the other, and ends somewhere.
 //! Where hardly any of them meets the condition, that is a long way. So once a page has gone through
@@ -9,16 +9,14 @@
 //! looks at by itself as if nobody had tried. So rows, positions, charges and errors are those of one
 //! thread, and what was tried in vain behind the end of a page is charged to nobody.
 
-use crate::query::exec::context::{Execution, Work, with_runtime};
-use crate::query::exec::workers;
+use super::context::{Execution, PageRun, Work, with_runtime};
+use super::workers;
+use crate::query::Threads;
 use crate::query::plan::costs::{
     FILTER_BATCH_MAX, FILTER_BATCH_MIN, FILTER_BATCH_TIME, FILTER_KEPT_BYTES_MAX, FILTER_RARITY,
     FILTER_SCOUTED, FILTER_STRETCH_MIN, FILTER_STRETCH_TINY, FILTER_STRETCHES_PER_THREAD,
 };
-use crate::query::read::columns::Reader;
-use crate::query::read::items::{Certainty, Found};
-use crate::query::token::Place;
-use crate::query::{Run, Threads};
+use crate::query::read::{Certainty, Found, Reader};
 use armilla_model::error::Result;
 use armilla_sql::compiled::Compiled;
 use std::collections::VecDeque;
@@ -27,8 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// The documents of a page in order.
-pub(in crate::query) struct Ahead<'s> {
-    run: &'s Run<'s>,
+pub(super) struct ParallelFilter<'s> {
+    run: &'s PageRun<'s>,
     /// The query that is about items.
     query: &'s Compiled,
     documents: Box<dyn Iterator<Item = Result<Found<'s>>> + 's>,
@@ -41,52 +39,44 @@ pub(in crate::query) struct Ahead<'s> {
 }
 
 /// A document, and what became of it.
-pub(in crate::query) struct Tried<'s> {
-    pub(in crate::query) found: Found<'s>,
-    pub(in crate::query) rejected: Option<Rejected>,
+pub(super) struct Tried<'s> {
+    pub(super) found: Found<'s>,
+    pub(super) rejected: Option<Rejected>,
 }
 
 /// What it took to see that an item gives no row.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::query) struct Rejected {
+pub(super) struct Rejected {
     /// The size of the item, if it was read.
-    pub(in crate::query) read: Option<usize>,
+    pub(super) read: Option<usize>,
     /// Rows of FROM and JOIN.
-    pub(in crate::query) rows: u64,
+    pub(super) rows: u64,
 }
 
 /// How far a page is.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::query) struct Progress {
+pub(super) struct Progress {
     /// Rows that it has.
-    pub(in crate::query) rows: u64,
+    pub(super) rows: u64,
     /// Rows that it still takes.
-    pub(in crate::query) wanted: u64,
+    pub(super) wanted: u64,
 }
 
-impl<'s> Ahead<'s> {
-    /// The documents behind a place.
-    pub(in crate::query) fn new(
-        run: &'s Run<'s>,
-        query: &'s Compiled,
-        after: Option<&Place>,
-    ) -> Self {
-        let allowed = query.filter.is_some() && run.source.threads != Threads::One;
-        let batch = if run.source.threads == Threads::Many {
+impl<'s> ParallelFilter<'s> {
+    /// The documents of a run.
+    pub(super) fn new(run: &'s PageRun<'s>, query: &'s Compiled) -> Self {
+        let allowed = query.filter.is_some() && run.plan.threads != Threads::One;
+        let batch = if run.plan.threads == Threads::Many {
             FILTER_STRETCH_TINY * 3
         } else {
             FILTER_BATCH_MIN
         };
-        let documents = run.source.documents(after);
+        let documents = run.items.documents();
         Self { run, query, documents, tried: VecDeque::new(), allowed, batch, given: 0 }
     }
 
     /// The next document.
-    pub(in crate::query) fn next(
-        &mut self,
-        progress: Progress,
-        work: &Work,
-    ) -> Option<Result<Tried<'s>>> {
+    pub(super) fn next(&mut self, progress: Progress, work: &Work) -> Option<Result<Tried<'s>>> {
         if self.allowed && self.tried.is_empty() && self.is_worth_it(progress) {
             self.allowed = workers::may_share(self.run, work);
             if self.allowed {
@@ -102,7 +92,7 @@ impl<'s> Ahead<'s> {
     }
 
     fn is_worth_it(&self, progress: Progress) -> bool {
-        self.run.source.threads == Threads::Many
+        self.run.plan.threads == Threads::Many
             || (self.given >= FILTER_SCOUTED
                 && progress.wanted > 0
                 && progress.rows * FILTER_RARITY < self.given
@@ -127,7 +117,7 @@ impl<'s> Ahead<'s> {
                 Err(_) => break,
             }
         }
-        let is_tiny = self.run.source.threads == Threads::Many;
+        let is_tiny = self.run.plan.threads == Threads::Many;
         self.tried = try_all(self.run, self.query, found, work, is_tiny);
         let open = self.tried.iter().filter(|tried| tried.rejected.is_none()).count() as u64;
         self.allowed = is_tiny || open * FILTER_RARITY < self.tried.len() as u64;
@@ -142,7 +132,7 @@ impl<'s> Ahead<'s> {
 
 /// Tries documents on several threads.
 fn try_all<'s>(
-    run: &'s Run<'s>,
+    run: &'s PageRun<'s>,
     query: &Compiled,
     found: Vec<Found<'s>>,
     work: &Work,
@@ -158,9 +148,9 @@ fn try_all<'s>(
     let (seed, kept) = (work.seed(), AtomicUsize::new(0));
     let outcomes = workers::map(stretches.len(), |number| {
         let stretch = stretches[number];
-        let source = run.source.beside(stretch.len() as u64);
-        with_runtime(&source, &mut seed.work(), |execution| {
-            let mut reader = source.key_reader();
+        let items = run.items.for_worker(stretch.len() as u64);
+        with_runtime(run.query, &mut seed.work(), |execution| {
+            let mut reader = items.key_reader();
             let try_one = |found| try_one(query, found, &mut reader, &kept, execution);
             stretch.iter().map(try_one).collect::<Vec<_>>()
         })
@@ -204,7 +194,9 @@ fn try_one(
     if found.certainty != Certainty::Open {
         return Outcome::Open(None);
     }
-    let Ok(loaded) = reader.load(found, execution.work) else { return Outcome::Open(None) };
+    let Ok(loaded) = reader.load(found, &mut execution.work.loads) else {
+        return Outcome::Open(None);
+    };
     execution.runtime.document_id = found.document.docno;
     let rows = execution.runtime.rows_visited;
     let met = execution.visit_rows(query, &loaded.value, &mut |_, _, _| Ok(ControlFlow::Break(())));

@@ -1,14 +1,14 @@
-//! Queries whose rows come one by one as items go by: filters, projections, JOINs, TOP, and such
-//! queries over such queries.
+//! Stream: rows that come one by one as items go by (filters, projections, JOINs, TOP, and such queries over such
+//! queries).
 
-use crate::query::exec::context::{Execution, Work, with_runtime};
-use crate::query::exec::parallel_filter::{Ahead, Progress, Rejected, Tried};
+use super::context::{Execution, PageRun, Work, with_runtime};
+use super::parallel_filter::{ParallelFilter, Progress, Rejected, Tried};
+use crate::query::bounded;
 use crate::query::page::Page;
+use crate::query::plan::Plan;
 use crate::query::plan::costs::LOOK_AHEAD_ITEMS;
-use crate::query::read::columns::{Loaded, Reader};
-use crate::query::read::items::{Certainty, Found, Source};
+use crate::query::read::{Certainty, Found, Loaded, Reader};
 use crate::query::token::{Place, Position, Window};
-use crate::query::{Run, bounded};
 use crate::record::Record;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
@@ -19,35 +19,27 @@ use bytes::Bytes;
 use std::ops::ControlFlow;
 
 /// Answers a page.
-pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
-    let levels = levels(run.plan());
-    let mut state = State::begin(&run, &levels)?;
+pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
+    let levels = levels(run.compiled());
+    let mut state = State::begin(run, &levels)?;
     let start = state.last.clone();
-    let mut page = Page::new(run.options.count_max);
-    let position = with_runtime(&run.source, work, |execution| {
-        state.fill(&run, &levels, execution, &mut page)
-    })?;
+    let mut page = Page::new(run.plan.count_max);
+    let position =
+        with_runtime(run.query, work, |execution| state.fill(run, &levels, execution, &mut page))?;
     let end = match &position {
         Some(position) => state.end_of(position),
-        None if state.is_satisfied() => {
-            Some(state.last.unwrap_or_else(|| first_place(&run.source)))
-        }
+        None if state.is_satisfied() => Some(state.last.unwrap_or_else(|| first_place(run.plan))),
         None => None,
     };
-    work.charge += work.bill.settle(&run.source, start.as_ref(), end.as_ref(), &work.rates);
+    work.charges += work.bill.settle(run.plan, start.as_ref(), end.as_ref(), &work.rates);
     page.continuation = position.map(|position| run.token(&position));
     Ok(page)
 }
 
 /// Before everything.
-fn first_place(source: &Source<'_>) -> Place {
-    let first = source.targets.first().map(|target| target.partition.range.min.clone());
+fn first_place(plan: &Plan) -> Place {
+    let first = plan.view.ranges.first().map(|range| range.partition.range.min.clone());
     Place { epk: first.unwrap_or_else(|| Epk::from_bytes(&[])), docno: 0 }
-}
-
-/// The place before an item that is not done.
-fn before(place: &Place) -> Place {
-    Place { epk: place.epk.clone(), docno: place.docno.saturating_sub(1) }
 }
 
 /// The query and those inside it, innermost first.
@@ -80,17 +72,15 @@ enum Outcome {
 }
 
 impl State {
-    fn begin(run: &Run<'_>, levels: &[&Compiled]) -> Result<Self> {
+    fn begin(run: &PageRun<'_>, levels: &[&Compiled]) -> Result<Self> {
         let windows: Vec<_> = levels.iter().map(|query| Window::of(query)).collect();
-        match &run.position {
+        match &run.plan.position {
             None => Ok(Self { last: None, begun: None, windows }),
             Some(Position::Item { place, rows, windows: saved })
                 if saved.len() == windows.len() =>
             {
                 let begun = rows.map(|rows| (place.clone(), rows));
-                // The begun item itself comes once more: what lies strictly before it is done.
-                let last = if begun.is_some() { before(place) } else { place.clone() };
-                Ok(Self { last: Some(last), begun, windows: saved.clone() })
+                Ok(Self { last: run.plan.start.clone(), begun, windows: saved.clone() })
             }
             Some(_) => Err(Error::bad_request("The continuation token is of another query.")),
         }
@@ -99,24 +89,22 @@ impl State {
     /// Fills the page; gives the position to go on from if there may be more.
     fn fill(
         &mut self,
-        run: &Run<'_>,
+        run: &PageRun<'_>,
         levels: &[&Compiled],
         execution: &mut Execution<'_>,
         page: &mut Page,
     ) -> Result<Option<Position>> {
-        let source = &run.source;
-        let after = self.last.clone();
+        let (items, plan) = (&run.items, run.plan);
         let mut tried_behind = 0;
-        let end = run.options.range_by_range.then(|| source.end_of_range(after.as_ref())).flatten();
+        let end = plan.range_by_range.then(|| items.end_of_range(plan.start.as_ref())).flatten();
         // Filters and inner windows may pass over more; then it is no worse than before.
         let rows = self.windows.iter().map(|window| window.skip.saturating_add(window.take)).min();
-        let page_max = run.options.count_max as u64 + 1;
-        source.read_at_most(rows.map_or(page_max, |rows| rows.min(page_max)));
-        let mut reader = source.key_reader();
-        let mut documents = Ahead::new(run, levels[0], after.as_ref());
+        let page_max = plan.count_max as u64 + 1;
+        items.read_at_most(rows.map_or(page_max, |rows| rows.min(page_max)));
+        let mut reader = items.key_reader();
+        let mut documents = ParallelFilter::new(run, levels[0]);
         let mut count = 0u32;
-        while let Some(tried) =
-            documents.next(self.progress(page, run.options.count_max), execution.work)
+        while let Some(tried) = documents.next(self.progress(page, plan.count_max), execution.work)
         {
             let Tried { found, rejected } = tried?;
             if self.is_satisfied() {
@@ -171,7 +159,8 @@ impl State {
         self.begun = None;
         let begun = execution.checkpoint();
         execution.work.items_visited += 1;
-        read.map_or(Ok(()), |size| execution.work.loaded(size))?;
+        read.map_or(Ok(()), |size| execution.work.loads.count(size))?;
+        execution.work.taken.filtered_ahead += 1;
         execution.runtime.rows_visited += rows;
         execution.item_done(found.target, None, begun);
         self.last = Some(found.place());
@@ -186,7 +175,7 @@ impl State {
     /// How far the page went: the last item that is done.
     fn end_of(&self, position: &Position) -> Option<Place> {
         match position {
-            Position::Item { place, rows: Some(_), .. } => Some(before(place)),
+            Position::Item { place, rows: Some(_), .. } => Some(place.before()),
             Position::Item { place, rows: None, .. } => Some(place.clone()),
             _ => self.last.clone(),
         }
@@ -213,18 +202,18 @@ impl State {
         execution.work.items_visited += 1;
         execution.runtime.document_id = found.document.docno;
         let mut emit = Emit { page, skip, rows: 0, full: false };
-        let matched = match &reader.source().prepared.copied {
-            Some(copied) => {
+        let matched = match &reader.items().query.prepared.raw {
+            Some(raw) => {
                 let record = matching(levels[0], reader, found, execution)?;
                 if let Some(record) = &record
                     && self.windows[0].admit()
                 {
-                    let _flow = emit.row(copied.row(levels[0], record)?);
+                    let _flow = emit.row(raw.row(levels[0], record)?);
                 }
                 record.map(|record| record.size())
             }
             None => {
-                let Loaded { value, size, .. } = reader.load(found, execution.work)?;
+                let Loaded { value, size, .. } = reader.load(found, &mut execution.work.loads)?;
                 let mut sink = |row: &Value| emit.value(row);
                 let (mut matched, windows) = (false, &mut self.windows);
                 let met = &mut || matched = true;
@@ -252,9 +241,9 @@ fn matching(
 ) -> Result<Option<Record>> {
     if query.filter.is_none() || found.certainty == Certainty::Matches {
         execution.runtime.rows_visited += 1;
-        return reader.record(found, execution.work).map(Some);
+        return reader.record(found, &mut execution.work.loads).map(Some);
     }
-    let Loaded { record, value, .. } = reader.load(found, execution.work)?;
+    let Loaded { record, value, .. } = reader.load(found, &mut execution.work.loads)?;
     let mut met = reader.has_key(found, &value);
     if met {
         execution.runtime.rows_visited += 1;
@@ -262,7 +251,9 @@ fn matching(
         met = execution.visit_rows(query, &value, &mut |_, _, _| Ok(ControlFlow::Break(())))?;
     }
     match record {
-        record if met && record.is_none() => reader.record(found, execution.work).map(Some),
+        record if met && record.is_none() => {
+            reader.record(found, &mut execution.work.loads).map(Some)
+        }
         record => Ok(record.filter(|_| met)),
     }
 }

@@ -1,4 +1,5 @@
-//! ORDER BY: the next rows behind a position, kept in a bounded heap while the items go by.
+//! Top-k: ORDER BY without an index in order. The next rows behind a position are kept in a bounded heap while
+//! all candidates go by.
 //!
 //! Rows sort by their keys; ties go range by range, and inside a range by ordinal, against it when
 //! the first key descends. What is kept of a row is its keys and its place: the row itself is made
@@ -7,22 +8,20 @@
 //! Where the order is indexed a query pays for the rows it hands out, however many it went through;
 //! otherwise, and for DISTINCT, the first page pays for all candidates.
 
-use crate::query::exec::context::{Checkpoint, Execution, Work, with_runtime};
-use crate::query::exec::cursor::Cursor;
-use crate::query::exec::heap::Smallest;
-use crate::query::exec::ordered_scan::{walk_index, walked};
-use crate::query::exec::workers;
-use crate::query::find::path_number;
+use super::context::{Checkpoint, Execution, PageRun, Work, with_runtime};
+use super::cursor::Cursor;
+use super::heap::TopK;
+use super::{ordered_scan, workers};
+use crate::query::bounded;
+use crate::query::charge::{base_charge, may_match};
 use crate::query::page::Page;
-use crate::query::prepare::raw_projection::Copied;
-use crate::query::read::columns::Loaded;
-use crate::query::read::items::Source;
+use crate::query::plan::{Operator, Plan};
+use crate::query::prepare::RawProjection;
+use crate::query::read::Loaded;
 use crate::query::token::{KeyValue, OrderedPosition, Place, Position, Window};
-use crate::query::{Run, bounded, charge};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
-use armilla_sql::access::{PathStep, order_paths};
 use armilla_sql::compiled::{Compiled, Projection};
 use armilla_sql::eval::{Runtime, order_keys, project};
 use bytes::Bytes;
@@ -31,90 +30,82 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// What an entry holds besides its keys, roughly.
 const ENTRY_SIZE: usize = 160;
 
 /// A row that may be handed out.
 #[derive(Clone)]
-pub(in crate::query) struct Entry {
-    pub(in crate::query) values: Vec<Value>,
-    pub(in crate::query) target: usize,
-    pub(in crate::query) place: Place,
-    pub(in crate::query) row: u32,
+pub(super) struct Entry {
+    pub(super) values: Vec<Value>,
+    pub(super) target: usize,
+    pub(super) place: Place,
+    pub(super) row: u32,
 }
 
 impl Entry {
-    pub(in crate::query) fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         ENTRY_SIZE + self.values.iter().map(bounded::size).sum::<usize>()
     }
 }
 
-/// Answers a page.
-pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
-    let plan = run.plan();
-    let mut cursor = Cursor::begin(&run)?;
-    let mut page = Page::new(run.options.count_max);
-    let last = with_runtime(&run.source, work, |execution| {
-        cursor.sharpen(&run, execution)?;
-        if let Some(index) = walk_index(&run, &cursor) {
-            return walked(&run, &index, &mut cursor, execution, &mut page);
+/// Answers a page of an ordered query.
+pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
+    let compiled = run.compiled();
+    let mut cursor = Cursor::begin(run)?;
+    let mut page = Page::new(run.plan.count_max);
+    let last = with_runtime(run.query, work, |execution| {
+        cursor.sharpen(run, execution)?;
+        if let Operator::OrderedScan(index) = &run.plan.operator {
+            return ordered_scan::fill(run, index, &mut cursor, execution, &mut page);
         }
-        let entries = if plan.distinct {
-            distinct_entries(&run, &cursor, execution)?
+        let entries = if compiled.distinct {
+            distinct_entries(run, &cursor, execution)?
         } else {
-            entries(&run, &cursor, execution)?
+            entries(run, &cursor, execution)?
         };
-        hand_out(&run, entries, &mut cursor.window, execution, &mut page)
+        hand_out(run, entries, &mut cursor.window, execution, &mut page)
     })?;
-    if run.position.is_none() {
-        work.charge += if pays_by_row(&run) {
-            let base = |target| run.source.base_charge(target, &work.rates);
-            run.source.targets.iter().map(base).sum::<RequestCharge>()
-                + other_ranges(&run, &page, &work.rates)
-        } else {
-            let grouped = if plan.distinct { work.bill.matched() } else { 0 };
-            work.bill.settle(&run.source, None, None, &work.rates)
-                + work.rates.aggregate_item * grouped
-        };
+    if run.plan.position.is_none() {
+        charge(run, &page, work);
     }
-    page.continuation = last.map(|entry| {
-        run.token(&Position::Ordered(position_of(&run.source, &entry), cursor.window))
-    });
+    page.continuation = last
+        .map(|entry| run.token(&Position::Ordered(position_of(run.plan, &entry), cursor.window)));
     Ok(page)
 }
 
-/// True when the query pays for the rows it hands out: all paths of its order are indexed.
-fn pays_by_row(run: &Run<'_>) -> bool {
-    let policy = &run.source.index.policy;
-    let indexed = |names: &[Arc<str>]| {
-        let steps: Vec<_> = names.iter().cloned().map(PathStep::Name).collect();
-        path_number(&steps, run.source.container, policy).is_some()
-    };
-    !run.plan().distinct
-        && order_paths(run.plan())
-            .is_some_and(|keys| keys.iter().all(|key| key.computed || indexed(&key.path)))
+/// Charges what the first page pays for all of them.
+fn charge(run: &PageRun<'_>, page: &Page, work: &mut Work) {
+    if run.plan.pays_by_row {
+        let base = |range| base_charge(run.plan, range, &work.rates);
+        let bases = (0..run.plan.view.ranges.len()).map(base).sum::<RequestCharge>();
+        work.charges.ranges += bases;
+        work.charges.items += other_ranges(run, page, &work.rates);
+        return;
+    }
+    work.settle_whole(run.plan);
+    if run.compiled().distinct {
+        work.charges.aggregation += work.rates.aggregate_item * work.bill.matched();
+    }
 }
 
 /// What the ranges would have handed out besides the rows that are merged: each is charged for as
 /// many rows as TOP (or OFFSET and LIMIT) lets it find, whoever merges them.
-fn other_ranges(run: &Run<'_>, page: &Page, rates: &Rates) -> RequestCharge {
-    let Window { skip, take } = Window::of(run.plan());
-    let source = &run.source;
-    if take == u64::MAX || source.targets.len() < 2 || page.rows.is_empty() {
+fn other_ranges(run: &PageRun<'_>, page: &Page, rates: &Rates) -> RequestCharge {
+    let Window { skip, take } = Window::of(run.compiled());
+    let ranges = run.plan.view.ranges.len();
+    if take == u64::MAX || ranges < 2 || page.rows.is_empty() {
         return RequestCharge::ZERO;
     }
     let most = skip.saturating_add(take);
     let row = rates.output(page.size() / page.rows.len());
-    let rows = |target| charge::may_match(source, target).min(most);
-    let rows: Vec<u64> = source.targets.iter().map(rows).collect();
+    let rows: Vec<u64> = (0..ranges).map(|range| may_match(run.plan, range).min(most)).collect();
     // The rows that are merged are paid for as they are handed out.
     let mut merged = most.min(rows.iter().sum());
-    let of = |(number, rows): (usize, &u64)| {
+    let of = |(range, rows): (usize, &u64)| {
         let paid = merged.min(*rows);
         merged -= paid;
-        (rates.load(source.mean_size(number)) + row) * (rows - paid)
+        (rates.load(run.plan.view.mean_size(range)) + row) * (rows - paid)
     };
     rows.iter().enumerate().map(of).sum()
 }
@@ -123,16 +114,16 @@ fn other_ranges(run: &Run<'_>, page: &Page, rates: &Rates) -> RequestCharge {
 type Visit<'v> = dyn FnMut(Entry, Option<Value>, &mut Work) -> Result<()> + 'v;
 
 /// Calls a function with every row of every item: its keys and, where it is asked for, the row.
-fn each_row(run: &Run<'_>, execution: &mut Execution<'_>, visit: &mut Visit<'_>) -> Result<()> {
-    let plan = run.plan();
-    let counted = run.position.is_none() && !pays_by_row(run);
+fn each_row(run: &PageRun<'_>, execution: &mut Execution<'_>, visit: &mut Visit<'_>) -> Result<()> {
+    let plan = run.compiled();
+    let counted = run.plan.position.is_none() && !run.plan.pays_by_row;
     // A VALUE that is undefined is no row, so it must be known before rows are counted.
-    let copied = run.source.prepared.copied.is_some();
+    let copied = run.query.prepared.raw.is_some();
     let projects = plan.distinct || (matches!(plan.projection, Projection::Value(_)) && !copied);
-    let mut reader = if projects { run.source.reader() } else { run.source.key_reader() };
-    for found in run.source.documents(None) {
+    let mut reader = if projects { run.items.reader() } else { run.items.key_reader() };
+    for found in run.items.documents() {
         let found = found?;
-        let Loaded { value, size, .. } = reader.load(&found, execution.work)?;
+        let Loaded { value, size, .. } = reader.load(&found, &mut execution.work.loads)?;
         execution.work.items_visited += 1;
         execution.runtime.document_id = found.document.docno;
         let mut row = 0;
@@ -162,11 +153,12 @@ fn each_row(run: &Run<'_>, execution: &mut Execution<'_>, visit: &mut Visit<'_>)
 
 /// The first rows behind the position in order.
 fn entries(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<Entry>> {
-    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| smallest(run, cursor, execution);
+    let of_share =
+        |run: &PageRun<'_>, execution: &mut Execution<'_>| smallest(run, cursor, execution);
     match workers::by_items(run, execution, of_share) {
         Some(shares) => Ok(first_of(shares.concat(), run, cursor)),
         None => of_share(run, execution),
@@ -174,20 +166,19 @@ fn entries(
 }
 
 /// The first of many rows in order.
-fn first_of(mut entries: Vec<Entry>, run: &Run<'_>, cursor: &Cursor<'_>) -> Vec<Entry> {
+fn first_of(mut entries: Vec<Entry>, run: &PageRun<'_>, cursor: &Cursor<'_>) -> Vec<Entry> {
     entries.sort_by(|left, right| cursor.compare(left, right));
-    entries.truncate(cursor.wanted(run.options.count_max));
+    entries.truncate(cursor.wanted(run.plan.count_max));
     entries
 }
 
 fn smallest(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<Entry>> {
-    let wanted = cursor.wanted(run.options.count_max);
-    let mut smallest =
-        Smallest::new(wanted, |left: &Entry, right: &Entry| cursor.compare(left, right));
+    let wanted = cursor.wanted(run.plan.count_max);
+    let mut smallest = TopK::new(wanted, |left: &Entry, right: &Entry| cursor.compare(left, right));
     each_row(run, execution, &mut |entry, _, work| {
         let Place { epk, docno } = &entry.place;
         if cursor.admits(&entry.values, epk, *docno, entry.row) {
@@ -202,12 +193,12 @@ fn smallest(
 
 /// DISTINCT with an order: each row stands where its first copy stands.
 fn distinct_entries(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<Entry>> {
     let of_share =
-        |run: &Run<'_>, execution: &mut Execution<'_>| first_copies(run, cursor, execution);
+        |run: &PageRun<'_>, execution: &mut Execution<'_>| first_copies(run, cursor, execution);
     let mut shares = match workers::by_items(run, execution, of_share) {
         Some(shares) => shares.into_iter(),
         None => vec![of_share(run, execution)?].into_iter(),
@@ -231,11 +222,11 @@ fn distinct_entries(
 
 /// The first copy of each row, by a hash of the row.
 fn first_copies(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<HashMap<u128, Entry>> {
-    let secret = run.source.container.secret();
+    let secret = run.query.container.secret();
     let mut first: HashMap<u128, Entry> = HashMap::new();
     each_row(run, execution, &mut |entry, row, work| {
         let row = row.unwrap_or_default();
@@ -258,7 +249,7 @@ fn first_copies(
 
 /// Fills the page with the rows of entries; gives the last one handed out if there is more.
 fn hand_out(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     entries: Vec<Entry>,
     window: &mut Window,
     execution: &mut Execution<'_>,
@@ -266,10 +257,10 @@ fn hand_out(
 ) -> Result<Option<Entry>> {
     let mut last: Option<Entry> = None;
     let mut loaded: Option<(Place, Loaded)> = None;
-    let copied = run.source.prepared.copied.as_deref();
-    run.source.read_anywhere();
-    let mut reader = run.source.reader();
-    let by_row = pays_by_row(run);
+    let raw = run.query.prepared.raw.as_ref();
+    run.items.read_anywhere();
+    let mut reader = run.items.reader();
+    let by_row = run.plan.pays_by_row;
     for entry in entries {
         if window.take == 0 {
             return Ok(None);
@@ -277,8 +268,8 @@ fn hand_out(
         let before = *window;
         if !window.admit() {
             if by_row {
-                execution.work.charge +=
-                    execution.work.rates.load(run.source.mean_size(entry.target));
+                let mean = run.plan.view.mean_size(entry.target);
+                execution.work.charges.items += execution.work.rates.load(mean);
             }
             continue;
         }
@@ -287,19 +278,21 @@ fn hand_out(
             return Ok(last);
         }
         if loaded.as_ref().is_none_or(|(place, _)| *place != entry.place) {
-            let found = run.source.find(&entry.place);
-            let found = found.ok_or_else(|| Error::Internal("a row lost its item".to_owned()))?;
-            let item = if copied.is_some() {
-                let record = reader.record(&found, execution.work)?;
+            let found = run.items.find(&entry.place);
+            let found = found.ok_or_else(|| {
+                Error::Internal(format!("the item of a sorted row is gone: {}", entry.place.docno))
+            })?;
+            let item = if raw.is_some() {
+                let record = reader.record(&found, &mut execution.work.loads)?;
                 let size = record.size();
                 Loaded { record: Some(record), value: Value::Undefined, size }
             } else {
-                reader.load(&found, execution.work)?
+                reader.load(&found, &mut execution.work.loads)?
             };
             loaded = Some((entry.place.clone(), item));
         }
         let Some((_, item)) = &loaded else { continue };
-        let Some((row, evaluated)) = make_row(run.plan(), copied, &entry, item, execution)? else {
+        let Some((row, evaluated)) = make_row(run.compiled(), raw, &entry, item, execution)? else {
             // A condition that throws dice has changed its mind.
             *window = before;
             continue;
@@ -309,7 +302,8 @@ fn hand_out(
             return Ok(last);
         }
         if by_row {
-            execution.work.charge += execution.work.rates.load(item.size) + evaluated;
+            execution.work.charges.items += execution.work.rates.load(item.size);
+            execution.work.charges.evaluation += evaluated;
         }
         last = Some(entry);
     }
@@ -319,13 +313,13 @@ fn hand_out(
 /// The row of an entry, and what was evaluated for it.
 fn make_row(
     plan: &Compiled,
-    copied: Option<&Copied>,
+    raw: Option<&RawProjection>,
     entry: &Entry,
     item: &Loaded,
     execution: &mut Execution<'_>,
 ) -> Result<Option<(Bytes, RequestCharge)>> {
-    if let Some((copied, record)) = copied.zip(item.record.as_ref()) {
-        return Ok(Some((copied.row(plan, record)?, RequestCharge::ZERO)));
+    if let Some((raw, record)) = raw.zip(item.record.as_ref()) {
+        return Ok(Some((raw.row(plan, record)?, RequestCharge::ZERO)));
     }
     let (mut number, mut made) = (0, None);
     let mut begun = execution.checkpoint();
@@ -345,7 +339,7 @@ fn make_row(
 
 /// What was evaluated for a row since the one before it: a row that is not an item's first is one
 /// more of a JOIN.
-pub(in crate::query) fn row_charge(
+pub(super) fn row_charge(
     row: u32,
     begun: Checkpoint,
     runtime: &Runtime<'_>,
@@ -355,8 +349,8 @@ pub(in crate::query) fn row_charge(
     work.evaluated_since(begun, runtime) + further
 }
 
-fn position_of(source: &Source<'_>, entry: &Entry) -> OrderedPosition {
-    let range = &source.targets[entry.target].partition.range;
+fn position_of(plan: &Plan, entry: &Entry) -> OrderedPosition {
+    let range = &plan.view.ranges[entry.target].partition.range;
     OrderedPosition {
         values: KeyValue::shortened(&entry.values),
         min: range.min.clone(),

@@ -1,15 +1,15 @@
-//! Queries that must be answered at once: ORDER BY RANK, and queries over ordered or grouped
-//! queries. Every page computes all rows again and hands out the next ones by their count. Items may be
-//! read side by side; rows are made of them one after the other.
+//! Whole: queries that must be answered at once (ORDER BY RANK, and queries over ordered or grouped queries).
+//!
+//! Every page computes all rows again and hands out the next ones by their count. Items may be read side by
+//! side; rows are made of them one after the other.
 
-use crate::query::exec::context::{Execution, Work, with_runtime};
-use crate::query::exec::workers;
+use super::context::{Execution, PageRun, Work, with_runtime};
+use super::workers;
+use crate::query::bounded;
+use crate::query::counters::Charges;
 use crate::query::page::Page;
-use crate::query::read::columns::Reader;
-use crate::query::read::items::Found;
+use crate::query::read::{Found, Reader};
 use crate::query::token::Position;
-use crate::query::{Run, bounded};
-use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
 use armilla_sql::compiled::{Compiled, Expr, Input, Order};
@@ -17,22 +17,22 @@ use armilla_sql::eval::{Frame, Runtime, Sink, visit_rows};
 use armilla_sql::rank::{Statistics, score_expressions};
 
 /// Answers a page.
-pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
-    let begun = match &run.position {
+pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
+    let begun = match &run.plan.position {
         None => 0,
         Some(Position::Count(count)) => *count,
         Some(_) => {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    let rows = with_runtime(&run.source, work, |execution| rows_of(run.plan(), &run, execution))?;
+    let rows = with_runtime(run.query, work, |execution| rows_of(run.compiled(), run, execution))?;
     // Later pages make everything again, which is paid for.
     if begun == 0 {
-        work.settle_whole(&run.source);
+        work.settle_whole(run.plan);
     } else {
-        work.charge = RequestCharge::ZERO;
+        work.charges = Charges::default();
     }
-    let mut page = Page::new(run.options.count_max);
+    let mut page = Page::new(run.plan.count_max);
     for row in rows.iter().skip(usize::try_from(begun).unwrap_or(usize::MAX)) {
         if page.is_full() || !page.offer(bounded::row(row)?) {
             let count = begun + page.rows.len() as u64;
@@ -44,7 +44,11 @@ pub(in crate::query) fn run(run: Run<'_>, work: &mut Work) -> Result<Page> {
 }
 
 /// All rows of a query.
-fn rows_of(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<Vec<Value>> {
+fn rows_of(
+    query: &Compiled,
+    run: &PageRun<'_>,
+    execution: &mut Execution<'_>,
+) -> Result<Vec<Value>> {
     let scores = scores(query, run, execution)?;
     let mut sink = Sink::new(query, &scores);
     match &query.input {
@@ -67,7 +71,7 @@ fn rows_of(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Re
 /// Sends all items through a query.
 fn push_items(
     query: &Compiled,
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     sink: &mut Sink<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<()> {
@@ -79,10 +83,10 @@ fn push_items(
         execution.item_done(item.target, Some(item.size), then);
         Ok(stop)
     };
-    let read_all = |run: &Run<'_>, execution: &mut Execution<'_>| {
-        let mut reader = run.source.reader();
+    let read_all = |run: &PageRun<'_>, execution: &mut Execution<'_>| {
+        let mut reader = run.items.reader();
         let read = |found: Result<Found<'_>>| Item::read(&found?, &mut reader, execution.work);
-        run.source.documents(None).map(read).collect::<Result<Vec<_>>>()
+        run.items.documents().map(read).collect::<Result<Vec<_>>>()
     };
     // Where no row can be the last one wanted, all items are read whoever reads them.
     let all = query.aggregation.is_some() || !matches!(query.order, Order::None);
@@ -93,8 +97,8 @@ fn push_items(
         }
         return Ok(());
     }
-    let mut reader = run.source.reader();
-    for found in run.source.documents(None) {
+    let mut reader = run.items.reader();
+    for found in run.items.documents() {
         let item = Item::read(&found?, &mut reader, execution.work)?;
         if push(item, execution)? {
             break;
@@ -124,7 +128,7 @@ struct Item {
 
 impl Item {
     fn read(found: &Found<'_>, reader: &mut Reader<'_>, work: &mut Work) -> Result<Self> {
-        let loaded = reader.load(found, work)?;
+        let loaded = reader.load(found, &mut work.loads)?;
         work.hold(loaded.size)?;
         let (target, docno) = (found.target, found.document.docno);
         Ok(Self { target, docno, size: loaded.size, value: loaded.value })
@@ -132,16 +136,16 @@ impl Item {
 }
 
 /// The score expressions of ORDER BY RANK, which need to know all items first.
-fn scores(query: &Compiled, run: &Run<'_>, execution: &mut Execution<'_>) -> Result<Vec<Expr>> {
+fn scores(query: &Compiled, run: &PageRun<'_>, execution: &mut Execution<'_>) -> Result<Vec<Expr>> {
     let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
     if !matches!(query.input, Input::Items) {
         return Ok(score_expressions(rank, &Statistics::default()));
     }
-    let of_share = |run: &Run<'_>, execution: &mut Execution<'_>| {
+    let of_share = |run: &PageRun<'_>, execution: &mut Execution<'_>| {
         let mut statistics = Statistics::default();
-        let mut reader = run.source.reader();
-        for found in run.source.everything() {
-            let loaded = reader.load(&found, execution.work)?;
+        let mut reader = run.items.reader();
+        for found in run.items.everything() {
+            let loaded = reader.load(&found, &mut execution.work.loads)?;
             statistics.add(rank, &loaded.value, &mut execution.runtime);
         }
         Ok(statistics)

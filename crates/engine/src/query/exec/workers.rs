@@ -1,4 +1,4 @@
-//! Ranges gone through side by side.
+//! Workers: ranges gone through side by side, by the thread that asks and by idle helpers.
 //!
 //! A query over many items is worked on by the thread that asks and by whichever others are idle. Each
 //! takes the next range, or a piece of a range that is large, as a query over that share alone with its
@@ -12,28 +12,19 @@
 //! allowed, the end of the time) is not the parallel way's to tell: it gives up, and the page is made
 //! again on one thread, which meets the same limit or error where it would have met it.
 
-use crate::query::exec::context::{Execution, Work, with_runtime};
-use crate::query::plan::costs::{
-    HELPERS_MAX, PARALLEL_DOCUMENTS_MIN, PARALLEL_ITEMS_MIN, PARALLEL_VALUES_MIN, SHARE_ITEMS_MIN,
-    SHARE_ITEMS_TINY, SHARES_PER_THREAD,
-};
-use crate::query::prepare::pure::is_pure;
-use crate::query::read::items::Source;
-use crate::query::view::Target;
-use crate::query::{QUERY_MEMORY_MAX, Run, Threads};
-use crate::ranges::EpkSpan;
+use super::context::{Execution, PageRun, Work, with_runtime};
+use crate::limits::PARALLEL_MEMORY_MAX;
+use crate::query::Query;
+use crate::query::plan::Share;
+use crate::query::plan::costs::HELPERS_MAX;
+use crate::query::read::Items;
 use armilla_model::error::Result;
-use armilla_model::partition_key::Epk;
 use parking_lot::Mutex;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// Bytes that all threads of a page may hold at their peaks. One thread would not hold more than
-/// twice as much: a heap is emptied at other moments when it sees more rows.
-const MEMORY_MAX: usize = QUERY_MEMORY_MAX / 2;
 
 /// What the threads of a page know of each other.
 #[derive(Debug, Default)]
@@ -46,7 +37,7 @@ pub(in crate::query) struct SharedBudget {
 impl SharedBudget {
     /// Counts that a peak has grown; false when that is too much.
     pub(in crate::query) fn may_hold(&self, more: usize) -> bool {
-        self.held.fetch_add(more, Ordering::Relaxed) + more <= MEMORY_MAX
+        self.held.fetch_add(more, Ordering::Relaxed) + more <= PARALLEL_MEMORY_MAX
     }
 
     /// True when one of them has given up, so that the others may.
@@ -55,118 +46,59 @@ impl SharedBudget {
     }
 }
 
-/// What one thread goes through: a range, or a piece of it where all documents are gone through.
-#[derive(Clone, Debug)]
-pub(in crate::query) struct Share {
-    pub(in crate::query) target: usize,
-    pub(in crate::query) piece: Option<EpkSpan>,
-}
-
-impl Share {
-    fn of_range(target: usize) -> Self {
-        Self { target, piece: None }
-    }
-
-    /// A range cut into about so many pieces, in the order of their keys.
-    fn pieces(number: usize, target: &Target, pieces: u64) -> Vec<Self> {
-        let cuts = target.cuts(usize::try_from(pieces).unwrap_or(1));
-        let starts = std::iter::once(Epk::default()).chain(cuts.iter().cloned());
-        let ends = cuts.iter().cloned().map(Some).chain([None]);
-        let piece = |(min, max)| Some(EpkSpan { min, max });
-        starts.zip(ends).map(|keys| Self { target: number, piece: piece(keys) }).collect()
-    }
-}
-
 /// Calls a function for shares of the items, on several threads, where that is worth it; gives what it
 /// made in the order of the shares. Gives nothing, as if it had never been called, where it is not worth
 /// it or where any of the calls failed.
-pub(in crate::query) fn by_items<T: Send>(
-    run: &Run<'_>,
+pub(super) fn by_items<T: Send>(
+    run: &PageRun<'_>,
     execution: &mut Execution<'_>,
-    of_share: impl Fn(&Run<'_>, &mut Execution<'_>) -> Result<T> + Sync,
+    of_share: impl Fn(&PageRun<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    let source = &run.source;
-    let is_long = || {
-        source.scope() >= PARALLEL_ITEMS_MIN
-            && has_help()
-            && source.estimate() >= PARALLEL_ITEMS_MIN
-    };
-    if !pays(source, is_long) || !may_share(run, execution.work) {
+    if !run.plan.shares_items(has_help) || !may_share(run, execution.work) {
         return None;
     }
-    let (items, scope) = (source.estimate(), source.scope().max(1));
-    let many = match source.threads {
-        // What the index finds depends a little on where it is asked: only whole ranges are the same.
-        _ if source.condition.is_useful() => 0,
-        Threads::Many => items / SHARE_ITEMS_TINY,
-        _ => (items / SHARE_ITEMS_MIN).min((threads() * SHARES_PER_THREAD) as u64),
-    };
-    let of_target = |(number, target): (usize, &Target)| match target.scope() * many / scope {
-        0 | 1 => vec![Share::of_range(number)],
-        pieces => Share::pieces(number, target, pieces),
-    };
-    let shares: Vec<Share> = source.visited().flat_map(of_target).collect();
-    together(run, &shares, execution, of_share)
+    share_runs(run, &run.plan.item_shares(threads()), execution, of_share)
 }
 
 /// The same by whole ranges, where so many documents have to be looked at in the index alone.
-pub(in crate::query) fn by_range<T: Send>(
-    run: &Run<'_>,
+pub(super) fn by_range<T: Send>(
+    run: &PageRun<'_>,
     documents: u64,
     execution: &mut Execution<'_>,
-    of_range: impl Fn(&Run<'_>, &mut Execution<'_>) -> Result<T> + Sync,
+    of_range: impl Fn(&PageRun<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
-    let source = &run.source;
-    if !pays(source, || documents >= PARALLEL_DOCUMENTS_MIN && has_help())
-        || !may_share(run, execution.work)
-    {
+    if !run.plan.shares_documents(documents, has_help) || !may_share(run, execution.work) {
         return None;
     }
-    let shares: Vec<Share> = source.visited.clone().map(Share::of_range).collect();
-    together(run, &shares, execution, of_range)
+    share_runs(run, &run.plan.range_shares(), execution, of_range)
 }
 
-/// True when the ranges of an ordered query should begin side by side: it will have to rank many
-/// candidates, or has gone through many items for the first rows of some ranges.
-pub(in crate::query) fn is_long_walk(run: &Run<'_>, visited: u64, work: &Work) -> bool {
-    let source = &run.source;
-    let ranks = || source.prepared.habit.will_rank() && source.estimate() >= PARALLEL_DOCUMENTS_MIN;
-    let is_long = || visited >= PARALLEL_ITEMS_MIN || (source.condition.is_useful() && ranks());
-    pays(source, || is_long() && has_help()) && may_share(run, work)
+/// True when the ranges of an ordered scan should begin side by side.
+pub(super) fn is_long_scan(run: &PageRun<'_>, visited: u64, work: &Work) -> bool {
+    run.plan.shares_scan(visited, &run.query.prepared, has_help) && may_share(run, work)
 }
 
-/// True when several threads are wanted: always or never, or by cost.
-fn pays(source: &Source<'_>, by_cost: impl FnOnce() -> bool) -> bool {
-    match source.threads {
-        Threads::One => false,
-        Threads::Many => true,
-        Threads::ByCost => by_cost(),
-    }
+/// True when work can be shared. What a script asks for is made on the script's thread.
+pub(super) fn may_share(run: &PageRun<'_>, work: &Work) -> bool {
+    !work.is_of_script() && run.plan.may_share(&run.query.prepared)
 }
 
-/// True when work can be shared: on items as the store has them, with rows that depend on nothing but
-/// the items.
-pub(in crate::query) fn may_share(run: &Run<'_>, work: &Work) -> bool {
-    let source = &run.source;
-    !source.has_points() && !source.is_laid_over() && !work.is_of_script() && is_pure(run.plan())
-}
-
-fn together<T: Send>(
-    run: &Run<'_>,
+fn share_runs<T: Send>(
+    run: &PageRun<'_>,
     shares: &[Share],
     execution: &mut Execution<'_>,
-    of_share: impl Fn(&Run<'_>, &mut Execution<'_>) -> Result<T> + Sync,
+    of_share: impl Fn(&PageRun<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
     let of_number = |number: usize, execution: &mut Execution<'_>| {
-        of_share(&run.only(&shares[number]), execution)
+        of_share(&run.for_share(&shares[number]), execution)
     };
-    (shares.len() > 1).then(|| share_out(&run.source, shares.len(), execution, of_number))?
+    (shares.len() > 1).then(|| share_out(run.query, shares.len(), execution, of_number))?
 }
 
 /// Calls a function with every number below a count, on several threads, each call with its own runtime
 /// and books. Gives nothing, as if it had never been called, when any of the calls failed.
-pub(in crate::query) fn share_out<T: Send>(
-    source: &Source<'_>,
+pub(super) fn share_out<T: Send>(
+    query: &Query,
     count: usize,
     execution: &mut Execution<'_>,
     of_number: impl Fn(usize, &mut Execution<'_>) -> Result<T> + Sync,
@@ -178,7 +110,7 @@ pub(in crate::query) fn share_out<T: Send>(
             return None;
         }
         let mut own = seed.work();
-        let made = with_runtime(source, &mut own, |execution| of_number(number, execution));
+        let made = with_runtime(query, &mut own, |execution| of_number(number, execution));
         if made.is_err() {
             budget.over.store(true, Ordering::Relaxed);
         }
@@ -189,19 +121,16 @@ pub(in crate::query) fn share_out<T: Send>(
         execution.work.absorb(&result, &mut execution.runtime);
         made
     };
-    made.map(|made| made.into_iter().map(absorb).collect())
+    let made: Vec<T> = made?.into_iter().map(absorb).collect();
+    execution.work.taken.shares += u32::try_from(count).unwrap_or(u32::MAX);
+    Some(made)
 }
 
-/// Tries predicates on the values of some ranges, side by side; what is found is kept with the condition.
-pub(in crate::query) fn try_values(source: &Source<'_>, ranges: Range<usize>) {
-    let ranges = ranges.start..ranges.end.min(source.visited.end);
-    if !source.tries_values() || !source.is_plain() || ranges.len() < 2 {
-        return;
-    }
-    let targets = &source.targets[ranges];
-    let values = || targets.iter().map(Target::scope).sum::<u64>();
-    if pays(source, || values() >= PARALLEL_VALUES_MIN && has_help()) {
-        map(targets.len(), |number| drop(source.parts(&targets[number], None)));
+/// Tries predicates on the values of some ranges, side by side; what is found is kept with the plan.
+pub(in crate::query) fn try_values(items: &Items<'_>, ranges: Range<usize>) {
+    let ranges = ranges.start..ranges.end.min(items.visited.end);
+    if items.plan.shares_values(&ranges, has_help) {
+        map(ranges.len(), |number| drop(items.plan.parts(ranges.start + number)));
     }
 }
 

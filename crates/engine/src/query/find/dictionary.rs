@@ -1,10 +1,10 @@
-//! Predicates tried on every value of a dictionary, each dictionary once in a page.
+//! Dictionary filter: a predicate evaluated on every distinct value of a path, once per dictionary and page.
 //!
 //! A predicate such as CONTAINS leaves the values that pass to be found by trying them all, which is
-//! much work where values are many. Estimates, the search itself and the charge all ask for the same,
-//! so what was found is kept as long as the condition.
+//! much work where values are many. The search and the charge ask for the same, so what was found is kept as
+//! long as the condition.
 
-use crate::query::find::known_value;
+use crate::query::find::condition::known_value;
 use armilla_index::{Part, PathIndex};
 use armilla_model::ordered::tag;
 use armilla_model::value::Type;
@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A predicate on the values of one path. Clones share what they have found.
 #[derive(Clone, Debug)]
-pub(in crate::query) struct Tried {
+pub(in crate::query) struct DictionaryFilter {
     predicate: Predicate,
     /// By the address of the part: the parts outlive the condition, which is made for them.
-    found: Arc<Mutex<HashMap<usize, Arc<Passing>>>>,
+    found: Arc<Mutex<HashMap<usize, Arc<MatchingValues>>>>,
     /// Steps that are left for trying. Without any, whatever was not tried may pass, and the items are
     /// looked at, which can be stopped at any time.
     steps_left: Arc<AtomicU64>,
@@ -29,32 +29,36 @@ pub(in crate::query) struct Tried {
 
 /// The values of a dictionary that may pass.
 #[derive(Debug)]
-pub(in crate::query) struct Passing {
+pub(in crate::query) struct MatchingValues {
     /// Ascending and disjoint.
     pub(in crate::query) ordinals: Vec<Range<u32>>,
     /// All of them surely do.
     pub(in crate::query) exact: bool,
 }
 
-impl Tried {
+impl DictionaryFilter {
     pub(in crate::query) fn new(predicate: Predicate) -> Self {
         let steps_left = Arc::new(AtomicU64::new(TRIED_STEPS_MAX));
         Self { predicate, found: Arc::default(), steps_left }
     }
 
     /// The values of a part's dictionary that may pass.
-    pub(in crate::query) fn passing(&self, part: &Part, index: &PathIndex<'_>) -> Arc<Passing> {
+    pub(in crate::query) fn matching(
+        &self,
+        part: &Part,
+        index: &PathIndex<'_>,
+    ) -> Arc<MatchingValues> {
         let address = std::ptr::from_ref(part).addr();
         if let Some(known) = self.found.lock().get(&address) {
             return known.clone();
         }
         // Not under the lock: other threads try other dictionaries.
-        let passing = Arc::new(self.try_all(index));
-        self.found.lock().insert(address, passing.clone());
-        passing
+        let matching = Arc::new(self.try_all(index));
+        self.found.lock().insert(address, matching.clone());
+        matching
     }
 
-    fn try_all(&self, index: &PathIndex<'_>) -> Passing {
+    fn try_all(&self, index: &PathIndex<'_>) -> MatchingValues {
         let (mut ordinals, mut exact): (Vec<Range<u32>>, bool) = (Vec::new(), true);
         let mut steps_left = self.steps_left.load(Relaxed);
         for ordinal in 0..index.value_count() {
@@ -84,6 +88,6 @@ impl Tried {
             }
         }
         self.steps_left.store(steps_left, Relaxed);
-        Passing { ordinals, exact }
+        MatchingValues { ordinals, exact }
     }
 }

@@ -4,7 +4,7 @@ use crate::cells;
 use crate::computed;
 use crate::container::Container;
 use crate::indexing::{ROOT, write_joined};
-use crate::query::find::dictionary::Tried;
+use crate::query::find::dictionary::DictionaryFilter;
 use armilla_index::ValueRange;
 use armilla_model::ordered::{is_cut, tag, term};
 use armilla_model::path::Path;
@@ -21,7 +21,7 @@ pub(in crate::query) struct Leaf {
     /// The values that may pass, in order and disjoint.
     pub(in crate::query) ranges: Vec<ValueRange>,
     /// Tests the values in the spans one by one.
-    pub(in crate::query) tried: Option<Tried>,
+    pub(in crate::query) filter: Option<DictionaryFilter>,
     /// Those without a value in the spans pass.
     pub(in crate::query) complement: bool,
     /// Values in the spans surely pass.
@@ -106,7 +106,7 @@ impl Leaf {
         Some(Self {
             path,
             ranges: spans.ranges,
-            tried: spans.predicate.map(Tried::new),
+            filter: spans.predicate.map(DictionaryFilter::new),
             complement: spans.complement,
             exact: spans.exact && atom.exact,
         })
@@ -126,7 +126,7 @@ impl Leaf {
         }
         let path = container.paths.find_spatial(number);
         let ranges = cells::reach(test)?;
-        Some(Self { path, ranges, tried: None, complement: false, exact: false })
+        Some(Self { path, ranges, filter: None, complement: false, exact: false })
     }
 
     /// A composite index whose first members are compared for equality by some of these tests, and
@@ -144,7 +144,7 @@ impl Leaf {
             return None;
         }
         let path = container.paths.find_composite(number);
-        Some(Self { path, ranges: vec![span], tried: None, complement: false, exact: true })
+        Some(Self { path, ranges: vec![span], filter: None, complement: false, exact: true })
     }
 }
 

@@ -1,15 +1,14 @@
 //! The index that has the order of a query, and how its values are grouped.
 
 use crate::indexing::write_joined;
+use crate::query::Query;
 use crate::query::find::{computed_number, path_number};
-use crate::query::read::items::Source;
-use crate::query::view::Target;
+use crate::query::view::{RangeView, View};
 use armilla_index::{ByteRange, Direction, ValueRange};
 use armilla_model::ordered::{CUT, is_cut, tag, term};
 use armilla_model::policy::CompositePath;
 use armilla_model::value::{Type, Value};
-use armilla_sql::access::{OrderPath, PathStep, order_paths};
-use armilla_sql::compiled::{Compiled, Order};
+use armilla_sql::access::{OrderPath, PathStep};
 use std::ops::Bound;
 
 /// The index that has the order of a query.
@@ -26,23 +25,20 @@ pub(in crate::query) struct OrderIndex {
 
 impl OrderIndex {
     /// The index for the order of a query, if there is one.
-    pub(in crate::query) fn find(source: &Source<'_>, plan: &Compiled) -> Option<Self> {
-        if !matches!(plan.order, Order::Keys { .. }) {
-            return None;
-        }
-        let keys = order_paths(plan)?;
+    pub(in crate::query) fn find(query: &Query, view: &View) -> Option<Self> {
+        let keys = query.prepared.order_paths.as_deref()?;
         if keys.len() > 1 && keys.iter().any(|key| key.computed) {
             return None;
         }
-        if source.is_any_bare() {
+        if view.is_any_bare() {
             return None;
         }
-        let policy = &source.index.policy;
-        if let [key] = keys.as_slice() {
+        let (container, policy) = (&*query.container, &view.definition.policy);
+        if let [key] = keys {
             let steps: Vec<_> = key.path.iter().cloned().map(PathStep::Name).collect();
             let number = if key.computed { computed_number } else { path_number };
             return Some(Self {
-                path: number(&steps, source.container, policy)?,
+                path: number(&steps, container, policy)?,
                 direction: direction(key.descending),
                 members: None,
                 keeps_undefined: true,
@@ -51,10 +47,10 @@ impl OrderIndex {
         }
         let composites = policy.indexing.composites.iter().enumerate();
         let (number, opposite) =
-            composites.filter_map(|(n, composite)| Some((n, matches(composite, &keys)?))).next()?;
+            composites.filter_map(|(n, composite)| Some((n, matches(composite, keys)?))).next()?;
         let members = policy.indexing.composites[number].iter().map(|member| member.descending);
         Some(Self {
-            path: source.container.paths.find_composite(number),
+            path: container.paths.find_composite(number),
             direction: direction(opposite),
             members: Some(members.collect()),
             keeps_undefined: false,
@@ -69,9 +65,9 @@ impl OrderIndex {
     }
 
     /// How many documents of a target have a place in the order.
-    pub(in crate::query) fn documents(&self, target: &Target) -> u64 {
+    pub(in crate::query) fn documents(&self, range: &RangeView) -> u64 {
         let Some(path) = self.path else { return 0 };
-        let parts = target.published.view.parts().iter();
+        let parts = range.parts().iter();
         parts
             .filter_map(|part| part.path(path))
             .map(|index| u64::from(index.documents_with()))

@@ -1,4 +1,4 @@
-//! What a query has learnt about the data it goes through.
+//! Execution feedback: what a query has learnt by running, for its next runs.
 //!
 //! How far the first matches lie from the end of an index cannot be known beforehand. A query that had
 //! to give up walking will have to again: for a while it begins with what was better in the end.
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 /// Kept with a query for its next runs. It decides how rows are found, never which.
 #[derive(Debug, Default)]
-pub(in crate::query) struct Habit {
+pub(in crate::query) struct ExecutionFeedback {
     /// Runs that are left to rank at once.
     left: AtomicU32,
     /// Pages that were made in a moment lately.
     moments: AtomicU32,
 }
 
-impl Habit {
+impl ExecutionFeedback {
     /// True when walking was given up lately.
     pub(in crate::query) fn ranks(&self) -> bool {
         let fewer = |left: u32| left.checked_sub(1);
@@ -63,28 +63,28 @@ mod tests {
 
     #[test]
     fn a_habit_fades() {
-        let habit = Habit::default();
-        assert!(!habit.ranks());
-        habit.gave_up();
-        assert_eq!((0..100).filter(|_| habit.ranks()).count(), RANKING_RUNS as usize);
+        let feedback = ExecutionFeedback::default();
+        assert!(!feedback.ranks());
+        feedback.gave_up();
+        assert_eq!((0..100).filter(|_| feedback.ranks()).count(), RANKING_RUNS as usize);
     }
 
     #[test]
     fn a_slow_page_is_not_forgotten_at_once() {
-        let habit = Habit::default();
+        let feedback = ExecutionFeedback::default();
         for _ in 0..QUICK_PAGES_MIN {
-            assert!(!habit.is_quick());
-            habit.took(QUICK_PAGE_TIME);
+            assert!(!feedback.is_quick());
+            feedback.took(QUICK_PAGE_TIME);
         }
-        assert!(habit.is_quick());
-        (0..100).for_each(|_| habit.took(QUICK_PAGE_TIME));
-        habit.took(QUICK_PAGE_TIME * 2);
-        assert!(habit.is_quick(), "one page on a busy machine");
-        (0..2).for_each(|_| habit.took(QUICK_PAGE_TIME * 2));
-        assert!(!habit.is_quick(), "several");
-        (0..100).for_each(|_| habit.took(QUICK_PAGE_TIME));
-        habit.took(SLOW_PAGE_TIME * 2);
-        habit.took(QUICK_PAGE_TIME);
-        assert!(!habit.is_quick(), "one that was slow");
+        assert!(feedback.is_quick());
+        (0..100).for_each(|_| feedback.took(QUICK_PAGE_TIME));
+        feedback.took(QUICK_PAGE_TIME * 2);
+        assert!(feedback.is_quick(), "one page on a busy machine");
+        (0..2).for_each(|_| feedback.took(QUICK_PAGE_TIME * 2));
+        assert!(!feedback.is_quick(), "several");
+        (0..100).for_each(|_| feedback.took(QUICK_PAGE_TIME));
+        feedback.took(SLOW_PAGE_TIME * 2);
+        feedback.took(QUICK_PAGE_TIME);
+        assert!(!feedback.is_quick(), "one that was slow");
     }
 }

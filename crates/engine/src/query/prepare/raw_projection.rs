@@ -1,4 +1,4 @@
-//! Rows around an item as it is stored: its text is copied, not read and written again.
+//! Raw projection: rows made by copying the stored text of an item, without parsing and writing it again.
 //!
 //! This is `SELECT *`, and what clients make of it when they merge ranges by themselves: an object
 //! of the item, its `_rid` and the values it is ordered by. Of such an item only the few members
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 /// What a row has beside the item's text.
 #[derive(Clone, Debug)]
-pub(in crate::query) struct Copied {
+pub(in crate::query) struct RawProjection {
     /// The row is the text itself.
     is_text: bool,
     /// The members of the item that stand beside it.
     names: Wanted,
 }
 
-impl Copied {
+impl RawProjection {
     /// How the rows of a query are made of texts, if each is one item with something around it.
     pub(in crate::query) fn of(plan: &Compiled) -> Option<Self> {
         let of_items = matches!(plan.input, Input::Items) && plan.sources.is_empty();

@@ -1,4 +1,4 @@
-//! Items that lie side by side, read together.
+//! Prefetch: items that lie side by side in the store, read together before they are asked for.
 //!
 //! The store keeps the items of a logical partition next to each other, in the order of their hashes,
 //! and logical partitions in the order in which queries go through them. A query that wants a good
@@ -6,12 +6,11 @@
 //! instead of by a search for each item. How many it wants it mostly knows before it reads the first;
 //! where it does not, the first few are searched for, and only a small partition is read whole.
 
+use super::Items;
 use crate::keys;
 use crate::query::plan::costs::{
     PREFETCH_BYTES_MAX, PREFETCH_MAX, PREFETCH_MIN, PREFETCH_READS_MIN, PREFETCH_SHARE,
 };
-use crate::query::read::items::Source;
-use crate::query::view::Target;
 use crate::record::Record;
 use crate::store_failure;
 use armilla_index::DocumentRef;
@@ -24,7 +23,7 @@ use std::ops::{Bound, ControlFlow};
 const KEY_TAIL: usize = 9;
 
 /// The items that were read together last, and what is known of those to come.
-pub(in crate::query) struct Neighbours {
+pub(in crate::query) struct Prefetch {
     reads: u64,
     /// Items that will be read if nobody stops, and items on the way to them.
     expected: Option<(u64, u64)>,
@@ -43,7 +42,7 @@ pub(in crate::query) struct Neighbours {
     behind: Option<(usize, Option<Epk>)>,
 }
 
-impl Default for Neighbours {
+impl Default for Prefetch {
     fn default() -> Self {
         Self {
             reads: 0,
@@ -59,9 +58,9 @@ impl Default for Neighbours {
     }
 }
 
-impl Neighbours {
+impl Prefetch {
     /// The same for a thread that reads so many items of those to come, and no more.
-    pub(in crate::query) fn beside(&self, items: u64) -> Self {
+    pub(in crate::query) fn for_worker(&self, items: u64) -> Self {
         let expected = self.expected;
         Self { expected, limit: items, is_stretch: true, pass: PREFETCH_MAX, ..Self::default() }
     }
@@ -88,7 +87,7 @@ impl Neighbours {
     /// reading them together is worth it.
     pub(in crate::query) fn take(
         &mut self,
-        source: &Source<'_>,
+        page: &Items<'_>,
         target: usize,
         document: &DocumentRef<'_>,
     ) -> Result<Option<Record>> {
@@ -99,10 +98,10 @@ impl Neighbours {
         if self.given_up || !self.is_ahead(target, document.epk) {
             return Ok(None);
         }
-        let Some(items) = self.worth_reading(source, &source.targets[target]) else {
+        let Some(items) = self.worth_reading(page, target) else {
             return Ok(None);
         };
-        self.pass(source, target, &Epk::from_bytes(document.epk), items)?;
+        self.pass(page, target, &Epk::from_bytes(document.epk), items)?;
         Ok(self.find(document.docno))
     }
 
@@ -120,20 +119,21 @@ impl Neighbours {
     }
 
     /// How many items to read together from here on, if that is worth it.
-    fn worth_reading(&mut self, source: &Source<'_>, target: &Target) -> Option<u64> {
+    fn worth_reading(&mut self, page: &Items<'_>, target: usize) -> Option<u64> {
         // Of those read last, too few were wanted.
         if self.used.saturating_mul(PREFETCH_SHARE) < self.records.len() as u64 {
             self.given_up = true;
             return None;
         }
         let Some((expected, scope)) = self.expected else {
-            let one = source.targets.len() == 1 && target.spans.len() == 1;
+            let ranges = &page.plan.view.ranges;
+            let one = ranges.len() == 1 && ranges[target].spans.len() == 1;
             if self.reads != PREFETCH_READS_MIN || !one {
                 return None;
             }
-            let all = target.scope();
+            let all = ranges[target].scope();
             let worth = all <= PREFETCH_MAX
-                && source.candidates_of(target).saturating_mul(PREFETCH_SHARE) >= all;
+                && page.plan.candidates_of(target).saturating_mul(PREFETCH_SHARE) >= all;
             return worth.then_some(all);
         };
         // A limit that was reached was wrong: items had to be read that gave no row.
@@ -152,17 +152,21 @@ impl Neighbours {
     }
 
     /// Reads about so many items from a partition on: whole partitions only.
-    fn pass(&mut self, source: &Source<'_>, target: usize, from: &Epk, items: u64) -> Result<()> {
+    fn pass(&mut self, page: &Items<'_>, target: usize, from: &Epk, items: u64) -> Result<()> {
         let number = target;
-        let target = &source.targets[number];
-        let definition = &source.settings.policy.partition_key;
+        let target = &page.plan.view.ranges[number];
+        let definition = &page.query.settings.policy.partition_key;
         let inside = |max: &Option<Epk>| max.as_ref().is_none_or(|max| from < max);
         let end = target.spans.iter().map(|span| &span.max).find(|max| inside(max));
         let max = end.and_then(Option::as_ref);
-        let piece = source.piece.as_ref().and_then(|piece| piece.max.as_ref());
+        let piece = page.piece.as_ref().and_then(|piece| piece.max.as_ref());
         let max = max.into_iter().chain(piece).min();
-        let range =
-            keys::items_between(source.container.number, definition, Bound::Included(from), max);
+        let range = keys::items_between(
+            page.query.container.number,
+            definition,
+            Bound::Included(from),
+            max,
+        );
         let mut records: Vec<(u64, Record)> = Vec::new();
         // The partition at hand, where its items begin, and a key of the one before it.
         let (mut partition, mut first, mut last) = (Vec::new(), 0, None);

@@ -3,9 +3,9 @@
 //! Every part has a dictionary of its own, and most values are in most of them. They are told apart by
 //! the bytes that the index has for them.
 
+use crate::query::find::PathColumn;
 use crate::query::find::known_value;
 use crate::query::plan::costs::COMBINATIONS_MAX;
-use crate::query::read::columns::PathColumn;
 use armilla_model::value::Value;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Candidates in order, remembered for the next query.
+//! Cached orders: the candidates of a part in the order of a path, kept for the next query (decision 0014).
 //!
 //! Which documents of a part a condition leaves, and in which order of a path they come, never
 //! changes: parts are immutable. The first query that ranks leaves a note; the next one sorts all
@@ -8,17 +8,17 @@
 use crate::query::plan::costs::{
     CACHED_ORDER_MIN, CACHED_ORDER_SCOPE_SHARE, CACHED_ORDERS_BYTES, CACHED_ORDERS_ESTIMATED,
 };
-use crate::query::read::items::{PartPlan, Source};
+use crate::query::plan::{PartPlan, Plan};
 use armilla_index::{Column, Direction};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// What an entry weighs besides its candidates, roughly.
 const ENTRY_WEIGHT: u64 = 128;
 
-/// What an order is of: a part's serial, the path of the order, the condition's signature.
+/// What an order is of: a part's serial, the path of the order, the condition's fingerprint.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(in crate::query) struct Key {
     part: u64,
@@ -26,8 +26,25 @@ pub(in crate::query) struct Key {
     condition: Box<[u32]>,
 }
 
+/// Orders of an account's queries.
+pub(crate) struct CachedOrders(Cache<Key, CachedOrder, ByCandidates>);
+
+impl Default for CachedOrders {
+    fn default() -> Self {
+        // In one piece: of a cache that is divided by cores, no part could hold a large order.
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(CACHED_ORDERS_ESTIMATED)
+            .weight_capacity(CACHED_ORDERS_BYTES)
+            .build()
+            .expect("all that must be given is given");
+        let (hashing, life) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        Self(Cache::with_options(options, ByCandidates, hashing, life))
+    }
+}
+
 #[derive(Clone)]
-enum Kept {
+enum CachedOrder {
     /// A query has asked once.
     Asked,
     Sorted(Arc<Order>),
@@ -43,26 +60,14 @@ struct Order {
 #[derive(Clone)]
 struct ByCandidates;
 
-impl Weighter<Key, Kept> for ByCandidates {
-    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
-        match kept {
-            Kept::Asked => ENTRY_WEIGHT,
-            Kept::Sorted(order) => ENTRY_WEIGHT + size_of_val(&*order.locals) as u64,
+impl Weighter<Key, CachedOrder> for ByCandidates {
+    fn weight(&self, _: &Key, cached: &CachedOrder) -> u64 {
+        match cached {
+            CachedOrder::Asked => ENTRY_WEIGHT,
+            CachedOrder::Sorted(order) => ENTRY_WEIGHT + size_of_val(&*order.locals) as u64,
         }
     }
 }
-
-static ORDERS: LazyLock<Cache<Key, Kept, ByCandidates>> = LazyLock::new(|| {
-    // In one piece: of a cache that is divided by cores, no part could hold a large order.
-    let options = OptionsBuilder::new()
-        .shards(1)
-        .estimated_items_capacity(CACHED_ORDERS_ESTIMATED)
-        .weight_capacity(CACHED_ORDERS_BYTES)
-        .build()
-        .expect("all that must be given is given");
-    let (hashing, life) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
-    Cache::with_options(options, ByCandidates, hashing, life)
-});
 
 /// A way through an order.
 pub(in crate::query) struct Ranking<'s> {
@@ -75,55 +80,53 @@ pub(in crate::query) struct Ranking<'s> {
 
 impl Key {
     /// The order of a plan's candidates by a path, if it is worth keeping.
-    pub(in crate::query) fn of(
-        plan: &PartPlan<'_>,
-        source: &Source<'_>,
-        path: u32,
-    ) -> Option<Self> {
-        let few = source.threshold(CACHED_ORDER_MIN);
+    pub(super) fn of(part: &PartPlan<'_>, plan: &Plan, path: u32) -> Option<Self> {
+        let few = plan.threshold(CACHED_ORDER_MIN);
         let narrow =
-            plan.scope().saturating_mul(CACHED_ORDER_SCOPE_SHARE) < plan.part.len() as usize;
-        if (plan.size() as u64) < few || narrow {
+            part.scope().saturating_mul(CACHED_ORDER_SCOPE_SHARE) < part.part.len() as usize;
+        if (part.size() as u64) < few || narrow {
             return None;
         }
-        let condition = plan.selector.signature()?;
-        Some(Self { part: plan.part.serial(), path, condition })
+        let condition = part.selector.fingerprint()?;
+        Some(Self { part: part.part.serial(), path, condition })
     }
 }
 
 impl<'s> Ranking<'s> {
     /// The order, if it is kept.
     pub(in crate::query) fn find(
+        orders: &CachedOrders,
         key: &Key,
         column: Column<'s>,
         direction: Direction,
         values: &Range<u32>,
     ) -> Option<Self> {
-        match ORDERS.get(key)? {
-            Kept::Asked => None,
-            Kept::Sorted(order) => Some(Self::new(order, column, direction, values)),
+        match orders.0.get(key)? {
+            CachedOrder::Asked => None,
+            CachedOrder::Sorted(order) => Some(Self::new(order, column, direction, values)),
         }
     }
 
     /// The order if it was asked for before; if not, only that is remembered.
     pub(in crate::query) fn make(
+        orders: &CachedOrders,
         key: Key,
-        plan: &PartPlan<'_>,
+        part: &PartPlan<'_>,
         column: Column<'s>,
         direction: Direction,
         values: &Range<u32>,
     ) -> Option<Self> {
-        if ORDERS.get(&key).is_none() {
-            ORDERS.insert(key, Kept::Asked);
+        if orders.0.get(&key).is_none() {
+            orders.0.insert(key, CachedOrder::Asked);
             return None;
         }
-        let (locals, exact) = plan.selector.candidates();
+        let (locals, exact) = part.selector.candidates(part.part);
         let ordinal = |local: u32| Some((column.ordinal(local)?, local));
         let mut places: Vec<(u32, u32)> = locals.into_iter().filter_map(ordinal).collect();
         places.sort_unstable();
         let locals = places.into_iter().map(|(_, local)| local).collect();
         let order = Arc::new(Order { locals, exact });
-        ORDERS.insert(key, Kept::Sorted(order.clone()));
+        orders.0.insert(key, CachedOrder::Sorted(order.clone()));
         Some(Self::new(order, column, direction, values))
     }
 
@@ -181,9 +184,10 @@ mod tests {
 
     #[test]
     fn the_largest_order_is_kept() {
+        let orders = CachedOrders::default();
         let key = Key { part: u64::MAX, path: 0, condition: Box::default() };
         let locals = vec![0; usize::try_from(RANK_MAX).unwrap()].into();
-        ORDERS.insert(key.clone(), Kept::Sorted(Arc::new(Order { locals, exact: true })));
-        assert!(matches!(ORDERS.get(&key), Some(Kept::Sorted(_))));
+        orders.0.insert(key.clone(), CachedOrder::Sorted(Arc::new(Order { locals, exact: true })));
+        assert!(matches!(orders.0.get(&key), Some(CachedOrder::Sorted(_))));
     }
 }

@@ -1,18 +1,15 @@
-//! Documents in the order of an index: ORDER BY without sorting everything.
+//! Documents of a range in the order of an index: ORDER BY without sorting everything.
 //!
-//! A range's documents come in groups of equal value. Each part of the range is a [`Lane`] that
-//! gives its documents in order of value, those only that may match; the lanes are merged by value.
+//! A range's documents come in groups of equal value. Each part of the range has a [`PartScan`] that
+//! gives its documents in order of value, those only that may match; the scans are merged by value.
 //! Inside a group documents go by ordinal, unless the index holds the group's value only in part
 //! (long strings, arrays, objects): then the items decide.
 
-use crate::query::exec::ordered_scan::part_scan::{Asked, Choice, Head, Lane};
-use crate::query::find::{Selection, known_value};
-use crate::query::plan::costs::RANK_MAX;
-use crate::query::plan::order_index::OrderIndex;
-use crate::query::prepare::feedback::Habit;
-use crate::query::read::columns::PathColumn;
-use crate::query::read::items::{PartPlan, Source};
-use crate::query::view::Target;
+use super::part_scan::{Head, PartScan, ScanContext, ScanRequest};
+use crate::query::counters::ScanModes;
+use crate::query::find::{PathColumn, Selection, known_value};
+use crate::query::plan::{OrderIndex, PartPlan, Plan};
+use crate::query::read::Items;
 use armilla_index::{Direction, Part, ValueRange};
 use armilla_model::ordered::tag;
 use armilla_model::value::{Type, Value};
@@ -39,15 +36,15 @@ impl Group<'_> {
     }
 
     /// Adds a document, unless it was handed out before.
-    fn add(&mut self, plan: &PartPlan<'_>, local: u32, descending: bool, passed: &Passed<'_>) {
-        let docno = plan.part.docno(local);
+    fn add(&mut self, part: &PartPlan<'_>, local: u32, descending: bool, passed: &Passed<'_>) {
+        let docno = part.part.docno(local);
         let value = self.value.filter(|_| !self.ambiguous);
         let known = self.value.is_none() || value.is_some();
-        if known && passed(value, plan.part, local) {
+        if known && passed(value, part.part, local) {
             return;
         }
         let key = if descending { Ok(docno) } else { Err(Reverse(docno)) };
-        self.members.push((key, plan.number, local));
+        self.members.push((key, part.number, local));
     }
 
     /// The next document: part and local number.
@@ -59,55 +56,64 @@ impl Group<'_> {
 /// Says of a document whether it was handed out before: by value, part and local number.
 pub(in crate::query) type Passed<'p> = dyn Fn(Option<&[u8]>, &Part, u32) -> bool + Sync + 'p;
 
-/// The groups of one target.
+/// The groups of one range.
 pub(in crate::query) struct Groups<'s> {
     index: &'s OrderIndex,
-    source: &'s Source<'s>,
-    plans: Vec<PartPlan<'s>>,
-    lanes: Vec<Lane<'s>>,
-    /// Where the lanes stand, the first one on top.
-    heads: BinaryHeap<LaneHead<'s>>,
+    plan: &'s Plan,
+    range: usize,
+    scans: Vec<PartScan<'s>>,
+    /// Where the scans stand, the first one on top.
+    heads: BinaryHeap<ScanHead<'s>>,
     undefined_done: bool,
     exact: bool,
 }
 
-/// Where a lane stands, by value.
-struct LaneHead<'s> {
+/// Where a scan stands, by value.
+struct ScanHead<'s> {
     value: armilla_index::Value<'s>,
     head: Head,
-    lane: usize,
+    scan: usize,
     direction: Direction,
 }
 
 impl<'s> Groups<'s> {
-    /// The groups of a target with values in a range. About so many documents are wanted.
+    /// The groups of a range with values in an interval. About so many documents are wanted.
     pub(in crate::query) fn new(
-        source: &'s Source<'s>,
+        items: &Items<'s>,
         index: &'s OrderIndex,
-        target: &'s Target,
-        range: &ValueRange,
+        range: usize,
+        values: &ValueRange,
         wanted: u64,
     ) -> Self {
-        let mut plans = source.parts(target, None);
-        let mut exact = plans.iter().all(|plan| plan.selector.may_be_exact());
-        let direction = index.direction;
-        let choice = choose(&plans, index.documents(target), wanted, &source.prepared.habit);
-        let (mut lanes, mut heads) = (Vec::new(), BinaryHeap::new());
-        for (number, plan) in plans.iter_mut().enumerate() {
+        let (plan, prepared) = (items.plan, &*items.query.prepared);
+        let parts = plan.parts(range);
+        let mut exact = parts.clone().all(|part| part.selector.may_be_exact());
+        let (direction, feedback) = (index.direction, &*prepared.feedback);
+        let documents = index.documents(&plan.view.ranges[range]);
+        let policy = Plan::scan_policy(parts.clone(), documents, wanted, feedback);
+        let orders = &items.query.container.core.orders;
+        let context = ScanContext { plan, feedback, orders };
+        let (mut scans, mut heads) = (Vec::new(), BinaryHeap::new());
+        for part in parts {
             // A part that does not know the path has nothing in order.
-            let of_path = index.path.and_then(|path| Some((path, plan.part.path(path)?)));
+            let of_path = index.path.and_then(|path| Some((path, part.part.path(path)?)));
             let Some((path, of_path)) = of_path else { continue };
-            let values = of_path.ordinals(range);
-            let asked = Asked { path, direction, choice, wanted };
-            let begun = Lane::begin(number, plan, source, of_path, values, asked, &mut exact);
-            if let Some((lane, head)) = begun {
-                let value = lane.value(head.ordinal);
-                heads.push(LaneHead { value, head, lane: lanes.len(), direction });
-                lanes.push(lane);
+            let ordinals = of_path.ordinals(values);
+            let request = ScanRequest { path, direction, policy, wanted };
+            let begun = PartScan::begin(part, context, of_path, ordinals, request, &mut exact);
+            if let Some((scan, head)) = begun {
+                let value = scan.value(head.ordinal);
+                heads.push(ScanHead { value, head, scan: scans.len(), direction });
+                scans.push(scan);
             }
         }
-        let undefined_done = !index.keeps_undefined || begins_behind_undefined(index, range);
-        Self { index, source, plans, lanes, heads, undefined_done, exact }
+        let undefined_done = !index.keeps_undefined || begins_behind_undefined(index, values);
+        Self { index, plan, range, scans, heads, undefined_done, exact }
+    }
+
+    /// Counts the scans by their modes.
+    pub(in crate::query) fn count_into(&self, modes: &mut ScanModes) {
+        self.scans.iter().for_each(|scan| scan.count_into(modes));
     }
 
     /// True when documents that come out surely match.
@@ -162,41 +168,37 @@ impl<'s> Groups<'s> {
             if top.head.met {
                 return Some((top.value.bytes, top.value.cut));
             }
-            let lane = &mut self.lanes[top.lane];
-            let plan = &self.plans[lane.plan];
-            let head = lane.seek(top.head.ordinal, plan, self.source, &mut self.exact);
-            LaneHead::go_to(top, head, lane);
+            let scan = &mut self.scans[top.scan];
+            let head = scan.seek(top.head.ordinal, &mut self.exact);
+            ScanHead::go_to(top, head, scan);
         }
     }
 
     /// Takes the documents of the first value.
     fn take(&mut self, group: &mut Group<'s>, passed: &Passed<'_>) {
         let Some(top) = self.heads.peek_mut() else { return };
-        let lane = &mut self.lanes[top.lane];
-        let plan = &self.plans[lane.plan];
-        let descending = self.index.descending;
-        lane.take(top.head.ordinal, plan, self.source, |local| {
-            group.add(plan, local, descending, passed);
-        });
-        let head = lane.step(plan, self.source, &mut self.exact);
-        LaneHead::go_to(top, head, lane);
+        let scan = &mut self.scans[top.scan];
+        let (part, descending) = (scan.part, self.index.descending);
+        scan.take(top.head.ordinal, |local| group.add(&part, local, descending, passed));
+        let head = scan.step(&mut self.exact);
+        ScanHead::go_to(top, head, scan);
     }
 
     /// The documents that have no value at the path.
     fn undefined(&mut self, passed: &Passed<'_>) -> Group<'s> {
         let mut group = Group::new(None, false);
         let mut all_exact = self.exact;
-        for plan in &self.plans {
-            let of_path = self.index.path.and_then(|path| plan.part.path(path));
-            if of_path.is_some_and(|of_path| of_path.documents_with() == plan.part.len()) {
+        for part in self.plan.parts(self.range) {
+            let of_path = self.index.path.and_then(|path| part.part.path(path));
+            if of_path.is_some_and(|of_path| of_path.documents_with() == part.part.len()) {
                 continue;
             }
-            let Some(column) = PathColumn::new(self.index.path, plan.part) else { continue };
-            let Selection { locals, exact } = plan.selector.select(&plan.runs);
+            let Some(column) = PathColumn::new(self.index.path, part.part) else { continue };
+            let Selection { locals, exact } = part.select();
             all_exact &= exact;
             for local in locals {
-                if column.ordinal(local).is_none() && self.source.is_alive_at(plan.part, local) {
-                    group.add(plan, local, self.index.descending, passed);
+                if column.ordinal(local).is_none() && self.plan.view.is_alive_at(part.part, local) {
+                    group.add(&part, local, self.index.descending, passed);
                 }
             }
         }
@@ -215,24 +217,12 @@ fn begins_behind_undefined(index: &OrderIndex, range: &ValueRange) -> bool {
         }
 }
 
-/// Whether lanes should rank: when walking is expected to test more documents than there are
-/// candidates, or did so the last time.
-fn choose(plans: &[PartPlan<'_>], documents: u64, wanted: u64, habit: &Habit) -> Choice {
-    let candidates: u64 = plans.iter().map(|plan| plan.size() as u64).sum();
-    let tested = wanted.saturating_mul(documents) / candidates.max(1);
-    match candidates {
-        RANK_MAX.. => Choice::Walk,
-        few if tested > few || habit.ranks() => Choice::Rank,
-        _ => Choice::WalkFirst,
-    }
-}
-
-impl<'s> LaneHead<'s> {
-    /// Puts a lane where it stands now, or takes it out.
-    fn go_to(mut this: PeekMut<'_, Self>, head: Option<Head>, lane: &Lane<'s>) {
+impl<'s> ScanHead<'s> {
+    /// Puts a scan where it stands now, or takes it out.
+    fn go_to(mut this: PeekMut<'_, Self>, head: Option<Head>, scan: &PartScan<'s>) {
         match head {
             Some(head) => {
-                this.value = lane.value(head.ordinal);
+                this.value = scan.value(head.ordinal);
                 this.head = head;
             }
             None => drop(PeekMut::pop(this)),
@@ -241,26 +231,26 @@ impl<'s> LaneHead<'s> {
 }
 
 /// The heap gives the greatest first, so ascending order compares the other way round.
-impl Ord for LaneHead<'_> {
+impl Ord for ScanHead<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_value = match self.direction {
             Direction::Ascending => other.value.cmp(&self.value),
             Direction::Descending => self.value.cmp(&other.value),
         };
-        by_value.then_with(|| other.lane.cmp(&self.lane))
+        by_value.then_with(|| other.scan.cmp(&self.scan))
     }
 }
 
-impl PartialOrd for LaneHead<'_> {
+impl PartialOrd for ScanHead<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for LaneHead<'_> {
+impl PartialEq for ScanHead<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for LaneHead<'_> {}
+impl Eq for ScanHead<'_> {}

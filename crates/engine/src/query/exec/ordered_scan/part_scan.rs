@@ -1,40 +1,54 @@
-//! The documents of one part that may match, in the order of their values.
+//! Ordered scan of one part: its documents that may match, in the order of their values.
 //!
-//! A lane begins by walking: it goes through the part's values from one end and tests the documents
+//! A scan begins by walking: it goes through the part's values from one end and tests the documents
 //! of each. Where matches are many that finds the first ones at once. Where they are few, or gather
-//! at the other end, it would go through everything; so a lane that has tested many without end
+//! at the other end, it would go through everything; so a scan that has tested many without end
 //! *ranks* instead: it goes through all documents that the condition leaves, reads the ordinals of
 //! their values from the column, and keeps the first few; when those are handed out, the next few.
-//! Where the same documents are asked for again and again, their order is kept ([`Ranking`]) and
+//! Where the same documents are asked for again and again, their order is cached ([`Ranking`]) and
 //! there is nothing to test.
-//! Ordinals are compared, not values: the merge over lanes looks at the values of matches only.
+//! Ordinals are compared, not values: the merge over parts looks at the values of matches only.
 
-use crate::query::exec::ordered_scan::cached_order::{Key, Ranking};
+use super::cached_order::{CachedOrders, Key, Ranking};
+use crate::query::counters::ScanModes;
+use crate::query::find::Tester;
 use crate::query::plan::costs::{
     RANK_BATCH_GROWTH, RANK_BATCH_MAX, RANK_BATCH_MIN, SCAN_PATIENCE_MIN, SCAN_PATIENCE_SHARE,
     SCAN_STRIDE,
 };
-use crate::query::read::items::{PartPlan, Source};
+use crate::query::plan::{PartPlan, Plan, ScanPolicy};
+use crate::query::prepare::ExecutionFeedback;
 use armilla_index::{Column, Direction, PathIndex, Value};
 use std::ops::Range;
 
 /// One part's way through its values.
-pub(in crate::query) struct Lane<'s> {
-    /// Which of the plans.
-    pub(in crate::query) plan: usize,
+pub(super) struct PartScan<'s> {
+    pub(super) part: PartPlan<'s>,
+    context: ScanContext<'s>,
     index: PathIndex<'s>,
     direction: Direction,
     /// Values behind the head.
     rest: Range<u32>,
     /// Documents ranked at a time to begin with.
     batch: usize,
-    way: Way<'s>,
-    /// What the order of all candidates is kept under, if it is.
+    mode: ScanMode<'s>,
+    /// What the order of all candidates is cached under, if it is.
     order: Option<Key>,
+    /// Walking was given up.
+    gave_up: bool,
 }
 
-enum Way<'s> {
+/// What the scans of a page share.
+#[derive(Clone, Copy)]
+pub(super) struct ScanContext<'s> {
+    pub(super) plan: &'s Plan,
+    pub(super) feedback: &'s ExecutionFeedback,
+    pub(super) orders: &'s CachedOrders,
+}
+
+enum ScanMode<'s> {
     Walk {
+        tester: Tester<'s>,
         /// Documents that may still be tested before ranking begins.
         patience: usize,
         column: Option<Column<'s>>,
@@ -43,8 +57,8 @@ enum Way<'s> {
         column: Column<'s>,
         ranked: Ranked,
     },
-    /// In an order that is kept.
-    Kept(Ranking<'s>),
+    /// In an order that is cached.
+    Cached(Ranking<'s>),
 }
 
 /// The first few documents of many, by place: the ordinal of the value, then the local number, turned
@@ -58,99 +72,102 @@ struct Ranked {
     batch: usize,
 }
 
-/// Where a lane stands.
+/// Where a scan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::query) struct Head {
-    pub(in crate::query) ordinal: u32,
+pub(super) struct Head {
+    pub(super) ordinal: u32,
     /// A document with this value is known to match as far as the index can tell; if not, it is
     /// only known that nothing comes before this value.
-    pub(in crate::query) met: bool,
+    pub(super) met: bool,
 }
 
-/// How a lane is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::query) enum Choice {
-    /// Ranking is not allowed: there are too many candidates.
-    Walk,
-    /// By walking, as long as it is quick.
-    WalkFirst,
-    /// By ranking, where there is a column.
-    Rank,
-}
-
-/// What all lanes of a walk are asked for.
+/// What all scans of a range are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::query) struct Asked {
+pub(super) struct ScanRequest {
     /// The path of the order.
-    pub(in crate::query) path: u32,
-    pub(in crate::query) direction: Direction,
-    pub(in crate::query) choice: Choice,
+    pub(super) path: u32,
+    pub(super) direction: Direction,
+    pub(super) policy: ScanPolicy,
     /// About so many documents.
-    pub(in crate::query) wanted: u64,
+    pub(super) wanted: u64,
 }
 
-impl<'s> Lane<'s> {
-    /// The lane of a plan's part, and where it stands. `exact` is cleared when documents come out
-    /// that must be looked at again.
-    pub(in crate::query) fn begin(
-        number: usize,
-        plan: &mut PartPlan<'s>,
-        source: &Source<'_>,
+impl<'s> PartScan<'s> {
+    /// The scan of a part, and where it stands. `exact` is cleared when documents come out that must be
+    /// looked at again.
+    pub(super) fn begin(
+        part: PartPlan<'s>,
+        context: ScanContext<'s>,
         index: PathIndex<'s>,
         values: Range<u32>,
-        asked: Asked,
+        request: ScanRequest,
         exact: &mut bool,
     ) -> Option<(Self, Head)> {
-        let Asked { path, direction, choice, wanted } = asked;
+        let ScanRequest { path, direction, policy, wanted } = request;
         // Without a column documents are not found by value; where there is none, few have one.
-        let column = index.column().filter(|_| choice != Choice::Walk);
-        let patience = match column {
-            Some(_) => (plan.size() / SCAN_PATIENCE_SHARE).max(SCAN_PATIENCE_MIN),
-            None => usize::MAX,
-        };
-        let way = Way::Walk { patience, column };
+        let column = index.column().filter(|_| policy != ScanPolicy::Walk);
+        let order = column.and_then(|_| Key::of(&part, context.plan, path));
+        let cached = order.as_ref().zip(column).and_then(|(order, column)| {
+            Ranking::find(context.orders, order, column, direction, &values)
+        });
         let batch = usize::try_from(wanted).unwrap_or(usize::MAX);
         let batch = batch.clamp(RANK_BATCH_MIN, RANK_BATCH_MAX);
-        let order = column.and_then(|_| Key::of(plan, source, path));
-        let kept = order
-            .as_ref()
-            .zip(column)
-            .and_then(|(order, column)| Ranking::find(order, column, direction, &values));
-        let mut lane = Self { plan: number, index, direction, rest: values, batch, way, order };
-        match (kept, column) {
-            (Some(kept), _) => lane.keep_to(kept, exact),
-            (None, Some(column)) if choice == Choice::Rank => lane.rank(column, plan, exact),
-            _ => plan.selector.list_members(),
+        let mode = match (cached, column) {
+            (Some(cached), _) => {
+                *exact &= cached.is_exact();
+                ScanMode::Cached(cached)
+            }
+            (None, Some(column)) if policy == ScanPolicy::Rank => {
+                ScanMode::Ranked { column, ranked: Ranked::new(direction, batch) }
+            }
+            _ => ScanMode::Walk {
+                tester: Tester::new(part.selector, part.part),
+                patience: patience(&part, column.is_some()),
+                column,
+            },
+        };
+        let is_ranked = matches!(mode, ScanMode::Ranked { .. });
+        let rest = values;
+        let mut scan =
+            Self { part, context, index, direction, rest, batch, mode, order, gave_up: false };
+        if let Some(column) = column.filter(|_| is_ranked) {
+            scan.rank(column, exact);
         }
-        let head = lane.step(plan, source, exact)?;
-        Some((lane, head))
+        let head = scan.step(exact)?;
+        Some((scan, head))
     }
 
     /// The value of an ordinal.
-    pub(in crate::query) fn value(&self, ordinal: u32) -> Value<'s> {
+    pub(super) fn value(&self, ordinal: u32) -> Value<'s> {
         self.index.value(ordinal)
     }
 
+    /// Counts the scan by its mode.
+    pub(super) fn count_into(&self, modes: &mut ScanModes) {
+        match &self.mode {
+            ScanMode::Walk { .. } => modes.walked += 1,
+            ScanMode::Ranked { .. } => modes.ranked += 1,
+            ScanMode::Cached(_) => modes.cached += 1,
+        }
+        modes.gave_up += u32::from(self.gave_up);
+    }
+
     /// Goes to the next value.
-    pub(in crate::query) fn step(
-        &mut self,
-        plan: &PartPlan<'s>,
-        source: &Source<'_>,
-        exact: &mut bool,
-    ) -> Option<Head> {
-        match &mut self.way {
-            Way::Walk { .. } => {
+    pub(super) fn step(&mut self, exact: &mut bool) -> Option<Head> {
+        let (part, context) = (&self.part, &self.context);
+        match &mut self.mode {
+            ScanMode::Walk { .. } => {
                 let ordinal = next_of(&mut self.rest, self.direction)?;
                 Some(Head { ordinal, met: false })
             }
-            Way::Ranked { column, ranked } => {
+            ScanMode::Ranked { column, ranked } => {
                 if ranked.sorted.is_empty() && ranked.more_behind.is_some() {
                     let rest = &self.rest;
                     *exact &= ranked.fill(|visit| {
-                        plan.selector.visit(&plan.runs, &mut |local| {
+                        part.selector.visit(part.part, part.runs, &mut |local| {
                             let ordinal = column.ordinal(local).filter(|at| rest.contains(at));
                             if let Some(ordinal) = ordinal
-                                && source.is_alive_at(plan.part, local)
+                                && context.plan.view.is_alive_at(part.part, local)
                             {
                                 visit(ordinal, local);
                             }
@@ -160,37 +177,34 @@ impl<'s> Lane<'s> {
                 let ordinal = ranked.ordinal(*ranked.sorted.last()?);
                 Some(Head { ordinal, met: true })
             }
-            Way::Kept(kept) => {
-                let (ordinal, _) = kept.peek(|local| is_open(plan, source, local))?;
+            ScanMode::Cached(cached) => {
+                let (ordinal, _) = cached.peek(|local| is_open(part, context.plan, local))?;
                 Some(Head { ordinal, met: true })
             }
         }
     }
 
     /// Goes on from a value that is not known to be met until one is, for a while.
-    pub(in crate::query) fn seek(
-        &mut self,
-        from: u32,
-        plan: &PartPlan<'s>,
-        source: &Source<'_>,
-        exact: &mut bool,
-    ) -> Option<Head> {
-        let Way::Walk { patience, column } = &mut self.way else {
-            return self.step(plan, source, exact);
+    pub(super) fn seek(&mut self, from: u32, exact: &mut bool) -> Option<Head> {
+        let (part, plan) = (&self.part, self.context.plan);
+        let ScanMode::Walk { tester, patience, column } = &mut self.mode else {
+            return self.step(exact);
         };
         if let Some(column) = column.filter(|_| *patience == 0) {
             match self.direction {
                 Direction::Ascending => self.rest.start = from,
                 Direction::Descending => self.rest.end = from + 1,
             }
-            source.prepared.habit.gave_up();
-            self.rank(column, plan, exact);
-            return self.step(plan, source, exact);
+            self.gave_up = true;
+            self.context.feedback.gave_up();
+            self.rank(column, exact);
+            return self.step(exact);
         }
         let (mut ordinal, mut tested) = (from, 0);
         while tested < SCAN_STRIDE {
             let list = self.index.list(ordinal);
-            if list.iter().any(|local| may_match(plan, source, local.get())) {
+            let matches = |local: u32| tester.may_match(local) && is_open(part, plan, local);
+            if list.iter().any(|local| matches(local.get())) {
                 *patience = patience.saturating_sub(tested);
                 return Some(Head { ordinal, met: true });
             }
@@ -202,19 +216,15 @@ impl<'s> Lane<'s> {
     }
 
     /// Hands out the documents of a value that is met.
-    pub(in crate::query) fn take(
-        &mut self,
-        ordinal: u32,
-        plan: &PartPlan<'s>,
-        source: &Source<'_>,
-        mut visit: impl FnMut(u32),
-    ) {
-        match &mut self.way {
-            Way::Walk { .. } => {
+    pub(super) fn take(&mut self, ordinal: u32, mut visit: impl FnMut(u32)) {
+        let (part, plan) = (&self.part, self.context.plan);
+        match &mut self.mode {
+            ScanMode::Walk { tester, .. } => {
                 let locals = self.index.list(ordinal).iter().map(|local| local.get());
-                locals.filter(|local| may_match(plan, source, *local)).for_each(visit);
+                let matches = |local: &u32| tester.may_match(*local) && is_open(part, plan, *local);
+                locals.filter(matches).for_each(visit);
             }
-            Way::Ranked { ranked, .. } => {
+            ScanMode::Ranked { ranked, .. } => {
                 while let Some(place) = ranked.sorted.last().copied()
                     && ranked.ordinal(place) == ordinal
                 {
@@ -222,31 +232,36 @@ impl<'s> Lane<'s> {
                     visit(ranked.local(place));
                 }
             }
-            Way::Kept(kept) => {
-                while let Some((at, local)) = kept.peek(|local| is_open(plan, source, local))
+            ScanMode::Cached(cached) => {
+                while let Some((at, local)) = cached.peek(|local| is_open(part, plan, local))
                     && at == ordinal
                 {
-                    kept.skip();
+                    cached.skip();
                     visit(local);
                 }
             }
         }
     }
 
-    /// Turns to ranking what is left.
-    fn rank(&mut self, column: Column<'s>, plan: &PartPlan<'s>, exact: &mut bool) {
-        let make = |order| Ranking::make(order, plan, column, self.direction, &self.rest);
-        if let Some(kept) = self.order.take().and_then(make) {
-            return self.keep_to(kept, exact);
-        }
-        let ranked = Ranked::new(self.direction, self.batch);
-        self.way = Way::Ranked { column, ranked };
+    /// Turns to ranking what is left, or to an order that was asked for before.
+    fn rank(&mut self, column: Column<'s>, exact: &mut bool) {
+        let (orders, part) = (self.context.orders, &self.part);
+        let make = |key| Ranking::make(orders, key, part, column, self.direction, &self.rest);
+        self.mode = match self.order.take().and_then(make) {
+            Some(cached) => {
+                *exact &= cached.is_exact();
+                ScanMode::Cached(cached)
+            }
+            None => ScanMode::Ranked { column, ranked: Ranked::new(self.direction, self.batch) },
+        };
     }
+}
 
-    /// Turns to an order that is kept.
-    fn keep_to(&mut self, kept: Ranking<'s>, exact: &mut bool) {
-        *exact &= kept.is_exact();
-        self.way = Way::Kept(kept);
+/// Documents that a walk may test in vain before the part's candidates are ranked.
+fn patience(part: &PartPlan<'_>, may_rank: bool) -> usize {
+    match may_rank {
+        true => (part.size() / SCAN_PATIENCE_SHARE).max(SCAN_PATIENCE_MIN),
+        false => usize::MAX,
     }
 }
 
@@ -323,17 +338,12 @@ fn next_of(rest: &mut Range<u32>, direction: Direction) -> Option<u32> {
     }
 }
 
-#[inline]
-fn may_match(plan: &PartPlan<'_>, source: &Source<'_>, local: u32) -> bool {
-    plan.selector.may_match(local) && is_open(plan, source, local)
-}
-
 /// True for a document that is in scope and lives.
 #[inline]
-fn is_open(plan: &PartPlan<'_>, source: &Source<'_>, local: u32) -> bool {
-    !plan.part.is_dead(local)
-        && plan.runs.iter().any(|run| run.contains(&local))
-        && source.is_alive_at(plan.part, local)
+fn is_open(part: &PartPlan<'_>, plan: &Plan, local: u32) -> bool {
+    !part.part.is_dead(local)
+        && part.runs.iter().any(|run| run.contains(&local))
+        && plan.view.is_alive_at(part.part, local)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::account::{Account, NewContainer, Options as AccountOptions};
 use crate::items::WriteOptions;
+use crate::limits::QUERY_TIME_MAX;
 use crate::query::exec::workers::*;
-use crate::query::exec::{group, top_k};
-use crate::query::{Limit, Options, QUERY_TIME_MAX, Query, Request, Scope};
+use crate::query::{Limit, Options, Query, Request, Scope, Threads};
 use crate::ranges::EpkSpan;
 use crate::{Container, Txn};
 use armilla_model::json;
@@ -39,7 +39,7 @@ fn helpers_are_given_back_when_one_fails() {
 #[test]
 fn peaks_add_up() {
     let budget = SharedBudget::default();
-    assert!(budget.may_hold(MEMORY_MAX - 1) && budget.may_hold(1));
+    assert!(budget.may_hold(PARALLEL_MEMORY_MAX - 1) && budget.may_hold(1));
     assert!(!budget.may_hold(1));
 }
 
@@ -80,17 +80,10 @@ fn the_end_of_the_time_is_the_same_on_many_threads() {
             ] {
                 let request = Request::of_text(text);
                 let query = Query::new(container.clone(), request, &scope).unwrap().on(threads);
-                let targets = query.targets();
-                let run = Run {
-                    request: &query.request,
-                    source: query.source(&targets),
-                    binding: query.binding,
-                    position: None,
-                    options: Options { count_max: 10, continuation: None, range_by_range: false },
-                };
+                let options = Options { count_max: 10, continuation: None, range_by_range: false };
+                let plan = query.plan(options).unwrap();
                 let mut work = Work::new(started, Duration::ZERO, container.rates());
-                let shape = if text.contains("ORDER") { top_k::run } else { group::run };
-                let page = shape(run, &mut work);
+                let page = crate::query::exec::run(&query, &plan, &mut work);
                 assert_eq!(page.is_err(), is_late, "{text} on {threads:?}: {page:?}");
             }
         }

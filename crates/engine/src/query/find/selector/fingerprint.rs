@@ -1,22 +1,35 @@
-//! What a condition leaves of a part, in a few numbers: a name for things that are remembered of it.
+//! Fingerprint of a condition on a part: the key under which an order of its candidates is cached.
 
-use crate::query::find::selector::{Selector, Tree};
+use super::{Kind, Selector, Tree};
 use crate::query::plan::costs::FINGERPRINT_MAX;
 
-impl Selector<'_> {
+impl Selector {
     /// Numbers that say which documents of the part the condition leaves, and how surely: equal
     /// numbers, equal documents. Nothing for conditions that take too many, or leave everything.
-    pub(in crate::query) fn signature(&self) -> Option<Box<[u32]>> {
-        if matches!(self.tree, Tree::All | Tree::Unknown) {
-            return None;
-        }
+    pub(in crate::query) fn fingerprint(&self) -> Option<Box<[u32]>> {
         let mut numbers = Vec::with_capacity(8);
-        sign(&self.tree, &mut numbers)?;
+        match self.kind {
+            Kind::All => return None,
+            Kind::Nothing => numbers.push(1),
+            Kind::One(number) => {
+                let tree = self.conjuncts.get(number)?;
+                if matches!(tree, Tree::Unknown) {
+                    return None;
+                }
+                write(tree, &mut numbers)?;
+            }
+            Kind::Many => write_all(4, &self.conjuncts, &mut numbers)?,
+        }
         Some(numbers.into())
     }
 }
 
-fn sign(tree: &Tree<'_>, numbers: &mut Vec<u32>) -> Option<()> {
+fn write_all(kind: u32, trees: &[Tree], numbers: &mut Vec<u32>) -> Option<()> {
+    numbers.extend([kind, u32::try_from(trees.len()).ok()?]);
+    trees.iter().try_for_each(|tree| write(tree, numbers))
+}
+
+fn write(tree: &Tree, numbers: &mut Vec<u32>) -> Option<()> {
     match tree {
         Tree::All => numbers.push(0),
         Tree::Nothing => numbers.push(1),
@@ -30,11 +43,8 @@ fn sign(tree: &Tree<'_>, numbers: &mut Vec<u32>) -> Option<()> {
             numbers.extend([3, leaf.path, flags, count as u32]);
             numbers.extend(leaf.ordinals.iter().flat_map(|range| [range.start, range.end]));
         }
-        Tree::And(parts) | Tree::Or(parts) => {
-            let kind = if matches!(tree, Tree::And(_)) { 4 } else { 5 };
-            numbers.extend([kind, u32::try_from(parts.len()).ok()?]);
-            parts.iter().try_for_each(|tree| sign(tree, numbers))?;
-        }
+        Tree::And(trees) => write_all(4, trees, numbers)?,
+        Tree::Or(trees) => write_all(5, trees, numbers)?,
     }
     (numbers.len() <= FINGERPRINT_MAX).then_some(())
 }

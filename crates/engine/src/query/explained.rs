@@ -1,0 +1,426 @@
+//! Explanation of a page: the steps of its plan, and what was counted while it ran.
+//!
+//! Every charge belongs to one step, so the steps add up to the page: ranges and searches to the step that finds
+//! candidates, items to the one that reads them, evaluation to JOINs or to the step that makes rows, groups to
+//! theirs, and rows handed out to the last one.
+
+use super::Query;
+use super::counters::Counters;
+use super::explain::{
+    Alternative, ExplainedRange, ExplainedRun, Explanation, Step, StepDirection, StepKind,
+};
+use super::find::describe;
+use super::page::Page;
+use super::plan::{Operator, OrderIndex, Plan, RangeAccess};
+use super::prepare::Shape;
+use armilla_index::Direction;
+use armilla_model::charge::RequestCharge;
+use armilla_sql::access::{IndexUsage, Node};
+use armilla_sql::compiled::Order;
+
+impl Query {
+    /// How a page is answered by a plan, and what that took if it was made.
+    pub fn explain(&self, plan: &Plan, page: Option<&Page>) -> Explanation {
+        let usage = self.index_usage();
+        let steps = Steps { query: self, plan, page, usage: &usage };
+        let run = page.map(|page| run_of(plan, page));
+        let root = steps.chain();
+        if let Some(page) = page {
+            debug_assert_eq!(root.charge_in_all(), page.charge, "every charge has its step");
+        }
+        Explanation {
+            shape: shape(self, plan),
+            says: steps.says(),
+            why: steps.why(),
+            root,
+            run,
+            indexes_used: all(&usage.utilized, &usage.utilized_composites),
+            indexes_possible: all(&usage.potential, &usage.potential_composites),
+        }
+    }
+}
+
+fn all(single: &[String], composite: &[Vec<String>]) -> Vec<Vec<String>> {
+    single.iter().map(|path| vec![path.clone()]).chain(composite.iter().cloned()).collect()
+}
+
+fn shape(query: &Query, plan: &Plan) -> &'static str {
+    match query.prepared.shape {
+        Shape::Stream if plan.has_points() => "points",
+        Shape::Stream => "stream",
+        Shape::Ordered => "ordered",
+        Shape::Grouped => "grouped",
+        Shape::Whole => "whole",
+    }
+}
+
+fn run_of(plan: &Plan, page: &Page) -> ExplainedRun {
+    let id = |number: usize| plan.view.ranges.get(number).map(|range| range.partition.range.id);
+    let charge_of = |id: u32| match page.shares.iter().find(|(range, _)| *range == id) {
+        Some((_, charge)) => *charge,
+        None => page.charge,
+    };
+    let ranges = (0..plan.view.ranges.len()).filter_map(id);
+    let range = |id| ExplainedRange { id, rows: None, charge: charge_of(id), time: None };
+    ExplainedRun {
+        charge: page.charge,
+        time: page.metrics.total_time,
+        rows: page.rows.len() as u64,
+        ranges: ranges.map(range).collect(),
+    }
+}
+
+/// What steps are made of.
+struct Steps<'e> {
+    query: &'e Query,
+    plan: &'e Plan,
+    page: Option<&'e Page>,
+    usage: &'e IndexUsage,
+}
+
+impl Steps<'_> {
+    fn counters(&self) -> Option<&Counters> {
+        self.page.map(|page| &page.counters)
+    }
+
+    /// A number of the page, if it was made.
+    fn counted(&self, count: impl FnOnce(&Page) -> u64) -> Option<u64> {
+        self.page.map(count)
+    }
+
+    fn charge(&self, charge: impl FnOnce(&Counters) -> RequestCharge) -> RequestCharge {
+        self.counters().map_or(RequestCharge::ZERO, charge)
+    }
+
+    /// All steps, the last one on top.
+    fn chain(&self) -> Step {
+        let mut steps = Vec::new();
+        steps.extend(self.limit());
+        steps.extend(self.merge());
+        steps.extend(self.ranges());
+        steps.extend(self.operator());
+        steps.extend(self.left_filter());
+        let (load, access) = (self.load(), self.access());
+        let mut loads_are_charged = false;
+        if let Some(mut load) = load {
+            load.charge += self.charge(|counters| counters.charges.items);
+            loads_are_charged = true;
+            steps.push(load);
+        }
+        steps.extend(self.walk());
+        let mut access = access;
+        access.charge += self.charge(|counters| counters.charges.ranges);
+        if !loads_are_charged {
+            access.charge += self.charge(|counters| counters.charges.items);
+        }
+        steps.push(access);
+        if let Some(first) = steps.first_mut() {
+            first.charge += self.charge(|counters| counters.charges.output);
+            first.rows_out = first.rows_out.or(self.counted(|page| page.rows.len() as u64));
+        }
+        nest(steps)
+    }
+
+    /// OFFSET, LIMIT and TOP.
+    fn limit(&self) -> Option<Step> {
+        let (skip, take) = self.query.prepared.compiled.window();
+        if (skip, take) == (0, u64::MAX) {
+            return None;
+        }
+        let rows = if take == u64::MAX { "all rows".to_owned() } else { format!("{take} row(s)") };
+        let says = match skip {
+            0 => format!("the first {rows}"),
+            skip => format!("{rows} behind the first {skip}"),
+        };
+        Some(Step::new(StepKind::Limit, says))
+    }
+
+    /// Rows of several ranges in one order.
+    fn merge(&self) -> Option<Step> {
+        let is_ordered = self.query.prepared.shape == Shape::Ordered;
+        if !is_ordered || self.plan.view.ranges.len() < 2 {
+            return None;
+        }
+        Some(Step::new(StepKind::Merge, format!("by {}", self.order_says())))
+    }
+
+    fn ranges(&self) -> Option<Step> {
+        let count = self.plan.view.ranges.len() as u64;
+        let mut step = Step::new(StepKind::Ranges, format!("each of {count} ranges"));
+        step.count = Some(count);
+        if self.query.threads != super::Threads::One && self.plan.may_share(&self.query.prepared) {
+            let taken = self.counters().is_some_and(|counters| counters.taken.shares > 0);
+            let says = "shares of the work on idle threads".to_owned();
+            step.alternatives.push(Alternative { says, taken });
+        }
+        (count > 1).then_some(step)
+    }
+
+    /// The steps that make rows of items, the last one first.
+    fn operator(&self) -> Vec<Step> {
+        let compiled = &self.query.prepared.compiled;
+        let mut steps = Vec::new();
+        match &self.plan.operator {
+            Operator::Stream => steps.push(self.function("rows are made as items go by")),
+            Operator::OrderedScan(_) => steps.push(self.function("rows are made in order")),
+            Operator::TopK => {
+                steps.push(self.function("rows are made of the items that are left"));
+                let says = format!("top-k of all candidates by {}", self.order_says());
+                steps.push(Step::new(StepKind::Sort, says));
+            }
+            Operator::MinMax { .. } | Operator::IndexAggregate(_) | Operator::Group => {
+                steps.push(self.aggregate());
+            }
+            Operator::Whole => {
+                steps.push(self.function("all rows are made at once, for every page"));
+            }
+        }
+        if compiled.distinct && !matches!(self.plan.operator, Operator::Whole) {
+            let mut step = Step::new(StepKind::Distinct, "equal rows come once");
+            step.charge = match self.plan.operator {
+                Operator::TopK => self.charge(|counters| counters.charges.aggregation),
+                _ => RequestCharge::ZERO,
+            };
+            steps.push(step);
+        }
+        if !compiled.sources.is_empty() {
+            let mut step = Step::new(StepKind::Join, "elements of arrays become rows");
+            step.count = Some(compiled.sources.len() as u64);
+            steps.push(step);
+        }
+        // Evaluation belongs to the JOINs, or to what makes the rows.
+        if let Some(step) = steps.last_mut() {
+            step.charge += self.charge(|counters| counters.charges.evaluation);
+        }
+        steps
+    }
+
+    fn function(&self, says: &str) -> Step {
+        let prepared = &self.query.prepared;
+        let mut step = Step::new(StepKind::Function, says);
+        if prepared.raw.is_some() {
+            step.says = format!("{says}, by copying stored texts");
+        }
+        if matches!(self.plan.operator, Operator::Whole) {
+            step.charge = self.charge(|counters| counters.charges.aggregation);
+        }
+        step
+    }
+
+    fn aggregate(&self) -> Step {
+        let compiled = &self.query.prepared.compiled;
+        let kind = match &compiled.aggregation {
+            None => StepKind::Distinct,
+            Some(aggregation) if aggregation.grouped => StepKind::Group,
+            Some(_) => StepKind::Aggregate,
+        };
+        let missed = self.counters().is_some_and(|counters| counters.taken.min_max_missed);
+        let says = match &self.plan.operator {
+            Operator::MinMax { .. } if !missed => "MIN and MAX from the ends of the index",
+            Operator::MinMax { fallback: Some(_), .. } | Operator::IndexAggregate(_) => {
+                "from the columns of the index alone, each combination of values once"
+            }
+            _ => "item by item",
+        };
+        let mut step = Step::new(kind, says);
+        if let Operator::MinMax { fallback, .. } = &self.plan.operator {
+            let says = match fallback {
+                Some(_) => "from all values in the index, where its ends do not tell",
+                None => "item by item, where the ends of the index do not tell",
+            };
+            step.alternatives.push(Alternative { says: says.to_owned(), taken: missed });
+        }
+        step.charge = self.charge(|counters| counters.charges.aggregation);
+        let matched = |counters: &Counters| counters.tallies.iter().map(|it| it.matched).sum();
+        step.rows_in = self.counters().map(matched);
+        step
+    }
+
+    /// What of the condition must be tested on items.
+    fn left_filter(&self) -> Option<Step> {
+        let is_open = self.query.prepared.compiled.filter.is_some() && !self.is_exact();
+        let answered = matches!(self.plan.operator, Operator::IndexAggregate(_));
+        let mut step = Step::new(StepKind::Filter, "the condition is tested on each candidate");
+        step.left = Some(describe(&self.query.prepared.node));
+        let counters = self.counters().filter(|counters| !counters.tallies.is_empty());
+        step.rows_in = counters.map(|it| it.tallies.iter().map(|tally| tally.visited).sum());
+        step.rows_out = counters.map(|it| it.tallies.iter().map(|tally| tally.matched).sum());
+        if self.query.prepared.shape == Shape::Stream {
+            let taken = counters.is_some_and(|counters| counters.taken.filtered_ahead > 0);
+            let says = "several threads filter ahead where hardly an item matches".to_owned();
+            step.alternatives.push(Alternative { says, taken });
+        }
+        (is_open && !answered).then_some(step)
+    }
+
+    /// Items that are read.
+    fn load(&self) -> Option<Step> {
+        let metrics = self.page.map(|page| &page.metrics)?;
+        if metrics.retrieved_count == 0 {
+            return None;
+        }
+        let mut step = Step::new(StepKind::Load, "items are read from the store");
+        step.items = Some(metrics.retrieved_count);
+        step.bytes = Some(metrics.retrieved_size);
+        Some(step)
+    }
+
+    /// The index that is read in order.
+    fn walk(&self) -> Option<Step> {
+        let missed = self.counters().is_some_and(|counters| counters.taken.min_max_missed);
+        let index: &OrderIndex = match &self.plan.operator {
+            Operator::OrderedScan(index) => index,
+            Operator::MinMax { ends, .. } if !missed => ends.first()?,
+            _ => return None,
+        };
+        let says = match &self.plan.operator {
+            Operator::OrderedScan(_) => format!("the index of {}", self.order_says()),
+            _ => "from the ends of the index, to the first value that an item has".to_owned(),
+        };
+        let mut step = Step::new(StepKind::Walk, says);
+        step.direction = Some(match index.direction {
+            Direction::Ascending => StepDirection::Ascending,
+            Direction::Descending => StepDirection::Descending,
+        });
+        if matches!(self.plan.operator, Operator::OrderedScan(_)) {
+            step.rows_out = self.counters().map(|counters| counters.visited);
+            let scans = self.counters().map(|counters| counters.taken.scans).unwrap_or_default();
+            let mut add = |says: &str, taken: bool| {
+                step.alternatives.push(Alternative { says: says.to_owned(), taken });
+            };
+            add("rank a part's candidates where walking finds none", scans.ranked > 0);
+            add("a part's candidates in an order that is cached", scans.cached > 0);
+        }
+        Some(step)
+    }
+
+    /// How candidates are found.
+    fn access(&self) -> Step {
+        if let Some(points) = &self.plan.points {
+            let says = format!("point reads: {}", points.len());
+            let mut step = Step::new(StepKind::Seek, says);
+            step.count = Some(points.len() as u64);
+            return step;
+        }
+        let plan = self.plan;
+        let reached = |range: &usize| plan.has_looked_up(*range);
+        let ranges = 0..plan.view.ranges.len();
+        let scanned = |range: &usize| plan.access_of(*range) == RangeAccess::Scan;
+        let by_index =
+            plan.is_selective() && ranges.clone().filter(reached).any(|it| !scanned(&it));
+        let uses_selectors = matches!(
+            plan.operator,
+            Operator::OrderedScan(_) | Operator::MinMax { .. } | Operator::IndexAggregate(_)
+        );
+        if !(by_index || uses_selectors && plan.is_selective()) {
+            let mut step = Step::new(StepKind::Scan, "every item in scope");
+            if uses_selectors {
+                step.says = "no condition: every item in scope, by the index".to_owned();
+            }
+            step.candidates = Some(plan.view.scope());
+            step.rows_out = self.visited();
+            return step;
+        }
+        let reached: Vec<usize> = ranges.filter(reached).collect();
+        let size: usize =
+            reached.iter().flat_map(|range| plan.parts(*range)).map(|it| it.size()).sum();
+        let parts: usize = reached.iter().map(|range| plan.parts(*range).len()).sum();
+        let exact = if self.is_exact() { "exact" } else { "checked again on items" };
+        let says = format!("index: at most {size} in {parts} part(s), {exact}");
+        let kind = if self.searches() > 1 { StepKind::Intersect } else { StepKind::Seek };
+        let mut step = Step::new(kind, says);
+        step.served = Some(describe(&self.query.prepared.node));
+        step.index = Some(self.usage.utilized.join(", ")).filter(|paths| !paths.is_empty());
+        step.candidates = Some(size as u64);
+        step.rows_out = self.visited();
+        step
+    }
+
+    fn visited(&self) -> Option<u64> {
+        let counters = self.counters()?;
+        match counters.tallies.is_empty() {
+            true => Some(counters.visited).filter(|visited| *visited > 0),
+            false => Some(counters.tallies.iter().map(|tally| tally.visited).sum()),
+        }
+    }
+
+    /// How many tests the index serves at once.
+    fn searches(&self) -> usize {
+        match &self.query.prepared.node {
+            Node::And(parts) => parts.iter().filter(|part| !matches!(part, Node::Unknown)).count(),
+            Node::Or(parts) => parts.len(),
+            _ => 1,
+        }
+    }
+
+    /// True when whatever the index finds matches.
+    fn is_exact(&self) -> bool {
+        let plan = self.plan;
+        let parts = (0..plan.view.ranges.len())
+            .filter(|range| plan.has_looked_up(*range))
+            .flat_map(|range| plan.parts(range));
+        let mut parts = parts.peekable();
+        parts.peek().is_some() && plan.is_plain() && parts.all(|it| it.selector.may_be_exact())
+    }
+
+    fn order_says(&self) -> String {
+        let paths = self.query.prepared.order_paths.as_ref();
+        let Order::Keys { keys, .. } = &self.query.prepared.compiled.order else {
+            return "no order".to_owned();
+        };
+        let direction = |descending| if descending { "DESC" } else { "ASC" };
+        match paths {
+            Some(paths) => {
+                let key = |path: &armilla_sql::access::OrderPath| {
+                    format!("/{} {}", path.path.join("/"), direction(path.descending))
+                };
+                paths.iter().map(key).collect::<Vec<_>>().join(", ")
+            }
+            None => format!("{} computed key(s)", keys.len()),
+        }
+    }
+
+    /// The whole in one sentence.
+    fn says(&self) -> String {
+        let ranges = match self.plan.view.ranges.len() {
+            1 => "the range".to_owned(),
+            count => format!("each of {count} ranges"),
+        };
+        match &self.plan.operator {
+            Operator::Stream if self.plan.has_points() => "Reads items by their ids.".to_owned(),
+            Operator::Stream => format!("Goes through the candidates of {ranges} in order."),
+            Operator::OrderedScan(_) => {
+                format!("Walks the index of {} in {ranges}.", self.order_says())
+            }
+            Operator::TopK => format!("Sorts the candidates of {ranges}, keeping the first rows."),
+            Operator::MinMax { .. } => format!("Looks at the ends of an index in {ranges}."),
+            Operator::IndexAggregate(_) => {
+                format!("Counts values in the columns of the index of {ranges}.")
+            }
+            Operator::Group => format!("Goes through the candidates of {ranges} and groups them."),
+            Operator::Whole => format!("Makes all rows of {ranges} at once."),
+        }
+    }
+
+    /// Why it is not cheaper.
+    fn why(&self) -> Vec<String> {
+        let mut why = Vec::new();
+        let paths = &self.query.settings.policy.partition_key.paths;
+        if self.plan.view.ranges.len() > 1 {
+            let keys: Vec<String> = paths.iter().map(ToString::to_string).collect();
+            let keys = keys.join(", ");
+            why.push(format!("The condition does not pin {keys}, so every range is asked."));
+        }
+        if !self.plan.view.is_indexed {
+            why.push("A new index is being built, so items are gone through.".to_owned());
+        }
+        why
+    }
+}
+
+/// Steps one below the other.
+fn nest(steps: Vec<Step>) -> Step {
+    let mut steps = steps.into_iter().rev();
+    let last = steps.next().unwrap_or_else(|| Step::new(StepKind::Scan, "nothing"));
+    steps.fold(last, |input, step| step.over(input))
+}

@@ -1,0 +1,154 @@
+//! Plan cache: compiled queries of an account, by container, version of its definition, and text.
+//!
+//! Every change of a container counts its generation up, so nothing that was compiled for an older definition
+//! can be found again.
+
+use super::{ExecutionFeedback, Prepared};
+use crate::container::{Container, Settings};
+use crate::query::Request;
+use crate::query::plan::costs::{
+    CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, CACHED_QUERY_BYTE_WEIGHT, CACHED_SCHEMAS_MAX,
+    CACHED_TEXT_MAX,
+};
+use armilla_model::error::{Error, Result};
+use armilla_model::limits::QUERY_LENGTH_MAX;
+use armilla_sql::Schema;
+use armilla_sql::ast::Query;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use std::sync::Arc;
+
+/// Compiled queries and schemas of an account's containers.
+pub(crate) struct QueryCache {
+    queries: Cache<Key, CachedQuery, ByText>,
+    schemas: Cache<Version, Arc<Schema>>,
+}
+
+impl Default for QueryCache {
+    fn default() -> Self {
+        Self {
+            queries: Cache::with_weighter(CACHED_QUERIES_ESTIMATED, CACHED_QUERIES_WEIGHT, ByText),
+            schemas: Cache::new(CACHED_SCHEMAS_MAX),
+        }
+    }
+}
+
+/// A parsed query, and its compiled form when that does not depend on parameters.
+#[derive(Clone)]
+struct CachedQuery {
+    schema: Arc<Schema>,
+    query: Arc<Query>,
+    plain: Option<Arc<Prepared>>,
+    feedback: Arc<ExecutionFeedback>,
+}
+
+/// A container's number, and the generation of its definition.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Version {
+    container: u32,
+    generation: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    version: Version,
+    text: Box<str>,
+}
+
+#[derive(Hash)]
+struct KeyRef<'k> {
+    version: Version,
+    text: &'k str,
+}
+
+impl quick_cache::Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.version == key.version && *self.text == *key.text
+    }
+}
+
+#[derive(Clone)]
+struct ByText;
+
+impl Weighter<Key, CachedQuery> for ByText {
+    fn weight(&self, key: &Key, _: &CachedQuery) -> u64 {
+        (key.text.len() as u64 + 32) * CACHED_QUERY_BYTE_WEIGHT
+    }
+}
+
+/// Parses and compiles a query for a container.
+pub(in crate::query) fn prepare(
+    container: &Container,
+    settings: &Settings,
+    request: &Request,
+) -> Result<Arc<Prepared>> {
+    let cached = find_or_parse(container, settings, request)?;
+    let is_plain = request.parameters.is_empty();
+    if let Some(plain) = cached.plain.as_ref().filter(|_| is_plain) {
+        return Ok(plain.clone());
+    }
+    let CachedQuery { query, schema, feedback, .. } = &cached;
+    let compiled = armilla_sql::compile(query, &request.parameters, schema)?;
+    let definition = &settings.policy.partition_key;
+    let prepared = Prepared::new(compiled, schema.clone(), definition, feedback.clone());
+    let prepared = Arc::new(prepared);
+    if is_plain {
+        let cached = CachedQuery { plain: Some(prepared.clone()), ..cached };
+        keep(container, version(container, settings), request, cached);
+    }
+    Ok(prepared)
+}
+
+/// Parses a query for a container.
+pub(in crate::query) fn parsed(
+    container: &Container,
+    settings: &Settings,
+    request: &Request,
+) -> Result<(Arc<Query>, Arc<Schema>)> {
+    let CachedQuery { query, schema, .. } = find_or_parse(container, settings, request)?;
+    Ok((query, schema))
+}
+
+fn version(container: &Container, settings: &Settings) -> Version {
+    Version { container: container.number, generation: settings.generation }
+}
+
+/// A text that is known, or is from now on.
+fn find_or_parse(
+    container: &Container,
+    settings: &Settings,
+    request: &Request,
+) -> Result<CachedQuery> {
+    if request.text.len() > QUERY_LENGTH_MAX {
+        return Err(Error::bad_request(format!(
+            "The query text is longer than {QUERY_LENGTH_MAX} bytes."
+        )));
+    }
+    let version = version(container, settings);
+    let key = KeyRef { version, text: &request.text };
+    if let Some(cached) = container.core.queries.queries.get(&key) {
+        return Ok(cached);
+    }
+    let query = Arc::new(armilla_sql::parse(&request.text)?);
+    let schema = schema(container, settings)?;
+    let cached = CachedQuery { schema, query, plain: None, feedback: Arc::default() };
+    keep(container, version, request, cached.clone());
+    Ok(cached)
+}
+
+fn keep(container: &Container, version: Version, request: &Request, cached: CachedQuery) {
+    if request.text.len() <= CACHED_TEXT_MAX {
+        let key = Key { version, text: request.text.as_str().into() };
+        container.core.queries.queries.insert(key, cached);
+    }
+}
+
+fn schema(container: &Container, settings: &Settings) -> Result<Arc<Schema>> {
+    let (schemas, version) = (&container.core.queries.schemas, version(container, settings));
+    if let Some(schema) = schemas.get(&version) {
+        return Ok(schema);
+    }
+    let schema = Arc::new(Schema::new(&settings.policy)?);
+    schemas.insert(version, schema.clone());
+    Ok(schema)
+}
