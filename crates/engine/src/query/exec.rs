@@ -23,11 +23,12 @@ mod parallel_filter;
 mod stream;
 mod top_k;
 mod whole;
+mod work;
 mod workers;
 
-pub(crate) use context::ScriptDeadline;
-pub(in crate::query) use context::Work;
 pub(crate) use ordered_scan::CachedOrders;
+pub(crate) use work::ScriptDeadline;
+pub(in crate::query) use work::Work;
 
 use super::Query;
 use super::page::Page;

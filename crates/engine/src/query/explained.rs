@@ -9,7 +9,7 @@ use super::counters::Counters;
 use super::explain::{
     Alternative, ExplainedRange, ExplainedRun, Explanation, Step, StepDirection, StepKind,
 };
-use super::find::describe;
+use super::find::{Condition, describe};
 use super::page::Page;
 use super::plan::{Operator, OrderIndex, Plan, RangeAccess};
 use super::prepare::Shape;
@@ -161,10 +161,10 @@ impl Steps<'_> {
         let compiled = &self.query.prepared.compiled;
         let mut steps = Vec::new();
         match &self.plan.operator {
-            Operator::Stream => steps.push(self.function("rows are made as items go by")),
-            Operator::OrderedScan(_) => steps.push(self.function("rows are made in order")),
+            Operator::Stream => steps.push(self.function("rows as items go by")),
+            Operator::OrderedScan(_) => steps.push(self.function("rows in order")),
             Operator::TopK => {
-                steps.push(self.function("rows are made of the items that are left"));
+                steps.push(self.function("rows of the items that are left"));
                 let says = format!("top-k of all candidates by {}", self.order_says());
                 steps.push(Step::new(StepKind::Sort, says));
             }
@@ -172,15 +172,12 @@ impl Steps<'_> {
                 steps.push(self.aggregate());
             }
             Operator::Whole => {
-                steps.push(self.function("all rows are made at once, for every page"));
+                steps.push(self.function("everything at once, for every page"));
             }
         }
-        if compiled.distinct && !matches!(self.plan.operator, Operator::Whole) {
+        if compiled.distinct && matches!(self.plan.operator, Operator::TopK) {
             let mut step = Step::new(StepKind::Distinct, "equal rows come once");
-            step.charge = match self.plan.operator {
-                Operator::TopK => self.charge(|counters| counters.charges.aggregation),
-                _ => RequestCharge::ZERO,
-            };
+            step.charge = self.charge(|counters| counters.charges.aggregation);
             steps.push(step);
         }
         if !compiled.sources.is_empty() {
@@ -241,11 +238,11 @@ impl Steps<'_> {
         let is_open = self.query.prepared.compiled.filter.is_some() && !self.is_exact();
         let answered = matches!(self.plan.operator, Operator::IndexAggregate(_));
         let mut step = Step::new(StepKind::Filter, "the condition is tested on each candidate");
-        step.left = Some(describe(&self.query.prepared.node));
+        step.left = self.described(|condition| !condition.is_exact());
         let counters = self.counters().filter(|counters| !counters.tallies.is_empty());
         step.rows_in = counters.map(|it| it.tallies.iter().map(|tally| tally.visited).sum());
         step.rows_out = counters.map(|it| it.tallies.iter().map(|tally| tally.matched).sum());
-        if self.query.prepared.shape == Shape::Stream {
+        if self.query.prepared.shape == Shape::Stream && !self.plan.has_points() {
             let taken = counters.is_some_and(|counters| counters.taken.filtered_ahead > 0);
             let says = "several threads filter ahead where hardly an item matches".to_owned();
             step.alternatives.push(Alternative { says, taken });
@@ -329,7 +326,7 @@ impl Steps<'_> {
         let says = format!("index: at most {size} in {parts} part(s), {exact}");
         let kind = if self.searches() > 1 { StepKind::Intersect } else { StepKind::Seek };
         let mut step = Step::new(kind, says);
-        step.served = Some(describe(&self.query.prepared.node));
+        step.served = self.described(Condition::is_useful);
         step.index = Some(self.usage.utilized.join(", ")).filter(|paths| !paths.is_empty());
         step.candidates = Some(size as u64);
         step.rows_out = self.visited();
@@ -344,12 +341,29 @@ impl Steps<'_> {
         }
     }
 
+    /// The parts of the condition, as the text has them and as the index sees them.
+    fn conjuncts(&self) -> Vec<(&Node, &Condition)> {
+        match (&self.query.prepared.node, &self.plan.condition) {
+            (Node::And(nodes), Condition::And(conditions)) => {
+                nodes.iter().zip(conditions).collect()
+            }
+            (node, condition) => vec![(node, condition)],
+        }
+    }
+
+    /// Those parts in words that pass a test.
+    fn described(&self, passes: impl Fn(&Condition) -> bool) -> Option<String> {
+        let conjuncts = self.conjuncts();
+        let parts = conjuncts.iter().filter(|(_, condition)| passes(condition));
+        let parts: Vec<String> = parts.map(|(node, _)| describe(node)).collect();
+        Some(parts.join(" and ")).filter(|parts| !parts.is_empty())
+    }
+
     /// How many tests the index serves at once.
     fn searches(&self) -> usize {
-        match &self.query.prepared.node {
-            Node::And(parts) => parts.iter().filter(|part| !matches!(part, Node::Unknown)).count(),
-            Node::Or(parts) => parts.len(),
-            _ => 1,
+        match &self.plan.condition {
+            Condition::Or(parts) => parts.len(),
+            _ => self.conjuncts().iter().filter(|(_, condition)| condition.is_useful()).count(),
         }
     }
 

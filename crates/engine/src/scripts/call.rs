@@ -10,7 +10,7 @@ use super::runtime::Runtime;
 use super::watchdog::Watched;
 use super::{Client, Script};
 use crate::core::Core;
-use crate::query::Clock;
+use crate::query::ScriptDeadline;
 use crate::txn::{Committed, Txn};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
@@ -49,7 +49,7 @@ pub(super) struct Running<'s, D> {
     pub(super) scripts: &'s Runtime,
     pub(super) custody: &'s Arc<Custody<D>>,
     pub(super) rates: Arc<Rates>,
-    pub(super) clock: Clock,
+    pub(super) clock: ScriptDeadline,
     /// What it costs so far, without the operations of the scripts.
     pub(super) charge: RequestCharge,
     pub(super) log: Option<String>,
@@ -129,7 +129,7 @@ fn watch<'s, T: Send + 'static, D: FnOnce(Executed<T>) + Send + 'static>(
     core: &Arc<Core>,
     scripts: &'s Runtime,
     custody: &Arc<Custody<D>>,
-    clock: Clock,
+    clock: ScriptDeadline,
     blocked: Vec<Arc<Script>>,
 ) -> Watched<'s> {
     let (core, custody) = (core.clone(), custody.clone());

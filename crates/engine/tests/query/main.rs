@@ -5,6 +5,7 @@
 
 mod brief;
 mod charges;
+mod explained;
 mod found;
 mod generate;
 mod integers;

@@ -174,7 +174,7 @@ fn one_and_many(query: Query, options: PageOptions<'_>, text: &str) -> Result<Pa
         query = query.on(Threads::One);
         let one = query.page(options);
         query = query.on(Threads::Many);
-        let many = query.page(options);
+        let many = explained_page(&query, options, text);
         query = query.on(Threads::One);
         // While an index is built in the background, two pages may see two indexes.
         if told(&one) == told(&query.page(options)) {

@@ -4,7 +4,8 @@
 //! only the last one, and so that a page needs to keep only as many as it can hand out: a group
 //! beyond those is dropped as soon as enough smaller ones are known.
 
-use super::context::{Execution, PageRun, Work, with_runtime};
+use super::context::{Execution, PageRun, with_runtime};
+use super::work::Work;
 use super::{index_aggregate, min_max, workers};
 use crate::indexing::write_joined;
 use crate::query::bounded;

@@ -7,8 +7,9 @@
 
 mod combinations;
 
-use super::context::{Execution, PageRun, Work};
+use super::context::{Execution, PageRun};
 use super::group::GroupTable;
+use super::work::Work;
 use super::workers;
 use crate::query::find::{CoveringColumns, PathColumn, Selection};
 use crate::query::plan::{IndexAggregate, PartPlan};

@@ -1,8 +1,9 @@
 //! MIN and MAX from the ends of an index: the first value from one end that a matching item has.
 
-use super::context::{PageRun, Work};
+use super::context::PageRun;
 use super::group::GroupTable;
 use super::ordered_scan::Groups;
+use super::work::Work;
 use crate::query::plan::OrderIndex;
 use armilla_index::ValueRange;
 use armilla_model::error::Result;

@@ -7,9 +7,10 @@ mod part_scan;
 pub(crate) use cached_order::CachedOrders;
 pub(super) use groups::Groups;
 
-use super::context::{Execution, PageRun, Work};
+use super::context::{Execution, PageRun};
 use super::cursor::Cursor;
 use super::top_k::{Entry, row_charge};
+use super::work::Work;
 use super::workers;
 use crate::query::bounded;
 use crate::query::counters::Charges;

@@ -9,7 +9,8 @@
 //! looks at by itself as if nobody had tried. So rows, positions, charges and errors are those of one
 //! thread, and what was tried in vain behind the end of a page is charged to nobody.
 
-use super::context::{Execution, PageRun, Work, with_runtime};
+use super::context::{Execution, PageRun, with_runtime};
+use super::work::Work;
 use super::workers;
 use crate::query::Threads;
 use crate::query::plan::costs::{

@@ -1,8 +1,9 @@
 //! Stream: rows that come one by one as items go by (filters, projections, JOINs, TOP, and such queries over such
 //! queries).
 
-use super::context::{Execution, PageRun, Work, with_runtime};
+use super::context::{Execution, PageRun, with_runtime};
 use super::parallel_filter::{ParallelFilter, Progress, Rejected, Tried};
+use super::work::Work;
 use crate::query::bounded;
 use crate::query::page::Page;
 use crate::query::plan::Plan;

@@ -8,9 +8,10 @@
 //! Where the order is indexed a query pays for the rows it hands out, however many it went through;
 //! otherwise, and for DISTINCT, the first page pays for all candidates.
 
-use super::context::{Checkpoint, Execution, PageRun, Work, with_runtime};
+use super::context::{Execution, PageRun, with_runtime};
 use super::cursor::Cursor;
 use super::heap::TopK;
+use super::work::{Checkpoint, Work};
 use super::{ordered_scan, workers};
 use crate::query::bounded;
 use crate::query::charge::{base_charge, may_match};

@@ -3,7 +3,8 @@
 //! Every page computes all rows again and hands out the next ones by their count. Items may be read side by
 //! side; rows are made of them one after the other.
 
-use super::context::{Execution, PageRun, Work, with_runtime};
+use super::context::{Execution, PageRun, with_runtime};
+use super::work::Work;
 use super::workers;
 use crate::query::bounded;
 use crate::query::counters::Charges;

@@ -12,7 +12,8 @@
 //! allowed, the end of the time) is not the parallel way's to tell: it gives up, and the page is made
 //! again on one thread, which meets the same limit or error where it would have met it.
 
-use super::context::{Execution, PageRun, Work, with_runtime};
+use super::context::{Execution, PageRun, with_runtime};
+use super::work::Work;
 use crate::limits::PARALLEL_MEMORY_MAX;
 use crate::query::Query;
 use crate::query::plan::Share;

@@ -1,6 +1,7 @@
 //! Fingerprint of a condition on a part: the key under which an order of its candidates is cached.
 
-use super::{Kind, Selector, Tree};
+use super::tree::Tree;
+use super::{Kind, Selector};
 use crate::query::plan::costs::FINGERPRINT_MAX;
 
 impl Selector {

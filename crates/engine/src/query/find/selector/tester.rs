@@ -1,6 +1,8 @@
 //! Testing documents of a part one by one, where listing them first would be a waste.
 
-use super::{OnPart, Selector, Tree};
+use super::Selector;
+use super::on_part::OnPart;
+use super::tree::Tree;
 use armilla_index::{Column, LocalSet, Part};
 
 /// A selector bound to its part.
