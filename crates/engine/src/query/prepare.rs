@@ -4,12 +4,14 @@ mod cache;
 mod feedback;
 mod pure;
 mod raw_projection;
+mod references;
 
 pub(crate) use cache::QueryCache;
 pub(in crate::query) use cache::{parsed, prepare};
 pub(in crate::query) use feedback::ExecutionFeedback;
 pub(in crate::query) use pure::is_pure;
 pub(in crate::query) use raw_projection::RawProjection;
+pub(in crate::query) use references::References;
 
 use armilla_model::partition_key::Definition;
 use armilla_sql::access::{self, KeyConstraint, Node, OrderPath, PathStep};
@@ -26,10 +28,10 @@ pub(in crate::query) struct Prepared {
     /// The condition, as the index sees it.
     pub(in crate::query) node: Node,
     /// Every path of the item that the query reads.
-    pub(in crate::query) references: Vec<Vec<PathStep>>,
+    pub(in crate::query) references: References,
     /// Those that it reads before it makes rows, where that is a step of its own (ORDER BY, copies of
     /// items): for its condition and its order.
-    deciding: Option<Vec<Vec<PathStep>>>,
+    deciding: Option<References>,
     /// The partition keys that the condition pins.
     pub(in crate::query) constraint: KeyConstraint,
     /// How rows are made of the texts of items, if they are.
@@ -95,8 +97,8 @@ impl Prepared {
         Self {
             shape,
             node,
-            references: access::referenced_paths(&compiled),
-            deciding: decides.then(|| access::deciding_paths(&compiled)),
+            references: References::new(access::referenced_paths(&compiled)),
+            deciding: decides.then(|| References::new(access::deciding_paths(&compiled))),
             constraint,
             raw,
             order_paths: if has_keys { access::order_paths(&compiled) } else { None },
@@ -110,7 +112,7 @@ impl Prepared {
     }
 
     /// The paths that are read before rows are made.
-    pub(in crate::query) fn deciding_paths(&self) -> &[Vec<PathStep>] {
+    pub(in crate::query) fn deciding(&self) -> &References {
         self.deciding.as_ref().unwrap_or(&self.references)
     }
 

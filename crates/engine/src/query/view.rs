@@ -32,6 +32,8 @@ pub(super) struct View {
     stamp: Option<u32>,
     /// Which items have expired.
     liveness: Liveness,
+    /// Some documents of some part have no terms.
+    is_any_bare: OnceLock<bool>,
     /// Documents that are excluded from the index, by range and part.
     excluded: OnceLock<Vec<Vec<Locals>>>,
 }
@@ -63,6 +65,7 @@ impl View {
             definition,
             stamp: container.paths.find_name(ROOT, "_ts"),
             liveness: settings.policy.liveness(u64::from(container.core.now_seconds())),
+            is_any_bare: OnceLock::new(),
             excluded: OnceLock::new(),
         }
     }
@@ -93,13 +96,18 @@ impl View {
 
     /// True when some documents of a part have no terms: their writers wanted none.
     pub(super) fn is_bare(&self, part: &Part) -> bool {
+        self.is_any_bare() && self.lacks_terms(part)
+    }
+
+    fn lacks_terms(&self, part: &Part) -> bool {
         let stamped = self.stamp.and_then(|path| part.path(path));
         stamped.is_none_or(|index| index.documents_with() < part.len())
     }
 
     /// True when some documents of some part have no terms.
     pub(super) fn is_any_bare(&self) -> bool {
-        self.ranges.iter().any(|range| range.parts().iter().any(|part| self.is_bare(part)))
+        let lacks_terms = |range: &RangeView| range.parts().iter().any(|it| self.lacks_terms(it));
+        *self.is_any_bare.get_or_init(|| self.ranges.iter().any(lacks_terms))
     }
 
     /// True when a document's writer excluded it from the index.

@@ -142,7 +142,7 @@ impl Plan {
         }
         let (container, policy) = (&*query.container, &self.view.definition.policy);
         let covered = query.prepared.countable.as_ref().and_then(|countable| {
-            let references = &query.prepared.references;
+            let references = &query.prepared.references.paths;
             let filtered = CoveringColumns::new(references, container, policy)?;
             let unfiltered = CoveringColumns::new(&countable.references, container, policy)?;
             Some(IndexAggregate { filtered, unfiltered })

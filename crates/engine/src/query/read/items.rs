@@ -180,6 +180,6 @@ impl<'p> Items<'p> {
 
     /// The same, before rows are made: where those are copies, the items are read for them only.
     pub(in crate::query) fn key_reader(&self) -> Reader<'_> {
-        Reader::new(self, self.query.prepared.deciding_paths())
+        Reader::new(self, self.query.prepared.deciding())
     }
 }

@@ -2,14 +2,12 @@
 
 use super::{Certainty, Found, Items, Loads};
 use crate::query::find::{CoveringColumns, PartColumns};
-use crate::query::plan::costs::COVERED_PATHS_MAX;
+use crate::query::prepare::References;
 use crate::record::Record;
 use armilla_model::error::Result;
 use armilla_model::json::Wanted;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::Value;
-use armilla_sql::access::PathStep;
-use std::sync::Arc;
 
 /// An item, or what the query needs of it.
 pub(in crate::query) struct Loaded {
@@ -23,22 +21,19 @@ pub(in crate::query) struct Loaded {
 /// Reads items for one page.
 pub(in crate::query) struct Reader<'s> {
     items: &'s Items<'s>,
-    cover: Option<CoveringColumns>,
-    /// The members of an item that are read; nothing for all of them.
-    names: Option<Wanted>,
+    references: &'s References,
+    /// Where the columns of the index have all paths; looked up when the first item is wanted.
+    cover: Option<Option<CoveringColumns>>,
+    /// The members to read of items that were found by their ids: they may match by their key.
+    with_key: Option<Option<Wanted>>,
     /// Per range and part, made when first needed.
     columns: Vec<Vec<Option<PartColumns<'s>>>>,
 }
 
 impl<'s> Reader<'s> {
     /// A reader of these paths.
-    pub(super) fn new(items: &'s Items<'s>, references: &[Vec<PathStep>]) -> Self {
-        let (plan, container) = (items.plan, &items.query.container);
-        let cover = match plan.is_plain() {
-            true => CoveringColumns::new(references, container, &plan.view.definition.policy),
-            false => None,
-        };
-        Self { cover, names: names_of(items, references), columns: Vec::new(), items }
+    pub(super) fn new(items: &'s Items<'s>, references: &'s References) -> Self {
+        Self { items, references, cover: None, with_key: None, columns: Vec::new() }
     }
 
     /// What is read from.
@@ -68,16 +63,35 @@ impl<'s> Reader<'s> {
             return Ok(Loaded { record: None, value, size });
         }
         let record = self.items.record(found, loads)?;
-        let value = match &self.names {
-            Some(names) => record.members(names)?,
+        let value = match self.members() {
+            Some(members) => record.members(members)?,
             None => crate::txn::parse_stored(&record.text())?,
         };
         let size = record.size();
         Ok(Loaded { record: Some(record), value, size })
     }
 
+    /// The members of an item that are read; nothing for all of them.
+    fn members(&mut self) -> Option<&Wanted> {
+        if !self.items.plan.has_points() {
+            return self.references.members();
+        }
+        let keys = &self.items.query.settings.policy.partition_key.paths;
+        let names = keys.iter().filter_map(|path| path.0.first()).map(|name| name.as_str().into());
+        self.with_key.get_or_insert_with(|| self.references.members_and(names)).as_ref()
+    }
+
     fn covered(&mut self, found: &Found<'_>) -> Option<Value> {
-        let cover = self.cover.as_ref()?;
+        let (plan, container) = (self.items.plan, &self.items.query.container);
+        let cover = self.cover.get_or_insert_with(|| match plan.is_plain() {
+            true => CoveringColumns::new(
+                &self.references.paths,
+                container,
+                &plan.view.definition.policy,
+            ),
+            false => None,
+        });
+        let cover = cover.as_ref()?;
         let (part, local) = found.at?;
         let view = &self.items.plan.view;
         let parts = view.ranges[found.target].parts();
@@ -98,30 +112,4 @@ impl<'s> Reader<'s> {
             column.value(column.ordinal(local))
         })
     }
-}
-
-/// The members that paths begin with; nothing when one is the whole item, or there are too many.
-fn names_of(items: &Items<'_>, references: &[Vec<PathStep>]) -> Option<Wanted> {
-    if references.len() > COVERED_PATHS_MAX {
-        return None;
-    }
-    let mut names: Vec<Arc<str>> = Vec::with_capacity(references.len());
-    let mut add = |name: &str| {
-        if names.iter().all(|known| **known != *name) {
-            names.push(name.into());
-        }
-    };
-    for path in references {
-        match path.first()? {
-            PathStep::Name(name) => add(name),
-            // An item has no elements.
-            PathStep::Element => {}
-        }
-    }
-    // Items that were found by their ids may match by their key.
-    if items.plan.has_points() {
-        let keys = items.query.settings.policy.partition_key.paths.iter();
-        keys.filter_map(|path| path.0.first()).for_each(|name| add(name));
-    }
-    Some(Wanted::new(names))
 }

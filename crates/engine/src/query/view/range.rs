@@ -20,6 +20,7 @@ pub(in crate::query) struct RangeView {
     pub(in crate::query) published: Arc<PublishedView>,
     /// The documents in scope, by part; found once and asked for many times.
     runs: OnceLock<Vec<(usize, Runs)>>,
+    mean_size: OnceLock<usize>,
 }
 
 impl RangeView {
@@ -28,7 +29,8 @@ impl RangeView {
         spans: Vec<EpkSpan>,
         (root, published): (Arc<Root>, Arc<PublishedView>),
     ) -> Self {
-        Self { partition, spans, root, published, runs: OnceLock::new() }
+        let (runs, mean_size) = (OnceLock::new(), OnceLock::new());
+        Self { partition, spans, root, published, runs, mean_size }
     }
 
     /// The store as of that moment.
@@ -51,10 +53,12 @@ impl RangeView {
         self.partition.range.max.as_ref().is_some_and(|max| *max <= place.epk)
     }
 
-    /// The mean size of its items.
+    /// The mean size of its items, as it is when first asked for.
     pub(in crate::query) fn mean_size(&self) -> usize {
-        let documents = self.partition.document_count().max(1);
-        usize::try_from(self.partition.size() / documents).unwrap_or(usize::MAX)
+        *self.mean_size.get_or_init(|| {
+            let documents = self.partition.document_count().max(1);
+            usize::try_from(self.partition.size() / documents).unwrap_or(usize::MAX)
+        })
     }
 
     /// The parts that have documents in scope, and those documents as runs of local numbers.
