@@ -312,7 +312,8 @@ async fn positions_in_the_change_feed_of_several_ranges_are_sealed_and_lsns_are_
 async fn partition_keys_beyond_the_limit_are_refused() {
     let armilla = Armilla::start();
     armilla.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
-    for (version, length_max) in [(1, 101), (2, 2048)] {
+    let length_max = 2048;
+    for version in [1, 2] {
         let definition = format!(
             r#"{{"id":"v{version}","partitionKey":{{"paths":["/pk"],"version":{version}}}}}"#
         );
