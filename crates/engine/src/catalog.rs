@@ -54,13 +54,6 @@ impl Catalog {
         })
     }
 
-    /// Databases in the order they were created.
-    pub fn databases_in_order(&self) -> Vec<&Arc<Database>> {
-        let mut databases: Vec<_> = self.databases.values().collect();
-        databases.sort_by_key(|database| database.number);
-        databases
-    }
-
     /// The offer of a database or container, by its `_self`.
     pub fn offer_of(&self, self_link: &str) -> Option<&Arc<Offer>> {
         self.offers.values().find(|offer| &*offer.resource == self_link)
@@ -84,13 +77,6 @@ impl Database {
             let bytes: [u8; 8] = rid::decode(segment)?.try_into().ok()?;
             self.containers.values().find(|container| container.rid == bytes)
         })
-    }
-
-    /// Containers in the order they were created.
-    pub fn containers_in_order(&self) -> Vec<&Arc<Container>> {
-        let mut containers: Vec<_> = self.containers.values().collect();
-        containers.sort_by_key(|container| container.number);
-        containers
     }
 
     /// A user by name, or else by rid.

@@ -91,7 +91,7 @@ pub struct Settings {
 }
 
 /// The place of an id: the record if it is there, and the key where it is or would be.
-pub struct Slot {
+pub(crate) struct Slot {
     /// Where.
     pub key: ItemKey,
     /// What.

@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 /// What readers see: everything up to one group of commits.
-pub struct Root {
+pub(crate) struct Root {
     /// Number of the group.
     pub group: u64,
     /// The store as of that group.
@@ -38,7 +38,7 @@ pub struct Root {
 }
 
 /// Handles that live as long as the account.
-pub struct Core {
+pub(crate) struct Core {
     /// The store itself.
     pub store: Arc<dyn Store>,
     /// The only writer to it.
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// What compiles scripts.
-    pub fn script_engine(&self) -> Result<&ScriptEngine> {
+    pub(crate) fn script_engine(&self) -> Result<&ScriptEngine> {
         self.scripts().map(Runtime::engine)
     }
 
@@ -161,12 +161,12 @@ impl Core {
     }
 
     /// The store as readers see it now.
-    pub fn snapshot(&self) -> Arc<dyn Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<dyn Snapshot> {
         self.root.load().snapshot.clone()
     }
 
     /// The store and a partition's index as of the same moment.
-    pub fn consistent_view(&self, partition: &Partition) -> (Arc<Root>, Arc<PublishedView>) {
+    pub(crate) fn consistent_view(&self, partition: &Partition) -> (Arc<Root>, Arc<PublishedView>) {
         loop {
             let root = self.root.load_full();
             let view = partition.view();
@@ -184,7 +184,7 @@ impl Core {
     }
 
     /// The second that a write of now is stamped with.
-    pub fn now_seconds(&self) -> u32 {
+    pub(crate) fn now_seconds(&self) -> u32 {
         u32::try_from(self.clock.now_seconds()).unwrap_or(u32::MAX)
     }
 
@@ -198,7 +198,7 @@ impl Core {
 
     /// Commits a batch and waits until it is durable; false when the server is stopping and
     /// nothing was written. For the catalog and for background work; item writes use callbacks.
-    pub fn commit_and_wait(&self, batch: Batch) -> bool {
+    pub(crate) fn commit_and_wait(&self, batch: Batch) -> bool {
         self.commit_and_apply(batch, || {})
     }
 

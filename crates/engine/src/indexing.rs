@@ -7,7 +7,7 @@
 
 use crate::limits::{NEW_PATHS_MAX, PATHS_MAX};
 use crate::paths::{ELEMENT, composite_step, computed_step, name_step, spatial_step};
-pub use crate::paths::{PathDictionary, ROOT};
+pub(crate) use crate::paths::{PathDictionary, ROOT};
 use crate::{cells, computed};
 use armilla_index::Terms;
 use armilla_model::limits::INDEXED_STRING_MAX;
@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// An item's terms and what they weigh.
 #[derive(Debug, Default, Clone)]
-pub struct ItemTerms {
+pub(crate) struct ItemTerms {
     /// What the index stores.
     pub terms: Terms,
     /// Charged terms per (path, value), for the difference between two versions.
@@ -31,7 +31,7 @@ pub struct ItemTerms {
 }
 
 /// The terms of an item. Items that are not indexed have none, but still pay the fixed ones.
-pub fn terms_of(
+pub(crate) fn terms_of(
     item: &Value,
     ts: u32,
     indexed: bool,
@@ -90,14 +90,14 @@ fn fixed_terms(policy: &ContainerPolicy) -> u32 {
 
 impl ItemTerms {
     /// How many terms are charged for writing all of them.
-    pub fn charged(&self) -> u64 {
+    pub(crate) fn charged(&self) -> u64 {
         let weights: u32 = self.weights.iter().map(|(_, weight)| weight).sum();
         u64::from(weights + self.fixed)
     }
 
     /// How many terms are charged from one version to another: those removed plus those added. The
     /// timestamp always counts on both sides.
-    pub fn charged_difference(&self, next: &Self) -> u64 {
+    pub(crate) fn charged_difference(&self, next: &Self) -> u64 {
         let (mut left, mut right, mut changed) = (&self.weights[..], &next.weights[..], 2);
         while let (Some(a), Some(b)) = (left.first(), right.first()) {
             match a.0.cmp(&b.0) {
@@ -268,7 +268,7 @@ fn weight_hash(path: u32, value: &[u8]) -> u64 {
 
 /// Appends one member of a composite: zero bytes escaped and an end mark, so that joined parts sort
 /// part by part; all bits inverted when descending.
-pub fn write_joined(part: &[u8], descending: bool, out: &mut Vec<u8>) {
+pub(crate) fn write_joined(part: &[u8], descending: bool, out: &mut Vec<u8>) {
     let flip = |byte: u8| if descending { !byte } else { byte };
     for &byte in part {
         out.push(flip(byte));

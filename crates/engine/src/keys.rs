@@ -15,7 +15,7 @@ const LEVEL_LENGTH: usize = 16;
 
 /// The place of an item inside its container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ItemKey {
+pub(crate) struct ItemKey {
     /// Effective partition key.
     pub epk: Epk,
     /// Keyed hash of the id.
@@ -26,7 +26,7 @@ pub struct ItemKey {
 
 /// A position in a partition's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LogPosition {
+pub(crate) struct LogPosition {
     /// Physical partition.
     pub partition: u32,
     /// Transaction.
@@ -51,7 +51,7 @@ fn read_epk(key: &mut KeyReader<'_>, definition: &Definition) -> Result<Epk, Key
 }
 
 /// Key of an item in `items`.
-pub fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
+pub(crate) fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
     let key = KeyWriter::with_capacity(48).u32(container);
     let key = write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish();
     debug_assert!(read_item(&key, definition).is_ok_and(|read| read == *item));
@@ -59,7 +59,7 @@ pub fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> 
 }
 
 /// Takes a key of `items` apart, without its container.
-pub fn read_item(key: &[u8], definition: &Definition) -> Result<ItemKey, KeyError> {
+pub(crate) fn read_item(key: &[u8], definition: &Definition) -> Result<ItemKey, KeyError> {
     let mut key = KeyReader::new(key);
     key.u32()?;
     let epk = read_epk(&mut key, definition)?;
@@ -67,12 +67,12 @@ pub fn read_item(key: &[u8], definition: &Definition) -> Result<ItemKey, KeyErro
 }
 
 /// All items of a container.
-pub fn items_of(container: u32) -> KeyRange {
+pub(crate) fn items_of(container: u32) -> KeyRange {
     KeyRange::prefix(&container.to_be_bytes())
 }
 
 /// Items whose effective key lies between two bounds; no upper bound means to the end.
-pub fn items_between(
+pub(crate) fn items_between(
     container: u32,
     definition: &Definition,
     min: Bound<&Epk>,
@@ -118,12 +118,12 @@ impl MapOrExcluded for Bound<Vec<u8>> {
 }
 
 /// Items of one logical partition.
-pub fn items_of_partition(container: u32, definition: &Definition, epk: &Epk) -> KeyRange {
+pub(crate) fn items_of_partition(container: u32, definition: &Definition, epk: &Epk) -> KeyRange {
     KeyRange::prefix(&write_epk(KeyWriter::new().u32(container), definition, epk).finish())
 }
 
 /// Key of an entry in `feed`, `gone` and `versions`.
-pub fn log(container: u32, position: LogPosition) -> Vec<u8> {
+pub(crate) fn log(container: u32, position: LogPosition) -> Vec<u8> {
     let key = KeyWriter::with_capacity(20)
         .u32(container)
         .u32(position.partition)
@@ -135,19 +135,19 @@ pub fn log(container: u32, position: LogPosition) -> Vec<u8> {
 }
 
 /// Takes a key of a log apart, without its container.
-pub fn read_log(key: &[u8]) -> Result<LogPosition, KeyError> {
+pub(crate) fn read_log(key: &[u8]) -> Result<LogPosition, KeyError> {
     let mut key = KeyReader::new(key);
     key.u32()?;
     Ok(LogPosition { partition: key.u32()?, lsn: Lsn(key.u64()?), sequence: key.u32()? })
 }
 
 /// The whole log of a partition.
-pub fn log_of(container: u32, partition: u32) -> KeyRange {
+pub(crate) fn log_of(container: u32, partition: u32) -> KeyRange {
     KeyRange::prefix(&KeyWriter::new().u32(container).u32(partition).finish())
 }
 
 /// The log of a partition after a position.
-pub fn log_after(container: u32, partition: u32, lsn: Lsn) -> KeyRange {
+pub(crate) fn log_after(container: u32, partition: u32, lsn: Lsn) -> KeyRange {
     let whole = log_of(container, partition);
     let start =
         KeyWriter::new().u32(container).u32(partition).u64(lsn.0.saturating_add(1)).finish();
@@ -155,7 +155,7 @@ pub fn log_after(container: u32, partition: u32, lsn: Lsn) -> KeyRange {
 }
 
 /// Key of an entry in `unique`.
-pub fn unique(
+pub(crate) fn unique(
     container: u32,
     definition: &Definition,
     epk: &Epk,
@@ -167,7 +167,12 @@ pub fn unique(
 }
 
 /// Key of an entry in `expiry`.
-pub fn expiry(second: u32, container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
+pub(crate) fn expiry(
+    second: u32,
+    container: u32,
+    definition: &Definition,
+    item: &ItemKey,
+) -> Vec<u8> {
     let key = KeyWriter::with_capacity(48).u32(second).u32(container);
     let key = write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish();
     debug_assert!(
@@ -181,14 +186,14 @@ pub fn expiry(second: u32, container: u32, definition: &Definition, item: &ItemK
 }
 
 /// Second and container of an entry in `expiry`, and the rest: the item's key without container.
-pub fn read_expiry(key: &[u8]) -> Result<(u32, u32, &[u8]), KeyError> {
+pub(crate) fn read_expiry(key: &[u8]) -> Result<(u32, u32, &[u8]), KeyError> {
     let mut fields = KeyReader::new(key);
     let (second, container) = (fields.u32()?, fields.u32()?);
     Ok((second, container, &key[8..]))
 }
 
 /// Takes the tail of an `expiry` key apart.
-pub fn read_item_tail(tail: &[u8], definition: &Definition) -> Result<ItemKey, KeyError> {
+pub(crate) fn read_item_tail(tail: &[u8], definition: &Definition) -> Result<ItemKey, KeyError> {
     let mut key = KeyReader::new(tail);
     let epk = read_epk(&mut key, definition)?;
     Ok(ItemKey { epk, hash: key.u64()?, probe: key.u8()? })
@@ -197,7 +202,7 @@ pub fn read_item_tail(tail: &[u8], definition: &Definition) -> Result<ItemKey, K
 /// What an entry of `meta` is about; the first byte of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Meta {
+pub(crate) enum Meta {
     /// Counters of the account.
     Account = b'A',
     /// A database.
@@ -233,13 +238,13 @@ pub enum Meta {
 }
 
 /// Key of an entry in `meta`.
-pub fn meta(kind: Meta, numbers: &[u32]) -> Vec<u8> {
+pub(crate) fn meta(kind: Meta, numbers: &[u32]) -> Vec<u8> {
     let key = KeyWriter::new().u8(kind as u8);
     numbers.iter().fold(key, |key, &number| key.u32(number)).finish()
 }
 
 /// Key of an indexed path.
-pub fn index_path(container: u32, path: &[u8]) -> Vec<u8> {
+pub(crate) fn index_path(container: u32, path: &[u8]) -> Vec<u8> {
     KeyWriter::new().u8(Meta::IndexPath as u8).u32(container).raw(path).finish()
 }
 

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Number of the root path, below which all others hang.
-pub const ROOT: u32 = 0;
+pub(crate) const ROOT: u32 = 0;
 
 /// Where the highest number stands in `meta`: no path has this one as its parent.
 const GIVEN_OUT: u32 = u32::MAX;

@@ -19,7 +19,7 @@ use armilla_storage::StoreError;
 use bytes::Bytes;
 
 /// Length of the header.
-pub const HEADER_LENGTH: usize = 54;
+pub(crate) const HEADER_LENGTH: usize = 54;
 const FORMAT: u8 = 1;
 /// The item is gone, but its key must stay so that later probes are found.
 const FLAG_DELETED: u8 = 1;
@@ -28,7 +28,7 @@ const FLAG_UNINDEXED: u8 = 2;
 
 /// What the header says, besides the place in the log.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub(crate) struct Head {
     /// Ordinal inside `_rid`.
     pub docno: u64,
     /// Second of the last write.
@@ -50,7 +50,7 @@ pub struct Record {
 }
 
 /// Begins a record: the header with its place in the log left open. The text is appended behind.
-pub fn begin(head: &Head, out: &mut Vec<u8>) {
+pub(crate) fn begin(head: &Head, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(FORMAT);
     out.push(if head.indexed { 0 } else { FLAG_UNINDEXED });
@@ -64,7 +64,7 @@ pub fn begin(head: &Head, out: &mut Vec<u8>) {
 }
 
 /// Fills in the place in the log, which is known only when the write is sequenced.
-pub fn set_position(record: &mut [u8], lsn: Lsn, sequence: u32, partition: u32) {
+pub(crate) fn set_position(record: &mut [u8], lsn: Lsn, sequence: u32, partition: u32) {
     record[10..18].copy_from_slice(&lsn.0.to_be_bytes());
     record[18..22].copy_from_slice(&sequence.to_be_bytes());
     record[22..26].copy_from_slice(&partition.to_be_bytes());
@@ -77,7 +77,7 @@ pub fn set_position(record: &mut [u8], lsn: Lsn, sequence: u32, partition: u32) 
 }
 
 /// A key that must stay although its item is gone.
-pub fn tombstone() -> Vec<u8> {
+pub(crate) fn tombstone() -> Vec<u8> {
     let mut record = vec![0; HEADER_LENGTH];
     record[0] = FORMAT;
     record[1] = FLAG_DELETED;

@@ -10,7 +10,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
 /// The hashes of an item's tuples, one per unique key, in the policy's order.
-pub fn tuples(item: &Value, unique_keys: &[Vec<Path>], secret: (u64, u64)) -> Vec<[u8; 16]> {
+pub(crate) fn tuples(item: &Value, unique_keys: &[Vec<Path>], secret: (u64, u64)) -> Vec<[u8; 16]> {
     unique_keys.iter().map(|paths| tuple(item, paths, secret)).collect()
 }
 

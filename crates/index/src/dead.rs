@@ -63,21 +63,6 @@ impl DeadSet {
         true
     }
 
-    /// Marks a run of documents.
-    pub(crate) fn insert_range(&mut self, locals: Range<u32>) {
-        if locals.is_empty() {
-            return;
-        }
-        for number in locals.start / LEAF_BITS..=(locals.end - 1) / LEAF_BITS {
-            let base = number * LEAF_BITS;
-            let leaf = self.leaf_mut(number);
-            let before = leaf.count;
-            leaf.fill(locals.start.saturating_sub(base), (locals.end - base).min(LEAF_BITS));
-            let added = leaf.count - before;
-            self.count += added;
-        }
-    }
-
     /// How many documents of a run are dead.
     #[must_use]
     pub fn count_in(&self, locals: &Range<u32>) -> u32 {
@@ -137,13 +122,6 @@ impl Leaf {
             return self.count;
         }
         masks(start, end).map(|(word, mask)| (self.words[word] & mask).count_ones()).sum()
-    }
-
-    fn fill(&mut self, start: u32, end: u32) {
-        for (word, mask) in masks(start, end) {
-            self.count += (mask & !self.words[word]).count_ones();
-            self.words[word] |= mask;
-        }
     }
 }
 
@@ -238,12 +216,7 @@ mod tests {
             prop_assert_eq!(dead.len() as usize, plain.len());
             prop_assert!(dead.iter().eq(plain.iter().copied()));
             let run = start..start + length;
-            prop_assert_eq!(dead.count_in(&run) as usize, plain.range(run.clone()).count());
-            let mut more = dead.clone();
-            more.insert_range(run.clone());
-            let with_run: BTreeSet<u32> = plain.iter().copied().chain(run).collect();
-            prop_assert_eq!(more.len() as usize, with_run.len());
-            prop_assert!(more.iter().eq(with_run));
+            prop_assert_eq!(dead.count_in(&run) as usize, plain.range(run).count());
             let newer: Vec<u32> = dead.since(&half).collect();
             prop_assert_eq!(newer.len(), (dead.len() - half.len()) as usize);
             prop_assert!(newer.iter().all(|local| !half.contains(*local)));

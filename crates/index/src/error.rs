@@ -36,12 +36,6 @@ impl Error {
         let file = file.to_owned();
         move |source| Self::Io { file, source }
     }
-
-    /// Whether only a rebuild helps.
-    #[must_use]
-    pub fn needs_rebuild(&self) -> bool {
-        matches!(self, Self::Damaged { .. })
-    }
 }
 
 impl fmt::Display for Error {

@@ -6,7 +6,6 @@
 
 use std::{ops::Range, sync::Arc};
 
-mod extract;
 mod pending;
 mod persist;
 mod plan;
@@ -23,7 +22,6 @@ use crate::{
     limits::{Limits, PENDING_BYTES_MAX},
     merge::DROPPED,
     part::{Part, PartData},
-    range::EpkRange,
     tail::Chunk,
     terms::Terms,
     view::View,
@@ -48,13 +46,6 @@ pub enum Change {
         lsn: u64,
         /// The version that goes.
         version: Version,
-    },
-    /// All documents of a range of effective partition keys are deleted at once.
-    DeleteRange {
-        /// The LSN of the deletion.
-        lsn: u64,
-        /// The keys; one logical partition is [`EpkRange::exact`].
-        range: EpkRange,
     },
 }
 
@@ -125,10 +116,6 @@ impl Index {
             Change::Delete { lsn, version } => {
                 self.advance(lsn);
                 self.kill(&version)
-            }
-            Change::DeleteRange { lsn, range } => {
-                self.advance(lsn);
-                self.kill_range(&range)
             }
         }
     }
@@ -201,21 +188,6 @@ impl Index {
         self.slots.len()
     }
 
-    /// How many chunks wait to be sealed: if this grows, the job threads do not keep up and the
-    /// writers should be slowed down.
-    #[must_use]
-    pub fn backlog(&self) -> usize {
-        let waits = |slot: &&Slot| slot.data.as_chunk().is_some() && slot.state != State::Open;
-        self.slots.iter().filter(waits).count()
-    }
-
-    /// Roughly how much memory the parts that are not files take.
-    #[must_use]
-    pub fn memory_size(&self) -> usize {
-        let in_memory = self.slots.iter().filter(|slot| slot.file.is_none());
-        in_memory.map(|slot| slot.data.size()).sum::<usize>() + self.pending.size()
-    }
-
     /// How many documents live; what is not yet published does not count.
     #[must_use]
     pub fn live_count(&self) -> u64 {
@@ -244,16 +216,6 @@ impl Index {
         let near = |slot: &Slot| version.lsn.is_some_and(|lsn| slot.may_hold(lsn));
         self.slots.iter_mut().rev().any(|slot| near(slot) && slot.kill(version))
             || self.slots.iter_mut().rev().any(|slot| slot.kill(version))
-    }
-
-    fn kill_range(&mut self, range: &EpkRange) -> bool {
-        let mut found = self.pending.remove_range(range);
-        for slot in &mut self.slots {
-            let locals = slot.data.documents().locals_of(range);
-            found |= !locals.is_empty();
-            slot.dead.insert_range(locals);
-        }
-        found
     }
 
     pub(crate) fn slot(&mut self, data: PartData, dead: DeadSet, state: State) -> Slot {

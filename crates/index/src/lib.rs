@@ -35,7 +35,7 @@
 //!
 //! Jobs differ in size by a factor of thousands ([`Job::documents`]): give the large ones a
 //! thread of their own, or a long merge holds up the seals. If seals do not keep up nothing breaks,
-//! but queries visit more parts.
+//! but queries visit more parts ([`Index::part_count`]).
 //!
 //! An upsert has to name the version it replaces; the index does not look for one by itself.
 //! Every document is applied, also one without terms: the document table is the one map from
@@ -51,9 +51,6 @@
 //! build the index anew. While it runs, an index removes exactly the files that its own merges
 //! replaced, after a manifest without them is durable. The modules `segment`, `documents`,
 //! `path_index` and `manifest` describe every byte.
-//!
-//! [`Index::extract`] makes the index of one half of a partition from a view of the whole. The server
-//! does not use it: splits build the indexes of both halves from items.
 //!
 //! # Reading
 //!

@@ -18,6 +18,7 @@ pub type Local = U32;
 /// one logical partition.
 #[must_use]
 pub fn within<'a>(list: &'a [Local], locals: &Range<u32>) -> &'a [Local] {
+    debug_assert!(is_ascending(list));
     let start = list.partition_point(|local| local.get() < locals.start);
     let rest = &list[start..];
     &rest[..rest.partition_point(|local| local.get() < locals.end)]
@@ -29,6 +30,7 @@ pub fn within<'a>(list: &'a [Local], locals: &Range<u32>) -> &'a [Local] {
 /// cheap however long the other is.
 #[must_use]
 pub fn intersect(left: &[Local], right: &[Local]) -> Vec<u32> {
+    debug_assert!(is_ascending(left) && is_ascending(right));
     let (short, mut long) = if left.len() <= right.len() { (left, right) } else { (right, left) };
     let mut shared = Vec::new();
     for local in short {
@@ -41,6 +43,11 @@ pub fn intersect(left: &[Local], right: &[Local]) -> Vec<u32> {
         }
     }
     shared
+}
+
+/// Whether the members of a list go up, as those of one value do.
+fn is_ascending(list: &[Local]) -> bool {
+    list.is_sorted_by(|before, after| before.get() < after.get())
 }
 
 /// The position of the first member that is not below `local`, near the front most likely.

@@ -64,13 +64,7 @@ struct History {
     held: VecDeque<(Arc<View>, Plain)>,
     disk: Arc<Disk>,
     /// Deletions that the index does not cover yet, by LSN; what the engine keeps as `gone`.
-    gone: BTreeMap<u64, Gone>,
-}
-
-#[derive(Clone)]
-enum Gone {
-    Version(Version),
-    Partition(Vec<u8>),
+    gone: BTreeMap<u64, Version>,
 }
 
 impl History {
@@ -105,16 +99,19 @@ impl History {
                 let Some((old, _)) = self.plain.choose(which) else { return };
                 self.lsn += 1;
                 self.plain.remove(&old);
-                self.gone.insert(self.lsn, Gone::Version(version(&old, true)));
+                self.gone.insert(self.lsn, version(&old, true));
                 let version = version(&old, lsn_known);
                 assert!(self.index.apply(Change::Delete { lsn: self.lsn, version }));
             }
             Step::DeletePartition(epk) => {
-                self.lsn += 1;
+                let rows = self.plain.rows().filter(|(document, _)| document.epk == epk);
+                let versions: Vec<_> = rows.map(|(document, _)| version(document, true)).collect();
                 self.plain.remove_partition(&epk);
-                self.gone.insert(self.lsn, Gone::Partition(epk.clone()));
-                let range = EpkRange::exact(epk);
-                self.index.apply(Change::DeleteRange { lsn: self.lsn, range });
+                for version in versions {
+                    self.lsn += 1;
+                    self.gone.insert(self.lsn, version.clone());
+                    self.index.apply(Change::Delete { lsn: self.lsn, version });
+                }
             }
             Step::Publish => self.publish(),
             Step::TakeJob => self.jobs.extend(self.index.take_job()),
@@ -207,13 +204,8 @@ impl History {
             let (document, terms) = (document.clone(), plain::terms(terms));
             changes.insert(document.lsn, Change::Upsert { document, terms, replaces });
         }
-        for (lsn, gone) in self.gone.range(covered + 1..) {
-            let lsn = *lsn;
-            let change = match gone.clone() {
-                Gone::Version(version) => Change::Delete { lsn, version },
-                Gone::Partition(epk) => Change::DeleteRange { lsn, range: EpkRange::exact(epk) },
-            };
-            changes.insert(lsn, change);
+        for (lsn, version) in self.gone.range(covered + 1..) {
+            changes.insert(*lsn, Change::Delete { lsn: *lsn, version: version.clone() });
         }
         for (_, change) in changes {
             self.index.apply(change);
@@ -231,23 +223,6 @@ impl History {
         for (view, plain) in &self.held {
             check(view, plain);
         }
-        self.split();
-    }
-}
-
-impl History {
-    /// Makes one index in memory and one on disk of two halves.
-    fn split(&mut self) {
-        let view = self.index.publish();
-        let (low, high) = (EpkRange::below(vec![1]), EpkRange::at_least(vec![1]));
-        let mut index = Index::extract(&view, &low, limits(), None).unwrap();
-        check(&index.publish(), &self.plain.restricted(&low));
-        let files = Arc::new(MemoryFiles::new());
-        Index::extract(&view, &high, limits(), Some(files.clone())).unwrap();
-        files.crash();
-        let mut index = Index::open(limits(), files).unwrap();
-        assert_eq!(index.covered_lsn(), self.lsn);
-        check(&index.publish(), &self.plain.restricted(&high));
     }
 }
 

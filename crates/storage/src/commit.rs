@@ -41,8 +41,7 @@ const _: () = assert!(GROUP_BYTES_MAX < crate::batch::VALUE_LENGTH_MAX);
 
 /// A batch to commit and what to do when it is durable.
 ///
-/// Conditions in the batch guard the right to write at all (the lease of a remote store): one that
-/// does not hold is as fatal as a failed sync. What a client may get wrong is checked before.
+/// What a client may get wrong is checked before.
 pub struct Submission {
     /// What to write; may be empty.
     pub batch: Batch,

@@ -74,7 +74,7 @@ const FLUSH_WAIT_STEP: Duration = Duration::from_millis(2);
 pub struct EmbeddedStore {
     trees: Arc<Trees>,
     engine: RwLock<Engine>,
-    /// Its lock is held for a whole commit, so that conditions and changes see one state.
+    /// Its lock is held for a whole commit, so that changes see one state.
     progress: Arc<Progress>,
     room: Arc<SharedRoom>,
     path: PathBuf,
@@ -274,9 +274,6 @@ impl Store for EmbeddedStore {
             let closed = std::io::Error::other("the store is closed");
             return Err(StoreError::io("commit", closed));
         };
-        if !batch.conditions().is_empty() {
-            batch.check(&*self.view(database))?;
-        }
         self.write(database, batch, durability)
     }
 

@@ -5,8 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::Keyspace;
-
 /// Why the store refused or failed.
 ///
 /// Corruption is never worked around here: the caller stops using what is damaged and says where.
@@ -37,13 +35,6 @@ pub enum StoreError {
         found: u32,
         /// The version this program reads and writes.
         expected: u32,
-    },
-    /// A condition of the batch did not hold; nothing was written.
-    PreconditionFailed {
-        /// Where the condition looked.
-        keyspace: Keyspace,
-        /// The key it looked at.
-        key: Vec<u8>,
     },
 }
 
@@ -101,10 +92,6 @@ impl fmt::Display for StoreError {
                 f,
                 "the data folder has format version {found}, this program reads version {expected}"
             ),
-            Self::PreconditionFailed { keyspace, key } => {
-                write!(f, "precondition failed in {keyspace} at key ")?;
-                key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
         }
     }
 }
@@ -129,7 +116,6 @@ mod tests {
             StoreError::corruption("items", "checksum mismatch"),
             StoreError::Locked { path: "data".into() },
             StoreError::FormatVersion { found: 2, expected: 1 },
-            StoreError::PreconditionFailed { keyspace: Keyspace::Meta, key: vec![1, 0xab] },
         ];
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -139,7 +125,6 @@ mod tests {
                 "corruption in items: checksum mismatch",
                 "data is in use by another process",
                 "the data folder has format version 2, this program reads version 1",
-                "precondition failed in meta at key 01ab",
             ]
         );
     }

@@ -18,8 +18,8 @@
 //! * [`disk`] is the one door to files; only the engine's own files are opened elsewhere.
 //!
 //! This crate knows no items, containers or JSON: what the bytes mean is the engine's business.
-//! There is no transaction object: preconditions travel inside the batch, so that a remote
-//! store can answer a write in one round trip.
+//! There is no transaction object: a batch is all that is written, so that a remote store can answer a
+//! write in one round trip.
 
 pub mod backup;
 mod batch;
@@ -34,7 +34,7 @@ mod range;
 mod store;
 pub mod verify;
 
-pub use batch::{Batch, Condition, KEY_LENGTH_MAX, Operation, VALUE_LENGTH_MAX};
+pub use batch::{Batch, KEY_LENGTH_MAX, Operation, VALUE_LENGTH_MAX};
 pub use commit::{Committer, CommitterStats, Completion, Fatal, FatalHandler, Publish, Submission};
 pub use embedded::{EmbeddedOptions, EmbeddedStore, FORMAT_VERSION, Loss, Salvage};
 pub use error::StoreError;

@@ -1,7 +1,7 @@
 //! What every store offers: snapshots to read from, and atomic commits.
 //!
 //! The shapes fit a remote engine too: reads come in batches that are one round trip there and
-//! free here, visitors see borrowed keys, a commit carries its own conditions, and no transaction
+//! free here, visitors see borrowed keys, and no transaction
 //! object crosses the trait.
 
 use std::ops::ControlFlow;
@@ -33,8 +33,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::PreconditionFailed`] leaves the store unchanged and usable. After any other
-    /// error it is unknown what a restart will find, and the process must stop.
+    /// After an error it is unknown what a restart will find, and the process must stop.
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError>;
 
     /// Makes everything durable and ends background work; later commits are refused.

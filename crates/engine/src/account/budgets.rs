@@ -31,11 +31,6 @@ impl Default for Budgets {
 }
 
 impl Account {
-    /// True when nothing is provisioned here.
-    pub fn is_serverless(&self) -> bool {
-        self.options.serverless
-    }
-
     /// Gives every container the budget it draws on: that of its own offer, else its database's.
     pub(super) fn assign_budgets(&self) {
         let catalog = self.catalog();

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use crate::{
     document::{Document, Version},
-    range::EpkRange,
     terms::Terms,
 };
 
@@ -32,18 +31,6 @@ impl Pending {
         self.by_docno.remove(&version.docno);
         *row = None;
         true
-    }
-
-    pub(super) fn remove_range(&mut self, range: &EpkRange) -> bool {
-        let mut found = false;
-        for row in &mut self.rows {
-            if let Some((document, _)) = row.take_if(|(document, _)| range.contains(&document.epk))
-            {
-                self.by_docno.remove(&document.docno);
-                found = true;
-            }
-        }
-        found
     }
 
     /// Roughly how much memory is taken.

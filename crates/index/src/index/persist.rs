@@ -148,7 +148,7 @@ impl Index {
     }
 
     /// A job that makes files of all segments in memory, however small: for an owner who has to
-    /// free memory (see [`Index::memory_size`]) or to shorten what a crash would replay. Nothing
+    /// free memory or to shorten what a crash would replay. Nothing
     /// while another such job is out.
     pub fn take_flush_job(&mut self) -> Option<Job> {
         self.persist(Reach::AllSegments)

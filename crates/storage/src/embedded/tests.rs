@@ -135,25 +135,6 @@ fn the_last_operation_on_a_key_wins_also_after_replay_and_flush() {
 }
 
 #[test]
-fn a_refused_condition_writes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder);
-    put(&store, "a", "1");
-    let mut batch = Batch::new();
-    batch.require_equals(Keyspace::Items, b"a".to_vec(), "0");
-    batch.put(Keyspace::Items, b"b".to_vec(), "1");
-    let refused = store.commit(batch, Durability::Synced);
-    assert!(matches!(refused, Err(StoreError::PreconditionFailed { .. })));
-    assert_eq!(get(&store, "b"), None);
-    let mut batch = Batch::new();
-    batch.require_equals(Keyspace::Items, b"a".to_vec(), "1");
-    batch.require_absent(Keyspace::Items, b"b".to_vec());
-    batch.put(Keyspace::Items, b"b".to_vec(), "1");
-    store.commit(batch, Durability::Synced).unwrap();
-    assert_eq!(get(&store, "b").as_deref(), Some("1"));
-}
-
-#[test]
 fn stats_see_what_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
