@@ -23,7 +23,8 @@ use crate::core::Core;
 use crate::dials::Dials;
 use crate::index_files::IndexFolders;
 use crate::keys::{self, Meta};
-use crate::ranked::{Rank, Ranked};
+use crate::limits::{LOGICAL_PARTITION_SIZE_DEFAULT, PARTITION_SIZE_DEFAULT};
+use crate::ranked::{Rank, RankedLock};
 use arc_swap::ArcSwap;
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_model::error::{Error, Result};
@@ -35,11 +36,6 @@ use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Bytes of item texts beyond which a physical partition is split.
-const PARTITION_SIZE: u64 = 50 << 30;
-/// Bytes of item texts that one logical partition may have.
-const LOGICAL_PARTITION_SIZE: u64 = 20 << 30;
 
 /// How an account behaves.
 #[derive(Clone)]
@@ -80,8 +76,8 @@ impl Default for Options {
             durability: Durability::Synced,
             partitions: None,
             partition_rus: crate::dials::PARTITION_RUS,
-            partition_size: PARTITION_SIZE,
-            logical_partition_size: LOGICAL_PARTITION_SIZE,
+            partition_size: PARTITION_SIZE_DEFAULT,
+            logical_partition_size: LOGICAL_PARTITION_SIZE_DEFAULT,
             query_memory: crate::limits::QUERIES_MEMORY_MAX,
             split_delay: Duration::ZERO,
             dials: Dials::default(),
@@ -98,7 +94,7 @@ pub struct Account {
     pub(crate) core: Arc<Core>,
     catalog: ArcSwap<Catalog>,
     // Held by whoever changes the catalog; holds the next number to give out.
-    changing: Ranked<u32>,
+    changing: RankedLock<u32>,
     // The furthest log of all dropped containers.
     retired: Mutex<Lsn>,
     budgets: Budgets,
@@ -121,7 +117,7 @@ impl Account {
         let account = Arc::new(Self {
             core,
             catalog: ArcSwap::from_pointee(catalog),
-            changing: Ranked::new(Rank::Catalog, next_number),
+            changing: RankedLock::new(Rank::Catalog, next_number),
             retired: Mutex::default(),
             budgets: Budgets::default(),
             options,

@@ -5,6 +5,7 @@
 //! others, and those that depend on more than the item (the time, system properties), are evaluated
 //! row by row when a query asks for them.
 
+use crate::limits::COMPUTED_DEFINITIONS_MAX;
 use armilla_model::policy::{ComputedProperty, ContainerPolicy, Step};
 use armilla_model::value::Value;
 use armilla_sql::reference::{Options, run_compiled, with_runtime};
@@ -12,12 +13,9 @@ use armilla_sql::{Compiled, Schema, compile, parse, stable};
 use quick_cache::sync::Cache;
 use std::sync::{Arc, LazyLock};
 
-/// Definitions whose compiled form is kept.
-const DEFINITIONS_MAX: usize = 1024;
-
 /// Compiled definitions by their text; nothing for those that cannot be indexed.
 static DEFINITIONS: LazyLock<Cache<String, Option<Arc<Compiled>>>> =
-    LazyLock::new(|| Cache::new(DEFINITIONS_MAX));
+    LazyLock::new(|| Cache::new(COMPUTED_DEFINITIONS_MAX));
 
 /// True when the values of the computed property of this name have terms.
 pub(crate) fn is_indexed(name: &str, policy: &ContainerPolicy) -> bool {

@@ -6,14 +6,15 @@ use crate::dials::{Dials, Turned};
 use crate::generation::IndexDefinition;
 use crate::indexing::PathDictionary;
 use crate::keys::{self, ItemKey};
+use crate::limits::ITEM_PROBES_MAX;
 use crate::locks::PartitionLock;
 use crate::offers::MANUAL_MIN;
 use crate::partition::Partition;
+use crate::partition_sizes::LogicalSizes;
 use crate::ranges::{EpkSpan, Range};
-use crate::ranked::{Rank, Ranked, RankedGuard};
+use crate::ranked::{Rank, RankedGuard, RankedLock};
 use crate::record::Record;
 use crate::scripts::{Kind, Script, Scripts};
-use crate::sizes::LogicalSizes;
 use crate::throttle::{Budget, Recent};
 use arc_swap::ArcSwap;
 use armilla_model::charge::Rates;
@@ -28,9 +29,6 @@ use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-
-/// Most items with the same hash of their id.
-const PROBES_MAX: u8 = u8::MAX;
 
 /// A container.
 pub struct Container {
@@ -56,12 +54,12 @@ pub struct Container {
     dials: ArcSwap<Dials>,
     budget: ArcSwap<Budget>,
     pub(crate) recent_scripts: Recent,
-    turned: Ranked<Turned>,
+    turned: RankedLock<Turned>,
     secret: (u64, u64),
     // Held while the definition or the ranges are replaced, and while indexes are switched.
-    replacing: Ranked<()>,
+    replacing: RankedLock<()>,
     // Held by whoever splits or merges: a plan is made of the partitions as they are.
-    reshaping: Ranked<()>,
+    reshaping: RankedLock<()>,
     progress: AtomicU8,
     removals_kept: AtomicUsize,
     docno: AtomicU64,
@@ -123,7 +121,7 @@ impl Container {
         let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
         Self {
             dials: ArcSwap::new(core.dials.load_full()),
-            turned: Ranked::new(Rank::Dials, Turned::default()),
+            turned: RankedLock::new(Rank::Dials, Turned::default()),
             budget: ArcSwap::from_pointee(Budget::new(MANUAL_MIN, false)),
             recent_scripts: Recent::default(),
             core,
@@ -139,8 +137,8 @@ impl Container {
             settings: ArcSwap::from_pointee(settings),
             partitions: ArcSwap::from_pointee(partitions),
             secret,
-            replacing: Ranked::new(Rank::Replacing, ()),
-            reshaping: Ranked::new(Rank::Reshaping, ()),
+            replacing: RankedLock::new(Rank::Replacing, ()),
+            reshaping: RankedLock::new(Rank::Reshaping, ()),
             progress: AtomicU8::new(100),
             removals_kept: AtomicUsize::new(0),
             docno: AtomicU64::new(docno),
@@ -332,7 +330,7 @@ impl Container {
         armilla_model::json::write_string(id, &mut quoted);
         let mut key = ItemKey { epk: epk.clone(), hash: self.hash_of(id), probe: 0 };
         let mut free = None;
-        for probe in 0..PROBES_MAX {
+        for probe in 0..ITEM_PROBES_MAX {
             key.probe = probe;
             match self.get_any(snapshot, &key)? {
                 None => return Ok(Slot { key: free.unwrap_or(key), record: None }),
@@ -371,7 +369,7 @@ impl Container {
         docno: u64,
     ) -> Result<Option<Record>> {
         let mut key = ItemKey { epk: epk.clone(), hash, probe: 0 };
-        for probe in 0..PROBES_MAX {
+        for probe in 0..ITEM_PROBES_MAX {
             key.probe = probe;
             match self.get_any(snapshot, &key)? {
                 None => return Ok(None),

@@ -9,8 +9,8 @@ mod jobs;
 use crate::admission::Shares;
 use crate::dials::Dials;
 use crate::generation::open::OpenedIndexes;
-use crate::hot::HotItems;
 use crate::index_files::IndexFolders;
+use crate::item_cache::ItemCache;
 use crate::locks::LockTable;
 use crate::observe::Observed;
 use crate::partition::{Partition, PublishedView};
@@ -67,7 +67,7 @@ pub(crate) struct Core {
     /// When a write counts as done.
     pub(crate) durability: Durability,
     /// Items that queries come back to.
-    pub(crate) hot: HotItems,
+    pub(crate) hot: ItemCache,
     /// Queries of all containers, compiled.
     pub(crate) queries: QueryCache,
     /// Orders of candidates that queries come back to.
@@ -115,7 +115,7 @@ impl Core {
                 opened: OpenedIndexes::default(),
                 builder: jobs::start_builder(),
                 background,
-                hot: HotItems::default(),
+                hot: ItemCache::default(),
                 queries: QueryCache::default(),
                 orders: CachedOrders::default(),
                 scripts: OnceLock::new(),

@@ -6,7 +6,7 @@ use armilla_storage::StoreError;
 
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum FeedOperation {
     /// It was made.
     Create,
     /// It was changed.
@@ -23,7 +23,7 @@ pub(crate) struct FeedEntry {
     /// The item.
     pub(crate) item: ItemKey,
     /// What happened.
-    pub(crate) operation: Operation,
+    pub(crate) operation: FeedOperation,
     /// Second of the commit; never goes back inside a partition.
     pub(crate) second: u32,
     /// Who wrote: 0 a client, else the subscription or view.
@@ -59,10 +59,10 @@ impl FeedEntry {
             return Err(corrupt());
         }
         let operation = match bytes[9] {
-            0 => Operation::Create,
-            1 => Operation::Replace,
-            2 => Operation::Delete,
-            3 => Operation::Expire,
+            0 => FeedOperation::Create,
+            1 => FeedOperation::Replace,
+            2 => FeedOperation::Delete,
+            3 => FeedOperation::Expire,
             _ => return Err(corrupt()),
         };
         let word = |at: usize| {
@@ -90,8 +90,13 @@ mod tests {
     #[test]
     fn an_entry_reads_back() {
         let item = ItemKey { epk: Epk::from_bytes(b"0123456789abcdef"), hash: 1 << 40, probe: 3 };
-        let entry =
-            FeedEntry { item, operation: Operation::Delete, second: 9, origin: 2, docno: 1 << 33 };
+        let entry = FeedEntry {
+            item,
+            operation: FeedOperation::Delete,
+            second: 9,
+            origin: 2,
+            docno: 1 << 33,
+        };
         assert_eq!(FeedEntry::decode(&entry.encode()).unwrap(), entry);
         assert!(FeedEntry::decode(&[1, 2]).is_err());
     }

@@ -107,7 +107,7 @@ struct Folder {
 impl Files for Folder {
     fn create(&self, name: &str) -> io::Result<Box<dyn Output>> {
         let file = self.disk.create(&self.path.join(name)).map_err(io::Error::other)?;
-        Ok(Box::new(Written(file)))
+        Ok(Box::new(WrittenFile(file)))
     }
 
     fn map(&self, name: &str) -> io::Result<Bytes> {
@@ -128,9 +128,9 @@ impl Files for Folder {
     }
 }
 
-struct Written(Box<dyn DiskFile>);
+struct WrittenFile(Box<dyn DiskFile>);
 
-impl io::Write for Written {
+impl io::Write for WrittenFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(io::Error::other)?;
         Ok(bytes.len())
@@ -141,7 +141,7 @@ impl io::Write for Written {
     }
 }
 
-impl Output for Written {
+impl Output for WrittenFile {
     fn sync(&mut self) -> io::Result<()> {
         self.0.sync().map_err(io::Error::other)
     }

@@ -8,7 +8,7 @@
 use crate::limits::{NEW_PATHS_MAX, PATHS_MAX};
 use crate::paths::{ELEMENT, composite_step, computed_step, name_step, spatial_step};
 pub(crate) use crate::paths::{PathDictionary, ROOT};
-use crate::{cells, computed};
+use crate::{computed, geo_grid};
 use armilla_index::Terms;
 use armilla_model::limits::INDEXED_STRING_MAX;
 use armilla_model::number::Number;
@@ -61,7 +61,7 @@ fn walk(
     paths: &PathDictionary,
     paths_max: usize,
 ) -> ItemTerms {
-    let mut walk = Walk {
+    let mut walk = TermWalk {
         policy,
         paths,
         paths_max,
@@ -117,7 +117,7 @@ impl ItemTerms {
     }
 }
 
-struct Walk<'a> {
+struct TermWalk<'a> {
     policy: &'a ContainerPolicy,
     paths: &'a PathDictionary,
     paths_max: usize,
@@ -126,16 +126,16 @@ struct Walk<'a> {
     step: String,
 }
 
-type Cursor<'t> = armilla_model::policy::PathCursor<'t>;
+type PolicyCursor<'t> = armilla_model::policy::PathCursor<'t>;
 
-impl Walk<'_> {
+impl TermWalk<'_> {
     fn number(&mut self, parent: u32, step: &str) -> u32 {
         let number = self.paths.number(parent, step, self.paths_max);
         self.found.lacks_paths |= number.is_none();
         number.unwrap_or(ROOT)
     }
 
-    fn members(&mut self, item: &Value, parent: u32, cursor: Cursor<'_>, top: bool) {
+    fn members(&mut self, item: &Value, parent: u32, cursor: PolicyCursor<'_>, top: bool) {
         let Some(object) = item.as_object() else { return };
         for (name, value) in object.iter() {
             let system =
@@ -153,7 +153,7 @@ impl Walk<'_> {
         }
     }
 
-    fn value(&mut self, value: &Value, path: u32, cursor: Cursor<'_>, charged: bool) {
+    fn value(&mut self, value: &Value, path: u32, cursor: PolicyCursor<'_>, charged: bool) {
         match value {
             Value::Object(object) => {
                 self.marker(value, path, cursor, object.is_empty() && charged);
@@ -177,7 +177,7 @@ impl Walk<'_> {
         }
     }
 
-    fn marker(&mut self, value: &Value, path: u32, cursor: Cursor<'_>, charged: bool) {
+    fn marker(&mut self, value: &Value, path: u32, cursor: PolicyCursor<'_>, charged: bool) {
         if cursor.value_is_indexed() {
             self.term(path, value);
             if charged {
@@ -251,7 +251,7 @@ impl Walk<'_> {
                 // The grid is one of the globe.
                 if !self.policy.geometry {
                     let path = self.number(ROOT, &spatial_step(number));
-                    for cell in cells::cells_of(shape) {
+                    for cell in geo_grid::cells_of(shape) {
                         self.found.terms.push_cut(path, &cell);
                     }
                 }

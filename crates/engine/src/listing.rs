@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 /// A page of items.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct ListPage {
     /// The items.
     pub items: Vec<Item>,
     /// Where the next page begins; `None` on the last one.
@@ -28,12 +28,12 @@ pub struct Page {
 
 /// The last item of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Position {
+struct ListPosition {
     epk: Epk,
     docno: u64,
 }
 
-impl Position {
+impl ListPosition {
     fn parse(token: &str) -> Result<Self> {
         let malformed =
             || Error::bad_request("Invalid Continuation Token: it is not one of this server's.");
@@ -57,9 +57,9 @@ impl Container {
         span: &EpkSpan,
         continuation: Option<&str>,
         count_max: usize,
-    ) -> Result<Page> {
-        let mut after = continuation.map(Position::parse).transpose()?;
-        let mut page = Page::default();
+    ) -> Result<ListPage> {
+        let mut after = continuation.map(ListPosition::parse).transpose()?;
+        let mut page = ListPage::default();
         let mut bytes = 0;
         for (partition, part) in self.partitions_in(span) {
             if after
@@ -93,11 +93,11 @@ impl Container {
         &self,
         partition: &Partition,
         span: &EpkSpan,
-        after: Option<Position>,
+        after: Option<ListPosition>,
         count_max: usize,
-        page: &mut Page,
+        page: &mut ListPage,
         bytes: &mut usize,
-    ) -> Result<Option<Position>> {
+    ) -> Result<Option<ListPosition>> {
         let (root, published) = self.core.consistent_view(partition);
         let now = u64::from(self.core.now_seconds());
         let liveness = self.settings().policy.liveness(now);
@@ -109,7 +109,7 @@ impl Container {
                 continue;
             }
             if page.items.len() >= count_max || *bytes >= PAGE_SIZE_MAX {
-                return Ok(last.or_else(|| Some(Position { epk: span.min.clone(), docno: 0 })));
+                return Ok(last.or_else(|| Some(ListPosition { epk: span.min.clone(), docno: 0 })));
             }
             let epk = Epk::from_bytes(document.epk);
             let found = self.find_by_docno(&*root.snapshot, &epk, document.hash, document.docno)?;
@@ -118,7 +118,7 @@ impl Container {
             })?;
             *bytes += record.size();
             page.items.push(Item::of(&record));
-            last = Some(Position { epk, docno: document.docno });
+            last = Some(ListPosition { epk, docno: document.docno });
         }
         Ok(None)
     }
@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn positions_read_back_and_foreign_tokens_are_refused() {
-        let position = Position { epk: Epk::from_bytes(&[1, 0xab]), docno: 7 };
-        assert_eq!(Position::parse(&position.token()).unwrap(), position);
+        let position = ListPosition { epk: Epk::from_bytes(&[1, 0xab]), docno: 7 };
+        assert_eq!(ListPosition::parse(&position.token()).unwrap(), position);
         for token in ["", "F1:", "F1:zz:1", "F1:01:x", "-RID:~abc#RT:1"] {
-            assert!(Position::parse(token).is_err(), "{token} was accepted");
+            assert!(ListPosition::parse(token).is_err(), "{token} was accepted");
         }
     }
 }

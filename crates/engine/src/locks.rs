@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const SHARDS: usize = 64;
 
-type Key = (u32, Epk);
+type LockKey = (u32, Epk);
 /// Takes the lock, or hands it back because nobody wants it any more.
 type Waiter = Box<dyn FnOnce(PartitionLock) -> Option<PartitionLock> + Send>;
 type Waiters = VecDeque<Waiter>;
@@ -27,14 +27,14 @@ type Waiters = VecDeque<Waiter>;
 /// All locks of an account.
 #[derive(Default)]
 pub struct LockTable {
-    shards: Vec<Mutex<HashMap<Key, Waiters>>>,
+    shards: Vec<Mutex<HashMap<LockKey, Waiters>>>,
 }
 
 /// The right to write in one logical partition; let go when dropped.
 pub struct PartitionLock {
     /// Nothing once the lock was handed on.
     table: Option<Arc<LockTable>>,
-    key: Key,
+    key: LockKey,
 }
 
 impl LockTable {
@@ -106,14 +106,14 @@ impl LockTable {
         Ok(())
     }
 
-    fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Waiters>> {
+    fn shard(&self, key: &LockKey) -> &Mutex<HashMap<LockKey, Waiters>> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         &self.shards[hasher.finish() as usize % SHARDS]
     }
 
     /// Hands the lock of a key to the first waiter that takes it.
-    fn release(self: &Arc<Self>, key: &Key) {
+    fn release(self: &Arc<Self>, key: &LockKey) {
         while let Some(granted) = self.next(key) {
             match granted(PartitionLock::new(self, key.clone())) {
                 None => return,
@@ -123,7 +123,7 @@ impl LockTable {
     }
 
     /// The next waiter of a key; without one the lock is free.
-    fn next(&self, key: &Key) -> Option<Waiter> {
+    fn next(&self, key: &LockKey) -> Option<Waiter> {
         let mut shard = self.shard(key).lock();
         let next = shard.get_mut(key).and_then(Waiters::pop_front);
         if next.is_none() {
@@ -134,7 +134,7 @@ impl LockTable {
 }
 
 impl PartitionLock {
-    fn new(table: &Arc<LockTable>, key: Key) -> Self {
+    fn new(table: &Arc<LockTable>, key: LockKey) -> Self {
         Self { table: Some(table.clone()), key }
     }
 

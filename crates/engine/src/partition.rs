@@ -11,7 +11,7 @@
 use crate::core::Root;
 use crate::generation::IndexDefinition;
 use crate::ranges::Range;
-use crate::ranked::{Rank, Ranked, RankedGuard};
+use crate::ranked::{Rank, RankedGuard, RankedLock};
 use crate::txn::IndexChange;
 use arc_swap::ArcSwap;
 use armilla_index::{Change, Index, Job, JobResult, Version, View};
@@ -19,14 +19,11 @@ use armilla_model::lsn::Lsn;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Ordinals are reserved in `meta` in blocks of this many.
-pub const DOCNO_BLOCK: u64 = 4096;
-
 /// A physical partition.
 pub struct Partition {
     /// Its bounds and id.
     pub range: Range,
-    sequencer: Ranked<Sequencer>,
+    sequencer: RankedLock<Sequencer>,
     visible: AtomicU64,
     // Where its log stood when it was made or opened.
     begun: Lsn,
@@ -36,7 +33,7 @@ pub struct Partition {
     pub(crate) trimmed: AtomicU64,
     // Only the committer's thread (and the opening and closing of the account) takes this lock for
     // longer than a number is read.
-    serving: Ranked<Serving>,
+    serving: RankedLock<Serving>,
     view: ArcSwap<PublishedView>,
     // The size at which it was found to be one logical partition.
     unsplittable: AtomicU64,
@@ -130,7 +127,7 @@ impl Partition {
         let count = |number: u64| AtomicI64::new(i64::try_from(number).unwrap_or(i64::MAX));
         Self {
             range,
-            sequencer: Ranked::new(Rank::Sequencer, sequencer),
+            sequencer: RankedLock::new(Rank::Sequencer, sequencer),
             visible: AtomicU64::new(head.0),
             begun: head,
             documents: count(view.live_count()),
@@ -141,7 +138,7 @@ impl Partition {
                 view,
                 definition: definition.clone(),
             }),
-            serving: Ranked::new(Rank::Index, Serving { index, definition, build: 0 }),
+            serving: RankedLock::new(Rank::Index, Serving { index, definition, build: 0 }),
             unsplittable: AtomicU64::new(0),
             splitting: AtomicBool::new(false),
             last_root: OnceLock::new(),

@@ -9,7 +9,7 @@
 use crate::container::Container;
 use crate::keys;
 use crate::limits::{FORGOTTEN_BATCH, FORGOTTEN_MIN};
-use crate::ranked::{Rank, Ranked, RankedGuard};
+use crate::ranked::{Rank, RankedGuard, RankedLock};
 use armilla_storage::{Batch, Keyspace};
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
@@ -32,7 +32,7 @@ pub(crate) const ELEMENT: &str = "[]";
 pub struct PathDictionary {
     known: RwLock<Known>,
     /// Held from the moment when new numbers are put into a batch until that batch is queued.
-    saving: Ranked<()>,
+    saving: RankedLock<()>,
 }
 
 /// Numbers are on their way to the disk; to be dropped when their batch is queued, not before.
@@ -54,7 +54,7 @@ struct Known {
 
 impl Default for PathDictionary {
     fn default() -> Self {
-        Self { known: RwLock::default(), saving: Ranked::new(Rank::Paths, ()) }
+        Self { known: RwLock::default(), saving: RankedLock::new(Rank::Paths, ()) }
     }
 }
 

@@ -38,7 +38,7 @@ impl Rank {
 
 /// A lock with a rank.
 #[derive(Debug)]
-pub(crate) struct Ranked<T> {
+pub(crate) struct RankedLock<T> {
     rank: Rank,
     inner: Mutex<T>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct RankedGuard<'l, T> {
     _held: held::Held,
 }
 
-impl<T> Ranked<T> {
+impl<T> RankedLock<T> {
     pub(crate) const fn new(rank: Rank, value: T) -> Self {
         Self { rank, inner: Mutex::new(value) }
     }
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn locks_are_taken_in_the_order_of_their_ranks() {
-        let catalog = Ranked::new(Rank::Catalog, 1);
-        let sequencers = [Ranked::new(Rank::Sequencer, 2), Ranked::new(Rank::Sequencer, 3)];
+        let catalog = RankedLock::new(Rank::Catalog, 1);
+        let sequencers = [RankedLock::new(Rank::Sequencer, 2), RankedLock::new(Rank::Sequencer, 3)];
         for _ in 0..2 {
-            let held: Vec<_> = sequencers.iter().map(Ranked::lock).collect();
+            let held: Vec<_> = sequencers.iter().map(RankedLock::lock).collect();
             let guard = catalog.lock();
             assert!(catalog.try_lock().is_none());
             assert_eq!((*guard, *held[0]), (1, 2));
@@ -165,16 +165,16 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "is taken by a thread that holds [Catalog]")]
     fn the_wrong_order_is_seen_without_a_deadlock() {
-        let catalog = Ranked::new(Rank::Catalog, ());
-        let sequencer = Ranked::new(Rank::Sequencer, ());
+        let catalog = RankedLock::new(Rank::Catalog, ());
+        let sequencer = RankedLock::new(Rank::Sequencer, ());
         let _held = catalog.lock();
         let _wrong = sequencer.lock();
     }
 
     #[test]
     fn who_does_not_wait_need_not_keep_the_order() {
-        let catalog = Ranked::new(Rank::Catalog, ());
-        let replacing = Ranked::new(Rank::Replacing, ());
+        let catalog = RankedLock::new(Rank::Catalog, ());
+        let replacing = RankedLock::new(Rank::Replacing, ());
         let _held = catalog.lock();
         assert!(replacing.try_lock().is_some());
     }

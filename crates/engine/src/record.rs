@@ -28,7 +28,7 @@ const FLAG_UNINDEXED: u8 = 2;
 
 /// What the header says, besides the place in the log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     /// Ordinal inside `_rid`.
     pub docno: u64,
     /// Second of the last write.
@@ -50,7 +50,7 @@ pub struct Record {
 }
 
 /// Begins a record: the header with its place in the log left open. The text is appended behind.
-pub(crate) fn begin(head: &Head, out: &mut Vec<u8>) {
+pub(crate) fn begin(head: &RecordHead, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(FORMAT);
     out.push(if head.indexed { 0 } else { FLAG_UNINDEXED });
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_header_reads_back() {
         let head =
-            Head { docno: 5, ts: 100, ttl: 60, etag: ETag([7; 16]), id_at: 6, indexed: true };
+            RecordHead { docno: 5, ts: 100, ttl: 60, etag: ETag([7; 16]), id_at: 6, indexed: true };
         let mut bytes = Vec::new();
         begin(&head, &mut bytes);
         assert_eq!(bytes.len(), HEADER_LENGTH);

@@ -10,15 +10,11 @@ use crate::generation::IndexDefinition;
 use crate::generation::build::{BuildError, NewIndex};
 use crate::index_files::IndexName;
 use crate::keys::{self, Meta};
+use crate::limits::{REINDEX_ATTEMPT_PAUSE, REINDEX_ATTEMPTS_MAX};
 use crate::ranges::Range;
 use armilla_storage::{Batch, Keyspace};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-
-/// How often a failed build is tried again, and after which time.
-const ATTEMPTS_MAX: usize = 5;
-const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Notes which index serves a container whose definition changes.
 pub(crate) fn note_serving(
@@ -44,31 +40,31 @@ pub(crate) fn request(container: &Arc<Container>) {
 
 /// Why an index does not serve.
 #[derive(Debug)]
-enum Failure {
+enum ReindexFailure {
     Build(#[allow(dead_code, reason = "for the log")] BuildError),
     Switch(#[allow(dead_code, reason = "for the log")] armilla_model::Error),
 }
 
 fn run(container: &Arc<Container>) {
-    for attempt in 1..=ATTEMPTS_MAX {
+    for attempt in 1..=REINDEX_ATTEMPTS_MAX {
         loop {
             match attempt_once(container) {
                 Ok(true) => return container.set_index_progress(100),
                 // The settings changed meanwhile.
                 Ok(false) => {}
-                Err(Failure::Build(BuildError::Stopped)) => return,
+                Err(ReindexFailure::Build(BuildError::Stopped)) => return,
                 Err(failure) => {
                     tracing::error!(?failure, attempt, "a new index could not be built");
                     break;
                 }
             }
         }
-        thread::sleep(ATTEMPT_PAUSE);
+        thread::sleep(REINDEX_ATTEMPT_PAUSE);
     }
 }
 
 /// Builds the index that the settings of now want, if it does not serve yet. Says whether it serves.
-fn attempt_once(container: &Arc<Container>) -> Result<bool, Failure> {
+fn attempt_once(container: &Arc<Container>) -> Result<bool, ReindexFailure> {
     let settings = container.settings();
     if container.index_definition().serves(&settings.policy) {
         return Ok(true);
@@ -89,10 +85,10 @@ fn attempt_once(container: &Arc<Container>) -> Result<bool, Failure> {
         Err(error) => {
             NewIndex::discard(container, &definition, &ranges);
             let replaced = matches!(error, BuildError::Stopped) && is_wanted(container);
-            return if replaced { Ok(false) } else { Err(Failure::Build(error)) };
+            return if replaced { Ok(false) } else { Err(ReindexFailure::Build(error)) };
         }
     };
-    let serves = switch(container, &definition, &sources, new).map_err(Failure::Switch)?;
+    let serves = switch(container, &definition, &sources, new).map_err(ReindexFailure::Switch)?;
     if !serves {
         NewIndex::discard(container, &definition, &ranges);
     }

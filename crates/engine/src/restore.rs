@@ -19,7 +19,7 @@ pub fn raise_heads(store: &dyn Store) -> Result<(), StoreError> {
     for (key, value) in snapshot.page(Keyspace::Meta, &prefix, Direction::Forward, usize::MAX)? {
         let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
         let Some(container) = number else { continue };
-        let entry = crate::catalog::stored::Entry::read(&value)?;
+        let entry = crate::catalog::stored::StoredEntry::read(&value)?;
         for range in crate::catalog::stored::StoredContainer::read(&entry)?.ranges {
             let head = head_of(&*snapshot, container, range.id)?;
             let key = keys::meta(Meta::Head, &[container, range.id]);

@@ -3,7 +3,7 @@
 //! Names of databases and containers come from `meta`, texts from `items`; nothing else is needed. Each
 //! item is checked to be JSON before it is handed out.
 
-use crate::catalog::stored::{Entry, StoredContainer, StoredDatabase};
+use crate::catalog::stored::{StoredContainer, StoredDatabase, StoredEntry};
 use crate::keys::Meta;
 use crate::record::Record;
 use armilla_model::json;
@@ -73,11 +73,12 @@ impl Names {
         let number = |at: usize| key.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
         let added = match (key.first(), number(1), number(5)) {
             (Some(kind), Some(database), None) if *kind == Meta::Database as u8 => {
-                let entry = Entry::read(value).and_then(|entry| StoredDatabase::read(&entry));
+                let entry = StoredEntry::read(value).and_then(|entry| StoredDatabase::read(&entry));
                 entry.map(|entry| drop(self.databases.insert(database, entry.name)))
             }
             (Some(kind), Some(database), Some(number)) if *kind == Meta::Container as u8 => {
-                let entry = Entry::read(value).and_then(|entry| StoredContainer::read(&entry));
+                let entry =
+                    StoredEntry::read(value).and_then(|entry| StoredContainer::read(&entry));
                 entry.map(|entry| drop(self.containers.insert(number, (database, entry.name))))
             }
             (Some(kind), Some(number), None) if *kind == Meta::Garbage as u8 => {

@@ -21,7 +21,7 @@ use crate::items::body::Body;
 use crate::items::{WriteOptions, Written};
 use crate::keys::{self, ItemKey};
 use crate::locks::PartitionLock;
-use crate::record::{self, HEADER_LENGTH, Head, Record};
+use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
 use crate::{store_failure, unique};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -86,7 +86,7 @@ struct Before {
 
 /// A version that is not yet in the store.
 struct Draft {
-    head: Head,
+    head: RecordHead,
     bytes: Vec<u8>,
     value: Value,
     terms: ItemTerms,
@@ -301,7 +301,7 @@ impl Txn {
             unique::tuples(&body.value, &self.policy().unique_keys, self.container.secret());
         self.claim(at, &tuples)?;
         let container = &self.container;
-        let head = Head {
+        let head = RecordHead {
             docno: self.docno_of(successor_of),
             ts: self.now,
             ttl: body.ttl,

@@ -10,6 +10,7 @@ use crate::container::Container;
 use crate::feed::lineage::lineage_of;
 use crate::feed_entry::FeedEntry;
 use crate::keys::{self, ItemKey, LogPosition};
+use crate::limits::VERIFY_FINDINGS_MAX;
 use crate::record::Record;
 use crate::unique;
 use armilla_model::ttl;
@@ -19,9 +20,6 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Findings reported at most; more of the same help nobody.
-const FINDINGS_MAX: usize = 100;
 
 /// What a verification found.
 #[derive(Debug, Default)]
@@ -36,7 +34,7 @@ pub struct Report {
 
 impl Report {
     fn find(&mut self, finding: String) {
-        if self.findings.len() < FINDINGS_MAX {
+        if self.findings.len() < VERIFY_FINDINGS_MAX {
             self.findings.push(finding);
         }
     }
@@ -57,7 +55,7 @@ impl Account {
         report.containers = containers.len();
         self.verify_encryption_keys(&*snapshot, &mut report)?;
         let garbage = garbage(&*snapshot)?;
-        let mut walk = Walk {
+        let mut walk = VerifyWalk {
             snapshot: &*snapshot,
             containers: &containers,
             garbage: &garbage,
@@ -119,14 +117,14 @@ fn garbage(snapshot: &dyn Snapshot) -> Result<Vec<u32>, StoreError> {
     Ok(entries.iter().filter_map(|(key, _)| number(key)).collect())
 }
 
-struct Walk<'a> {
+struct VerifyWalk<'a> {
     snapshot: &'a dyn Snapshot,
     containers: &'a HashMap<u32, Arc<Container>>,
     garbage: &'a [u32],
     report: &'a mut Report,
 }
 
-impl Walk<'_> {
+impl VerifyWalk<'_> {
     /// Reads a keyspace whose keys hold a container number at a place, and visits what belongs to
     /// living containers.
     fn each(

@@ -8,8 +8,9 @@
 use crate::container::Container;
 use crate::feed::lineage::lineage_of;
 use crate::feed::{Changes, LogPage, Start};
-use crate::feed_entry::Operation;
+use crate::feed_entry::FeedOperation;
 use crate::keys::{self, Meta};
+use crate::limits::VERSIONS_TRIM_BATCH;
 use crate::partition::Partition;
 use crate::ranges::{EpkSpan, Range};
 use crate::record::Record;
@@ -25,8 +26,6 @@ use std::ops::ControlFlow;
 const FORMAT: u8 = 1;
 /// Format, operation, second, LSN of the version before, length of the key.
 const FIXED_LENGTH: usize = 1 + 1 + 4 + 8 + 2;
-/// Most entries trimmed in one batch.
-const TRIM_BATCH: usize = 1000;
 
 /// How an item changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +59,7 @@ pub struct Version {
 
 /// An entry in the making.
 pub(crate) struct VersionEntry<'e> {
-    pub(crate) operation: Operation,
+    pub(crate) operation: FeedOperation,
     pub(crate) second: u32,
     pub(crate) epk: &'e Epk,
     pub(crate) previous_lsn: Lsn,
@@ -230,7 +229,7 @@ impl Container {
         let (mut batch, mut last) = (Batch::new(), None);
         let range = keys::log_of(self.number, log);
         snapshot.scan(Keyspace::Versions, &range, Direction::Forward, &mut |key, value| {
-            if u64::from(second_of(&value)) >= oldest || batch.len() >= TRIM_BATCH {
+            if u64::from(second_of(&value)) >= oldest || batch.len() >= VERSIONS_TRIM_BATCH {
                 return ControlFlow::Break(());
             }
             last = keys::read_log(key).ok();
@@ -238,7 +237,7 @@ impl Container {
             ControlFlow::Continue(())
         })?;
         let Some(last) = last else { return Ok(false) };
-        let full = batch.len() >= TRIM_BATCH;
+        let full = batch.len() >= VERSIONS_TRIM_BATCH;
         let floor = keys::meta(Meta::VersionsFloor, &[self.number, log]);
         batch.put(Keyspace::Meta, floor, last.lsn.0.to_be_bytes().to_vec());
         self.core.commit_and_wait(batch);
@@ -254,7 +253,7 @@ mod tests {
     fn an_entry_reads_back() {
         let epk = Epk::from_bytes(b"0123456789abcdef");
         let entry = VersionEntry {
-            operation: Operation::Replace,
+            operation: FeedOperation::Replace,
             second: 9,
             epk: &epk,
             previous_lsn: Lsn(7),

@@ -14,7 +14,7 @@ use pending::Pending;
 use persist::Durable;
 
 use crate::{
-    dead::DeadSet,
+    deleted::DeadSet,
     document::{Document, Version},
     error::Result,
     files::Files,

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    dead::DeadSet,
+    deleted::DeadSet,
     error::{Error, Result},
     files::Files,
     manifest::{Manifest, file_name},

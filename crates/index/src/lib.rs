@@ -147,7 +147,7 @@
 pub mod limits;
 
 mod column;
-mod dead;
+mod deleted;
 mod document;
 mod documents;
 mod error;
@@ -169,7 +169,7 @@ mod tiers;
 mod view;
 
 pub use column::Column;
-pub use dead::DeadSet;
+pub use deleted::DeadSet;
 pub use document::{Document, DocumentRef, Version};
 pub use error::{Error, Result};
 pub use files::{Files, MemoryFiles, Output};

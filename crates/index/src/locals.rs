@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::{
-    dead::{DeadSet, bits},
+    deleted::{DeadSet, bits},
     layout::U32,
 };
 

@@ -15,7 +15,7 @@
 //! ```
 
 use crate::{
-    dead::DeadSet,
+    deleted::DeadSet,
     error::{Error, Result},
     files::Files,
     job::write_file,

@@ -7,7 +7,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, io};
 
 use crate::{
-    dead::DeadSet,
+    deleted::DeadSet,
     documents::{Documents, DocumentsBuilder},
     part::PartData,
     path_builder::PathBuilder,

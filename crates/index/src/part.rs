@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use crate::{
     column::Column,
-    dead::DeadSet,
+    deleted::DeadSet,
     document::DocumentRef,
     documents::Documents,
     layout::narrow,

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use crate::{
     column,
-    dead::bits,
+    deleted::bits,
     layout::{ALIGNMENT, Block, U32, narrow},
     locals::Local,
     path_index::{FLAG_MULTI_VALUED, FLAG_WITH_CUTS, FLAG_WITHOUT_STARTS},

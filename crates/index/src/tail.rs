@@ -9,7 +9,7 @@
 use std::{borrow::Cow, ops::Range, sync::OnceLock};
 
 use crate::{
-    dead::DeadSet,
+    deleted::DeadSet,
     document::Document,
     documents::{Documents, DocumentsBuilder},
     layout::narrow,

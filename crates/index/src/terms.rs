@@ -15,12 +15,12 @@ use crate::limits::VALUE_LENGTH_MAX;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
-    entries: Vec<Entry>,
+    entries: Vec<TermEntry>,
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+struct TermEntry {
     path: u32,
     end: u32,
     cut: bool,
@@ -81,14 +81,14 @@ impl Terms {
     /// Roughly how much memory the terms take.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.bytes.len() + self.entries.len() * size_of::<Entry>()
+        self.bytes.len() + self.entries.len() * size_of::<TermEntry>()
     }
 
     fn add(&mut self, path: u32, value: &[u8], cut: bool) {
         let kept = value.get(..VALUE_LENGTH_MAX).unwrap_or(value);
         self.bytes.extend_from_slice(kept);
         let end = crate::layout::narrow(self.bytes.len());
-        self.entries.push(Entry { path, end, cut: cut || kept.len() < value.len() });
+        self.entries.push(TermEntry { path, end, cut: cut || kept.len() < value.len() });
     }
 }
 

@@ -13,9 +13,7 @@ use std::{
     },
 };
 
-use armilla_index::{
-    Change, EpkRange, Files, Index, Job, Limits, MemoryFiles, Output, Version, View,
-};
+use armilla_index::{Change, Files, Index, Job, Limits, MemoryFiles, Output, Version, View};
 use bytes::Bytes;
 use plain::{Plain, Row, check, row};
 use proptest::prelude::*;

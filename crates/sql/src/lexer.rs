@@ -144,7 +144,7 @@ pub const LITERAL_WORDS: [&str; 7] =
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum TokenKind {
     /// A reserved word.
     Keyword(Keyword),
     /// A name, or one of the [`LITERAL_WORDS`].
@@ -171,7 +171,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Token<'t> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// How it is written.
     pub text: &'t str,
     /// Where it stands, in UTF-16 units.
@@ -204,9 +204,9 @@ impl<'t> Lexer<'t> {
         self.take(kind, length)
     }
 
-    fn scan(&self) -> (Kind, usize) {
+    fn scan(&self) -> (TokenKind, usize) {
         let mut characters = self.rest.chars();
-        let Some(first) = characters.next() else { return (Kind::End, 0) };
+        let Some(first) = characters.next() else { return (TokenKind::End, 0) };
         let second = characters.next();
         if is_word_start(first) {
             return scan_word(self.rest);
@@ -218,15 +218,15 @@ impl<'t> Lexer<'t> {
             return scan_string(self.rest);
         }
         if first == '@' && second.is_some_and(is_word_start) {
-            return (Kind::Parameter, 1 + word_length(&self.rest[1..]));
+            return (TokenKind::Parameter, 1 + word_length(&self.rest[1..]));
         }
         match SYMBOLS.iter().chain(&["}"]).find(|symbol| self.rest.starts_with(**symbol)) {
-            Some(symbol) => (Kind::Symbol(symbol), symbol.len()),
-            None => (Kind::BadCharacter, first.len_utf8()),
+            Some(symbol) => (TokenKind::Symbol(symbol), symbol.len()),
+            None => (TokenKind::BadCharacter, first.len_utf8()),
         }
     }
 
-    fn take(&mut self, kind: Kind, length: usize) -> Token<'t> {
+    fn take(&mut self, kind: TokenKind, length: usize) -> Token<'t> {
         let (text, rest) = self.rest.split_at(length);
         let start = self.offset;
         self.rest = rest;
@@ -292,21 +292,21 @@ fn word_length(text: &str) -> usize {
     text.find(|character| !is_word_part(character)).unwrap_or(text.len())
 }
 
-fn scan_word(text: &str) -> (Kind, usize) {
+fn scan_word(text: &str) -> (TokenKind, usize) {
     let length = word_length(text);
-    let kind = Keyword::lookup(&text[..length]).map_or(Kind::Word, Kind::Keyword);
+    let kind = Keyword::lookup(&text[..length]).map_or(TokenKind::Word, TokenKind::Keyword);
     (kind, length)
 }
 
-fn scan_number(text: &str) -> (Kind, usize) {
+fn scan_number(text: &str) -> (TokenKind, usize) {
     let length = number_length(text);
     let behind = word_length(&text[length..]);
     if behind > 0 {
-        return (Kind::BadNumber, length + behind);
+        return (TokenKind::BadNumber, length + behind);
     }
     match read_number(&text[..length]) {
-        Some(number) => (Kind::Number(number), length),
-        None => (Kind::BadNumber, length),
+        Some(number) => (TokenKind::Number(number), length),
+        None => (TokenKind::BadNumber, length),
     }
 }
 
@@ -344,13 +344,13 @@ fn read_number(text: &str) -> Option<Number> {
     text.parse::<f64>().ok().filter(|float| float.is_finite()).map(Number::Float)
 }
 
-fn scan_string(text: &str) -> (Kind, usize) {
+fn scan_string(text: &str) -> (TokenKind, usize) {
     let quote = char::from(text.as_bytes()[0]);
     let mut value = String::new();
     let mut at = 1;
     while let Some(character) = text[at..].chars().next() {
         if character == quote {
-            return (Kind::String(value.into()), at + 1);
+            return (TokenKind::String(value.into()), at + 1);
         }
         if character != '\\' {
             value.push(character);
@@ -368,13 +368,13 @@ fn scan_string(text: &str) -> (Kind, usize) {
                 let digits = text[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
                 let end = at + 2 + digits;
                 return (
-                    Kind::BadString,
+                    TokenKind::BadString,
                     end + text[end..].chars().next().map_or(0, char::len_utf8),
                 );
             }
         }
     }
-    (Kind::BadString, text.len())
+    (TokenKind::BadString, text.len())
 }
 
 /// Reads one escape; two `\u` escapes when they are a surrogate pair. A lone surrogate, which no
@@ -420,12 +420,12 @@ fn hex_unit(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn kinds(text: &str) -> Vec<Kind> {
+    fn kinds(text: &str) -> Vec<TokenKind> {
         let mut lexer = Lexer::new(text);
         let mut kinds = Vec::new();
         loop {
             match lexer.next_token().kind {
-                Kind::End => return kinds,
+                TokenKind::End => return kinds,
                 kind => kinds.push(kind),
             }
         }
@@ -436,24 +436,24 @@ mod tests {
         for (text, value) in
             [("5.", 5.0), (".5", 0.5), ("0x1F", 31.0), ("1.5E-2", 0.015), ("1e3", 1000.0)]
         {
-            assert_eq!(kinds(text), [Kind::Number(Number::Float(value))], "{text}");
+            assert_eq!(kinds(text), [TokenKind::Number(Number::Float(value))], "{text}");
         }
-        assert_eq!(kinds("0xffffffffffffffff"), [Kind::Number(Number::Int(-1))]);
-        assert_eq!(kinds("0x10000000000000000"), [Kind::BadNumber]);
-        assert_eq!(kinds("12a"), [Kind::BadNumber]);
-        assert_eq!(kinds("1e400"), [Kind::BadNumber]);
-        assert_eq!(kinds("0x"), [Kind::BadNumber]);
+        assert_eq!(kinds("0xffffffffffffffff"), [TokenKind::Number(Number::Int(-1))]);
+        assert_eq!(kinds("0x10000000000000000"), [TokenKind::BadNumber]);
+        assert_eq!(kinds("12a"), [TokenKind::BadNumber]);
+        assert_eq!(kinds("1e400"), [TokenKind::BadNumber]);
+        assert_eq!(kinds("0x"), [TokenKind::BadNumber]);
     }
 
     #[test]
     fn strings_and_escapes() {
-        assert_eq!(kinds(r"'it\'s'"), [Kind::String("it's".into())]);
-        assert_eq!(kinds(r#""\u0041\ud83d\ude00""#), [Kind::String("A😀".into())]);
-        assert_eq!(kinds("'abc"), [Kind::BadString]);
-        assert_eq!(kinds(r"'\x"), [Kind::BadString]);
-        assert_eq!(kinds("'a\nb\tc'"), [Kind::String("a\nb\tc".into())]);
-        assert_eq!(kinds(r"'\d+\%\é'"), [Kind::String("d+%é".into())]);
-        assert_eq!(kinds(r"'\u12' 1")[0], Kind::BadString);
+        assert_eq!(kinds(r"'it\'s'"), [TokenKind::String("it's".into())]);
+        assert_eq!(kinds(r#""\u0041\ud83d\ude00""#), [TokenKind::String("A😀".into())]);
+        assert_eq!(kinds("'abc"), [TokenKind::BadString]);
+        assert_eq!(kinds(r"'\x"), [TokenKind::BadString]);
+        assert_eq!(kinds("'a\nb\tc'"), [TokenKind::String("a\nb\tc".into())]);
+        assert_eq!(kinds(r"'\d+\%\é'"), [TokenKind::String("d+%é".into())]);
+        assert_eq!(kinds(r"'\u12' 1")[0], TokenKind::BadString);
         assert_eq!(Lexer::new(r"'\u12' 1").next_token().text, r"'\u12'");
     }
 
@@ -469,7 +469,13 @@ mod tests {
     fn longest_symbol_wins() {
         assert_eq!(
             kinds("a>>>b<>c"),
-            [Kind::Word, Kind::Symbol(">>>"), Kind::Word, Kind::Symbol("<>"), Kind::Word]
+            [
+                TokenKind::Word,
+                TokenKind::Symbol(">>>"),
+                TokenKind::Word,
+                TokenKind::Symbol("<>"),
+                TokenKind::Word
+            ]
         );
     }
 

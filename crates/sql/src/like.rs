@@ -13,7 +13,7 @@ const STEPS_AT_ONCE: u64 = 4096;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
     parts: Vec<Part>,
-    shape: Shape,
+    shape: LikeShape,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ enum Part {
 
 /// Common shapes that need no walk over parts.
 #[derive(Clone, Debug, PartialEq)]
-enum Shape {
+enum LikeShape {
     Exact(Arc<str>),
     Prefix(Arc<str>),
     Suffix(Arc<str>),
@@ -46,17 +46,17 @@ impl Pattern {
     pub fn matches(&self, text: &str, effort: &mut Effort<'_>) -> Result<bool, Stopped> {
         effort.count((text.len() / 16 + self.parts.len() / 4) as u64)?;
         Ok(match &self.shape {
-            Shape::Exact(literal) => text == &**literal,
-            Shape::Prefix(literal) => text.starts_with(&**literal),
-            Shape::Suffix(literal) => text.ends_with(&**literal),
-            Shape::Contains(literal) => text.contains(&**literal),
-            Shape::General => return walk(&self.parts, text, effort),
+            LikeShape::Exact(literal) => text == &**literal,
+            LikeShape::Prefix(literal) => text.starts_with(&**literal),
+            LikeShape::Suffix(literal) => text.ends_with(&**literal),
+            LikeShape::Contains(literal) => text.contains(&**literal),
+            LikeShape::General => return walk(&self.parts, text, effort),
         })
     }
 
     /// The text all matches are equal to, if the pattern has no wildcard.
     pub fn exact(&self) -> Option<&Arc<str>> {
-        if let Shape::Exact(literal) = &self.shape { Some(literal) } else { None }
+        if let LikeShape::Exact(literal) = &self.shape { Some(literal) } else { None }
     }
 
     /// The literal text all matches start with, and whether starting with it is all it takes.
@@ -66,7 +66,7 @@ impl Pattern {
             _ => None,
         };
         let prefix: String = self.parts.iter().map_while(literal).collect();
-        (prefix, matches!(self.shape, Shape::Prefix(_)))
+        (prefix, matches!(self.shape, LikeShape::Prefix(_)))
     }
 }
 
@@ -137,7 +137,7 @@ fn ranges(members: &[(char, bool)]) -> Vec<(char, char)> {
     ranges
 }
 
-fn shape(parts: &[Part]) -> Shape {
+fn shape(parts: &[Part]) -> LikeShape {
     let starts = parts.first() == Some(&Part::Run);
     let ends = parts.len() > 1 && parts.last() == Some(&Part::Run) || (starts && parts.len() == 1);
     let inner = &parts[usize::from(starts)..parts.len() - usize::from(ends && parts.len() > 1)];
@@ -146,11 +146,11 @@ fn shape(parts: &[Part]) -> Shape {
         .map(|part| if let Part::Exactly(character) = part { Some(*character) } else { None })
         .collect();
     match (literal, starts, ends) {
-        (Some(literal), false, false) => Shape::Exact(literal.into()),
-        (Some(literal), false, true) => Shape::Prefix(literal.into()),
-        (Some(literal), true, false) => Shape::Suffix(literal.into()),
-        (Some(literal), true, true) => Shape::Contains(literal.into()),
-        (None, _, _) => Shape::General,
+        (Some(literal), false, false) => LikeShape::Exact(literal.into()),
+        (Some(literal), false, true) => LikeShape::Prefix(literal.into()),
+        (Some(literal), true, false) => LikeShape::Suffix(literal.into()),
+        (Some(literal), true, true) => LikeShape::Contains(literal.into()),
+        (None, _, _) => LikeShape::General,
     }
 }
 

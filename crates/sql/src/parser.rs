@@ -9,7 +9,7 @@ mod query;
 
 use crate::ast::{Expr, Name, Query, Selection, Text};
 use crate::error::{Code, Location, Result, SqlError};
-use crate::lexer::{Keyword, Kind, Lexer, Token};
+use crate::lexer::{Keyword, Lexer, Token, TokenKind};
 use crate::limits::{
     EXPRESSION_HEIGHT_MAX, EXPRESSION_NESTING_MAX, JOINS_MAX, QUERY_LENGTH_MAX,
     USER_FUNCTION_CALLS_MAX,
@@ -79,15 +79,15 @@ impl<'t> Parser<'t> {
     }
 
     fn at_keyword(&self, keyword: Keyword) -> bool {
-        self.current.kind == Kind::Keyword(keyword)
+        self.current.kind == TokenKind::Keyword(keyword)
     }
 
     fn at_symbol(&self, symbol: &str) -> bool {
-        matches!(self.current.kind, Kind::Symbol(found) if found == symbol)
+        matches!(self.current.kind, TokenKind::Symbol(found) if found == symbol)
     }
 
     fn following_is_symbol(&self, symbol: &str) -> bool {
-        matches!(self.following.kind, Kind::Symbol(found) if found == symbol)
+        matches!(self.following.kind, TokenKind::Symbol(found) if found == symbol)
     }
 
     fn take_keyword(&mut self, keyword: Keyword) -> bool {
@@ -115,14 +115,14 @@ impl<'t> Parser<'t> {
     }
 
     fn expect_end(&self) -> Result<()> {
-        if self.current.kind == Kind::End { Ok(()) } else { Err(self.unexpected()) }
+        if self.current.kind == TokenKind::End { Ok(()) } else { Err(self.unexpected()) }
     }
 
     /// True when the current token can be a name: no reserved and no literal word.
     fn at_name(&self) -> bool {
         match self.current.kind {
-            Kind::Word => !crate::lexer::LITERAL_WORDS.contains(&self.current.text),
-            Kind::Keyword(keyword) => keyword.is_contextual(),
+            TokenKind::Word => !crate::lexer::LITERAL_WORDS.contains(&self.current.text),
+            TokenKind::Keyword(keyword) => keyword.is_contextual(),
             _ => false,
         }
     }
@@ -139,7 +139,7 @@ impl<'t> Parser<'t> {
     /// The error for the current token where somebody chose a name.
     fn no_name(&self) -> SqlError {
         let text = self.current.text;
-        let is_word = matches!(self.current.kind, Kind::Keyword(_) | Kind::Word);
+        let is_word = matches!(self.current.kind, TokenKind::Keyword(_) | TokenKind::Word);
         let error = self.unexpected();
         if !is_word {
             return error;
@@ -154,16 +154,18 @@ impl<'t> Parser<'t> {
     fn unexpected(&self) -> SqlError {
         let Token { kind, text, location } = &self.current;
         let (code, message) = match kind {
-            Kind::End => (Code::UnexpectedEnd, "Syntax error, unexpected end-of-file.".to_owned()),
-            Kind::BadString => (
+            TokenKind::End => {
+                (Code::UnexpectedEnd, "Syntax error, unexpected end-of-file.".to_owned())
+            }
+            TokenKind::BadString => (
                 Code::MalformedString,
                 format!("Syntax error, invalid string literal token '{}'.", shortened(text)),
             ),
-            Kind::BadNumber => (
+            TokenKind::BadNumber => (
                 Code::MalformedNumber,
                 format!("Syntax error, invalid numeric value token '{}'.", shortened(text)),
             ),
-            Kind::BadCharacter => {
+            TokenKind::BadCharacter => {
                 (Code::InvalidToken, format!("Syntax error, invalid token '{text}'."))
             }
             _ => (

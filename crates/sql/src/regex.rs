@@ -42,9 +42,9 @@ pub struct Regex {
 
 /// The groups of a match as ranges of the text; the first is the whole match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups(Vec<Option<Range<usize>>>);
+pub struct PatternGroups(Vec<Option<Range<usize>>>);
 
-impl Groups {
+impl PatternGroups {
     /// The whole match.
     pub fn whole(&self) -> Range<usize> {
         self.get(0).unwrap_or_default()
@@ -114,7 +114,7 @@ impl Regex {
         &self,
         text: &str,
         effort: &mut Effort<'_>,
-    ) -> Result<Option<Groups>, Stopped> {
+    ) -> Result<Option<PatternGroups>, Stopped> {
         let mut first = None;
         self.each_match(text, effort, |groups| {
             first = Some(groups);
@@ -128,7 +128,7 @@ impl Regex {
         &self,
         text: &str,
         effort: &mut Effort<'_>,
-        mut visit: impl FnMut(Groups) -> ControlFlow<()>,
+        mut visit: impl FnMut(PatternGroups) -> ControlFlow<()>,
     ) -> Result<(), Stopped> {
         if !self.is_match_at(text, 0, effort)? {
             return Ok(());
@@ -139,7 +139,7 @@ impl Regex {
             let Some(slots) = simulation.search(from, effort)? else { break };
             let range =
                 |pair: &[Option<usize>]| Some(pair.first().copied()??..pair.get(1).copied()??);
-            let groups = Groups(slots.chunks(2).map(range).collect());
+            let groups = PatternGroups(slots.chunks(2).map(range).collect());
             let whole = groups.whole();
             from = whole.end;
             if whole.is_empty() {

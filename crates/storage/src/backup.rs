@@ -32,7 +32,7 @@ use crate::{
 };
 
 pub use into_folder::restore_into;
-pub use manifest::{BackupFile, Manifest};
+pub use manifest::{BackupFile, BackupManifest};
 use records::RecordWriter;
 
 /// A restore commits when it has gathered this many bytes.
@@ -46,7 +46,7 @@ const MANIFEST_FILE: &str = "manifest";
 ///
 /// When the folder is there already, or something cannot be read or written; then no folder with
 /// that name appears, but its unfinished neighbour `<name>.partial` may stay behind.
-pub fn backup(snapshot: &dyn Snapshot, folder: &Path) -> Result<Manifest, StoreError> {
+pub fn backup(snapshot: &dyn Snapshot, folder: &Path) -> Result<BackupManifest, StoreError> {
     let (above, name) = split(folder)?;
     let disk = FolderDisk::new(above)?;
     backup_on(&disk, snapshot, &name)
@@ -61,7 +61,7 @@ pub fn backup_on(
     disk: &dyn Disk,
     snapshot: &dyn Snapshot,
     folder: &Path,
-) -> Result<Manifest, StoreError> {
+) -> Result<BackupManifest, StoreError> {
     if !disk.list(folder)?.is_empty() {
         return Err(refusal("back up", folder, "the folder is not empty"));
     }
@@ -70,7 +70,7 @@ pub fn backup_on(
     let partial = PathBuf::from(partial);
     disk.remove_folder(&partial)?;
 
-    let mut manifest = Manifest { format_version: FORMAT_VERSION, files: Vec::new() };
+    let mut manifest = BackupManifest { format_version: FORMAT_VERSION, files: Vec::new() };
     for keyspace in Keyspace::ALL {
         manifest.files.extend(write_keyspace(disk, snapshot, &partial, keyspace)?);
     }
@@ -88,7 +88,7 @@ pub fn backup_on(
 /// # Errors
 ///
 /// [`StoreError::Corruption`] names the first file that is not as it was written.
-pub fn check(folder: &Path) -> Result<Manifest, StoreError> {
+pub fn check(folder: &Path) -> Result<BackupManifest, StoreError> {
     let (above, name) = split(folder)?;
     let disk = FolderDisk::existing(above);
     check_on(&disk, &name)
@@ -99,12 +99,12 @@ pub fn check(folder: &Path) -> Result<Manifest, StoreError> {
 /// # Errors
 ///
 /// As [`check`].
-pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<Manifest, StoreError> {
+pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<BackupManifest, StoreError> {
     let path = folder.join(MANIFEST_FILE);
     let Some(text) = disk.read(&path)? else {
         return Err(refusal("read", &path, "this is not a backup"));
     };
-    let manifest = Manifest::parse(&text)
+    let manifest = BackupManifest::parse(&text)
         .map_err(|reason| StoreError::corruption(path.display().to_string(), reason))?;
     if manifest.format_version != FORMAT_VERSION {
         let found = manifest.format_version;
@@ -122,7 +122,7 @@ pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<Manifest, StoreError> 
 ///
 /// When the store is not empty or the backup is damaged, before anything is written. When the
 /// store fails on the way it holds a part of the backup and must be thrown away.
-pub fn restore(folder: &Path, store: &dyn Store) -> Result<Manifest, StoreError> {
+pub fn restore(folder: &Path, store: &dyn Store) -> Result<BackupManifest, StoreError> {
     let (above, name) = split(folder)?;
     let disk = FolderDisk::existing(above);
     restore_on(&disk, &name, store)
@@ -137,7 +137,7 @@ pub fn restore_on(
     disk: &dyn Disk,
     folder: &Path,
     store: &dyn Store,
-) -> Result<Manifest, StoreError> {
+) -> Result<BackupManifest, StoreError> {
     require_empty(&*store.snapshot(), folder)?;
     let manifest = check_on(disk, folder)?;
     let mut batch = Batch::new();

@@ -19,13 +19,13 @@ use crate::{
 /// A [`Store`] without files.
 #[derive(Default)]
 pub struct MemoryStore {
-    current: RwLock<Arc<State>>,
+    current: RwLock<Arc<MemoryState>>,
     /// Held for a whole commit, so that changes see one state.
     writer: Mutex<()>,
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct MemoryState {
     maps: [RedBlackTreeMapSync<Vec<u8>, Bytes>; Keyspace::ALL.len()],
 }
 
@@ -52,7 +52,7 @@ impl Store for MemoryStore {
     fn commit(&self, batch: Batch, _durability: Durability) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let before = Arc::clone(&*self.current.read());
-        let mut next = State::clone(&before);
+        let mut next = MemoryState::clone(&before);
         batch.into_operations().for_each(|operation| next.apply(operation));
         *self.current.write() = Arc::new(next);
         Ok(())
@@ -67,7 +67,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl State {
+impl MemoryState {
     fn map(&self, keyspace: Keyspace) -> &RedBlackTreeMapSync<Vec<u8>, Bytes> {
         self.maps.get(keyspace.index()).expect("there is one map per keyspace")
     }
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-impl Snapshot for State {
+impl Snapshot for MemoryState {
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         Ok(self.map(keyspace).get(key).cloned())
     }

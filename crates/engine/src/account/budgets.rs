@@ -6,7 +6,7 @@ use crate::container::Container;
 use crate::dials::{Dials, Throttling, Turned};
 use crate::keys::Meta;
 use crate::offers::{Holdings, Offer};
-use crate::ranked::{Rank, Ranked};
+use crate::ranked::{Rank, RankedLock};
 use crate::throttle::{Admission, Ask, Bucket, Budget, METADATA_UNITS, Rate};
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -20,13 +20,16 @@ const SERVERLESS_UNITS: u32 = 20_000;
 
 /// The budgets of all offers, and that of the account's own resources.
 pub(super) struct Budgets {
-    by_resource: Ranked<HashMap<Arc<str>, Arc<Budget>>>,
+    by_resource: RankedLock<HashMap<Arc<str>, Arc<Budget>>>,
     metadata: Mutex<Bucket>,
 }
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self { by_resource: Ranked::new(Rank::Budgets, HashMap::new()), metadata: Mutex::default() }
+        Self {
+            by_resource: RankedLock::new(Rank::Budgets, HashMap::new()),
+            metadata: Mutex::default(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::Account;
 use crate::container::Container;
 use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
+use crate::limits::{JANITOR_BATCH_KEYS, JANITOR_INTERVAL, JANITOR_VISIT_ITEMS};
 use crate::partition::Partition;
 use crate::txn::Txn;
 use armilla_model::charge::RequestCharge;
@@ -19,14 +20,6 @@ use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
-
-/// How often the janitor comes.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Most keys removed in one batch.
-const BATCH_KEYS: usize = 1000;
-/// Most items one visit expires, so that a mass expiry does not crowd out clients.
-const VISIT_ITEMS: usize = 2000;
 
 /// Starts the janitor's thread; it ends with the account.
 pub(super) fn start(account: &Arc<Account>) {
@@ -39,7 +32,7 @@ pub(super) fn start(account: &Arc<Account>) {
 
 fn visit(account: &Weak<Account>) {
     loop {
-        thread::sleep(INTERVAL);
+        thread::sleep(JANITOR_INTERVAL);
         let Some(account) = account.upgrade() else { return };
         if let Err(error) = account.clean_up() {
             tracing::error!(%error, "background cleaning failed; it will be tried again");
@@ -104,7 +97,8 @@ impl Account {
         let range = KeyRange { start: whole.start, end };
         loop {
             let snapshot = self.core.snapshot();
-            let page = snapshot.page(Keyspace::Gone, &range, Direction::Forward, BATCH_KEYS)?;
+            let page =
+                snapshot.page(Keyspace::Gone, &range, Direction::Forward, JANITOR_BATCH_KEYS)?;
             if page.is_empty() {
                 return Ok(());
             }
@@ -160,8 +154,12 @@ impl Account {
 
     fn remove_range(&self, keyspace: Keyspace, range: &KeyRange) -> Result<(), StoreError> {
         loop {
-            let page =
-                self.core.snapshot().page(keyspace, range, Direction::Forward, BATCH_KEYS)?;
+            let page = self.core.snapshot().page(
+                keyspace,
+                range,
+                Direction::Forward,
+                JANITOR_BATCH_KEYS,
+            )?;
             if page.is_empty() {
                 return Ok(());
             }
@@ -183,7 +181,7 @@ impl Account {
                     let (ts, ttl) = part.ts_and_ttl(local);
                     if !liveness.is_alive(ts, ttl)
                         && !part.is_dead(local)
-                        && expired.len() < VISIT_ITEMS
+                        && expired.len() < JANITOR_VISIT_ITEMS
                     {
                         let document = part.document(local);
                         expired.push((document.epk.to_vec(), document.hash, document.docno));

@@ -3,7 +3,7 @@
 //! An index is derived: what its files lack is replayed from the logs, and files that are lost or
 //! damaged are built anew from the items. Nothing durable depends on them.
 
-use crate::catalog::stored::{self, Entry, StoredContainer, StoredDatabase, StoredIndex};
+use crate::catalog::stored::{self, StoredContainer, StoredDatabase, StoredEntry, StoredIndex};
 use crate::catalog::{Catalog, Database};
 use crate::container::{Container, Settings};
 use crate::core::Core;
@@ -35,7 +35,7 @@ pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
     let mut databases = HashMap::new();
     for (numbers, value) in entries(&*snapshot, Meta::Database, &[])? {
         let [number] = numbers[..] else { return Err(malformed()) };
-        let stored = StoredDatabase::read(&Entry::read(&value)?)?;
+        let stored = StoredDatabase::read(&StoredEntry::read(&value)?)?;
         let database = Database {
             number,
             name: stored.name.clone(),
@@ -52,7 +52,7 @@ pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
     let mut offers = BTreeMap::new();
     for (numbers, value) in entries(&*snapshot, Meta::Offer, &[])? {
         let [number] = numbers[..] else { return Err(malformed()) };
-        offers.insert(number, Arc::new(stored::read_offer(number, &Entry::read(&value)?)?));
+        offers.insert(number, Arc::new(stored::read_offer(number, &StoredEntry::read(&value)?)?));
     }
     Ok((Catalog { databases, offers }, next_number))
 }
@@ -108,10 +108,10 @@ fn users(
     let mut users = BTreeMap::new();
     for (numbers, value) in entries(snapshot, Meta::User, &[database])? {
         let [number] = numbers[..] else { return Err(malformed()) };
-        let mut user = stored::read_user(number, &Entry::read(&value)?)?;
+        let mut user = stored::read_user(number, &StoredEntry::read(&value)?)?;
         for (numbers, value) in entries(snapshot, Meta::Permission, &[database, number])? {
             let [number] = numbers[..] else { return Err(malformed()) };
-            let permission = stored::read_permission(number, &Entry::read(&value)?)?;
+            let permission = stored::read_permission(number, &StoredEntry::read(&value)?)?;
             user.permissions.insert(permission.name.clone(), Arc::new(permission));
         }
         users.insert(user.name.clone(), Arc::new(user));
@@ -126,7 +126,7 @@ fn encryption_keys(
     let mut found = BTreeMap::new();
     for (numbers, value) in entries(snapshot, Meta::EncryptionKey, &[database])? {
         let [number] = numbers[..] else { return Err(malformed()) };
-        let key = stored::read_encryption_key(number, &Entry::read(&value)?)?;
+        let key = stored::read_encryption_key(number, &StoredEntry::read(&value)?)?;
         found.insert(key.name.clone(), Arc::new(key));
     }
     Ok(found)
@@ -141,7 +141,7 @@ fn containers(
     let mut containers = HashMap::new();
     for (numbers, value) in entries(snapshot, Meta::Container, &[database])? {
         let [number] = numbers[..] else { return Err(malformed()) };
-        let stored = StoredContainer::read(&Entry::read(&value)?)?;
+        let stored = StoredContainer::read(&StoredEntry::read(&value)?)?;
         let name = stored.name.clone();
         let container = container(core, snapshot, (database, database_name), number, stored)?;
         if let Some(turned) = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Dials, &[number]))? {
@@ -207,7 +207,7 @@ fn serving(
     policy: &ContainerPolicy,
 ) -> Result<IndexDefinition, StoreError> {
     let noted = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Index, &[number]))?;
-    let noted = noted.map(|value| StoredIndex::read(&Entry::read(&value)?)).transpose()?;
+    let noted = noted.map(|value| StoredIndex::read(&StoredEntry::read(&value)?)).transpose()?;
     let Some(StoredIndex { id, definition }) = noted else {
         let id = container.generation;
         return Ok(IndexDefinition::new(id, policy.clone()));
@@ -280,7 +280,7 @@ fn restore_scripts(snapshot: &dyn Snapshot, container: &Container) -> Result<(),
     let mut scripts = crate::scripts::Scripts::default();
     for (numbers, value) in entries(snapshot, Meta::Script, &[container.number])? {
         let [number] = numbers[..] else { return Err(malformed()) };
-        let script = stored::read_script(number, &Entry::read(&value)?)?;
+        let script = stored::read_script(number, &StoredEntry::read(&value)?)?;
         scripts.of_mut(script.kind).insert(script.name.clone(), Arc::new(script));
     }
     container.scripts.store(Arc::new(scripts));

@@ -14,6 +14,7 @@ use crate::catalog::stored::StoredContainer;
 use crate::container::Container;
 use crate::generation::build::{BuildError, Finished, NewIndex, Switch};
 use crate::keys::Meta;
+use crate::limits::{SPLIT_INTERVAL, SPLIT_RETRY_MILLIS};
 use crate::offers::{Offer, Throughput};
 use crate::partition::{Partition, Sequencer};
 use crate::split::{self, Reshape};
@@ -22,13 +23,6 @@ use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
-
-/// How often somebody looks whether a container has outgrown its partitions.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long a split that failed waits before it is tried again.
-const RETRY_MILLIS: u64 = 5000;
 
 /// Starts the thread that splits; it ends with the account.
 pub(super) fn start(account: &Arc<Account>) {
@@ -41,7 +35,7 @@ pub(super) fn start(account: &Arc<Account>) {
 
 fn watch(account: &Weak<Account>) {
     loop {
-        thread::sleep(INTERVAL);
+        thread::sleep(SPLIT_INTERVAL);
         let Some(account) = account.upgrade() else { return };
         account.split_partitions();
     }
@@ -56,7 +50,8 @@ impl Account {
             for container in database.containers.values() {
                 if let Err(error) = self.split_container(database, container) {
                     tracing::warn!(%error, "a container could not be split; it will be tried again");
-                    container.set_split_due(Some(self.core.clock.now_millis() + RETRY_MILLIS));
+                    container
+                        .set_split_due(Some(self.core.clock.now_millis() + SPLIT_RETRY_MILLIS));
                 }
             }
         }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A stored entry with the fields every entry has.
-pub(crate) struct Entry(Value);
+pub(crate) struct StoredEntry(Value);
 
 /// A database's entry.
 pub(crate) struct StoredDatabase {
@@ -39,7 +39,7 @@ fn corrupt() -> StoreError {
     StoreError::corruption("meta", "an entry of the catalog is malformed")
 }
 
-impl Entry {
+impl StoredEntry {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, StoreError> {
         armilla_model::json::parse(bytes).map(Self).map_err(|_| corrupt())
     }
@@ -88,7 +88,7 @@ impl StoredDatabase {
         finish(stamp(name, etag, ts))
     }
 
-    pub(crate) fn read(entry: &Entry) -> Result<Self, StoreError> {
+    pub(crate) fn read(entry: &StoredEntry) -> Result<Self, StoreError> {
         Ok(Self { name: entry.text("name")?, etag: entry.etag()?, ts: entry.number("ts")? })
     }
 }
@@ -103,7 +103,7 @@ impl StoredContainer {
         finish(object)
     }
 
-    pub(crate) fn read(entry: &Entry) -> Result<Self, StoreError> {
+    pub(crate) fn read(entry: &StoredEntry) -> Result<Self, StoreError> {
         let secret = entry.hex("secret")?;
         let ranges = entry.0.get("ranges").and_then(Value::as_array).ok_or_else(corrupt)?;
         Ok(Self {
@@ -135,7 +135,7 @@ impl StoredIndex {
         finish(object)
     }
 
-    pub(crate) fn read(entry: &Entry) -> Result<Self, StoreError> {
+    pub(crate) fn read(entry: &StoredEntry) -> Result<Self, StoreError> {
         let definition = entry.0.get("definition").and_then(Value::as_object).cloned();
         Ok(Self { id: entry.number("id")?, definition })
     }
@@ -184,7 +184,7 @@ pub(crate) fn write_script(script: &Script) -> Vec<u8> {
     finish(object)
 }
 
-pub(crate) fn read_script(number: u32, entry: &Entry) -> Result<Script, StoreError> {
+pub(crate) fn read_script(number: u32, entry: &StoredEntry) -> Result<Script, StoreError> {
     let kind = match &*entry.text("kind")? {
         "procedure" => Kind::Procedure,
         "trigger" => Kind::Trigger,
@@ -214,7 +214,7 @@ pub(crate) fn write_user(user: &User) -> Vec<u8> {
     finish(stamp(&user.name, user.etag, user.ts))
 }
 
-pub(crate) fn read_user(number: u32, entry: &Entry) -> Result<User, StoreError> {
+pub(crate) fn read_user(number: u32, entry: &StoredEntry) -> Result<User, StoreError> {
     Ok(User {
         number,
         name: entry.text("name")?,
@@ -234,7 +234,7 @@ pub(crate) fn write_permission(permission: &Permission) -> Vec<u8> {
     finish(object)
 }
 
-pub(crate) fn read_permission(number: u32, entry: &Entry) -> Result<Permission, StoreError> {
+pub(crate) fn read_permission(number: u32, entry: &StoredEntry) -> Result<Permission, StoreError> {
     let partition_key = match entry.0.get("partitionKey").and_then(Value::as_str) {
         None => None,
         Some(header) => Some(PartitionKey::parse(header).map_err(|_| corrupt())?),
@@ -258,7 +258,10 @@ pub(crate) fn write_encryption_key(key: &EncryptionKey) -> Vec<u8> {
     finish(object)
 }
 
-pub(crate) fn read_encryption_key(number: u32, entry: &Entry) -> Result<EncryptionKey, StoreError> {
+pub(crate) fn read_encryption_key(
+    number: u32,
+    entry: &StoredEntry,
+) -> Result<EncryptionKey, StoreError> {
     let definition = entry.0.get("definition").and_then(Value::as_object);
     Ok(EncryptionKey {
         number,
@@ -283,7 +286,7 @@ pub(crate) fn write_offer(offer: &Offer) -> Vec<u8> {
     finish(object)
 }
 
-pub(crate) fn read_offer(number: u32, entry: &Entry) -> Result<Offer, StoreError> {
+pub(crate) fn read_offer(number: u32, entry: &StoredEntry) -> Result<Offer, StoreError> {
     let content = entry.0.get("content").ok_or_else(corrupt)?;
     Ok(Offer {
         number,

@@ -5,6 +5,7 @@
 //! so a split and a changed policy of the same container never meet.
 
 use super::Core;
+use crate::limits::{LARGE_JOB_DOCUMENTS, STOP_WAIT_MAX};
 use crate::partition::{Assignment, Done, Partition};
 use armilla_index::JobKind;
 use armilla_storage::{Batch, Completion, Submission};
@@ -12,11 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Merges of more documents than this go to the second thread.
-const LARGE_JOB_DOCUMENTS: u64 = 64 * 1024;
-/// How long a clean stop waits for jobs that are out. What they did is then done again.
-const STOP_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A piece of work for the thread that builds indexes.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;

@@ -7,6 +7,7 @@
 
 use super::{Changes, Start};
 use crate::container::Container;
+use crate::limits::FEED_PIECES_MAX;
 use crate::partition::Partition;
 use crate::ranges::EpkSpan;
 use armilla_model::charge::RequestCharge;
@@ -14,9 +15,6 @@ use armilla_model::error::Result;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::Epk;
 use std::fmt;
-
-/// Pieces at most; more than a container can have ranges.
-const PIECES_MAX: usize = 4096;
 
 /// Where a reader of several ranges is: the first key of each piece, and the LSN behind which it
 /// goes on.
@@ -42,7 +40,7 @@ impl Positions {
             Some((Epk::parse_hex(min).ok()?, Lsn(lsn.parse().ok()?)))
         };
         let pieces: Vec<_> = text.split(',').map(piece).collect::<Option<_>>()?;
-        (pieces.len() <= PIECES_MAX).then_some(Self(pieces))
+        (pieces.len() <= FEED_PIECES_MAX).then_some(Self(pieces))
     }
 
     /// The pieces of a span in the order they are to be read, each with its LSN. What lies before

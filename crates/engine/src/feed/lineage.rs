@@ -6,6 +6,7 @@
 
 use crate::feed_entry::FeedEntry;
 use crate::keys::{self, LogPosition};
+use crate::limits::{FEED_FETCH_BYTES_MAX, FEED_FETCH_MAX, FEED_FETCH_MIN};
 use crate::ranges::Range;
 use crate::store_failure;
 use armilla_model::error::{Error, Result};
@@ -14,12 +15,6 @@ use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
-
-/// Entries of a log that are fetched at once: few first, since most pages are short.
-const FETCH_MIN: usize = 32;
-const FETCH_MAX: usize = 1024;
-/// Bytes that are fetched at once from one log.
-const FETCH_BYTES_MAX: usize = 1 << 20;
 
 /// Entries of several logs, in the order of their transactions.
 pub(crate) struct Lineage<'s> {
@@ -51,7 +46,7 @@ impl<'s> Lineage<'s> {
             partition,
             next: LogPosition { partition, lsn: Lsn(after.0.saturating_add(1)), sequence: 0 },
             fetched: VecDeque::new(),
-            fetch: FETCH_MIN,
+            fetch: FEED_FETCH_MIN,
             ended: after >= head,
         };
         let logs = lineage_of(range).map(log).collect();
@@ -93,7 +88,7 @@ impl<'s> Lineage<'s> {
             }
             bytes += value.len();
             fetched.push_back((position, value));
-            full = fetched.len() >= limit || bytes >= FETCH_BYTES_MAX;
+            full = fetched.len() >= limit || bytes >= FEED_FETCH_BYTES_MAX;
             if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         self.snapshot
@@ -103,7 +98,7 @@ impl<'s> Lineage<'s> {
             return Err(Error::Internal("a key of a log is malformed".to_owned()));
         }
         log.ended = !full;
-        log.fetch = (log.fetch * 2).min(FETCH_MAX);
+        log.fetch = (log.fetch * 2).min(FEED_FETCH_MAX);
         if let Some(&(last, _)) = log.fetched.back() {
             log.next = LogPosition { sequence: last.sequence.saturating_add(1), ..last };
         }

@@ -5,6 +5,7 @@ use super::derive::{Derivation, Filling};
 use super::open::save_paths;
 use crate::container::{Container, RemovalsKept};
 use crate::index_files::{IndexName, index_failure};
+use crate::limits::{BUILD_LAST_ROUND_ENTRIES, BUILD_PROGRESS_EVERY, BUILD_ROUNDS_MAX};
 use crate::partition::{Partition, Sequencer};
 use crate::ranges::Range;
 use crate::ranked::RankedGuard;
@@ -14,11 +15,6 @@ use armilla_model::lsn::Lsn;
 use armilla_storage::{Batch, Snapshot, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// A round of catching up that found fewer entries than this was the last before the switch.
-const LAST_ROUND_ENTRIES: u64 = 256;
-/// Rounds of catching up before the writers are made to wait, however much they write.
-const ROUNDS_MAX: usize = 64;
 
 /// An index in the making, for one range of keys.
 pub(crate) struct NewIndex {
@@ -92,7 +88,7 @@ impl NewIndex {
         for range in ranges {
             new.push(Self::start(container, definition, sources, range, &mut done, go_on)?);
         }
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..BUILD_ROUNDS_MAX {
             if !go_on(done) {
                 return Err(BuildError::Stopped);
             }
@@ -101,7 +97,7 @@ impl NewIndex {
             for index in &mut new {
                 entries += index.catch_up(container, &*snapshot)?;
             }
-            if entries < LAST_ROUND_ENTRIES {
+            if entries < BUILD_LAST_ROUND_ENTRIES {
                 break;
             }
         }
@@ -135,7 +131,7 @@ impl NewIndex {
         let mut filling = Filling::new(&mut index);
         derivation.scan(&*snapshot, &range.span(), &mut |change| {
             *done = before + filling.apply(change);
-            stopped = done.is_multiple_of(PROGRESS_EVERY) && !go_on(*done);
+            stopped = done.is_multiple_of(BUILD_PROGRESS_EVERY) && !go_on(*done);
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         drop(filling);
@@ -226,9 +222,6 @@ impl NewIndex {
         }
     }
 }
-
-/// How often the one who wants an index is asked whether to go on.
-const PROGRESS_EVERY: u64 = 1024;
 
 fn derivation<'a>(container: &'a Container, definition: &'a IndexDefinition) -> Derivation<'a> {
     let (container, policy, paths) = (container.number, &definition.policy, &container.paths);

@@ -30,12 +30,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-type Job = Box<dyn FnOnce() + Send>;
+type FunctionJob = Box<dyn FnOnce() + Send>;
 
 /// The threads; they are started as they are needed.
 pub(super) struct FunctionThreads {
     /// Threads that wait for a job; nothing once the account has gone.
-    idle: Mutex<Option<Vec<mpsc::Sender<Job>>>>,
+    idle: Mutex<Option<Vec<mpsc::Sender<FunctionJob>>>>,
     /// Looks that are worth taking before a thread sleeps.
     spins: u32,
     /// Threads that there are.
@@ -110,7 +110,7 @@ impl FunctionThreads {
     }
 
     /// Runs a job on a thread that has none.
-    fn run(self: &Arc<Self>, job: Job) -> Result<()> {
+    fn run(self: &Arc<Self>, job: FunctionJob) -> Result<()> {
         let overloaded = || Error::Overloaded { retry_after: SCRIPT_RETRY_AFTER };
         if self.late.load(Relaxed) >= FUNCTION_THREADS_LATE_MAX {
             return Err(overloaded());
@@ -140,7 +140,7 @@ impl FunctionThreads {
     }
 
     /// Runs a first job and those that follow, until enough others are idle.
-    fn serve(&self, first: Job) {
+    fn serve(&self, first: FunctionJob) {
         let mut job = first;
         loop {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {

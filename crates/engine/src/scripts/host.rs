@@ -8,6 +8,7 @@
 
 use super::failure::into_script;
 use crate::items::{WriteOptions, Written};
+use crate::limits::SCRIPT_WRITTEN_SIZE_MAX;
 use crate::listing::index_range;
 use crate::partition::Partition;
 use crate::query::{Limit, Options, Query, Request, Scope, ScriptDeadline};
@@ -28,8 +29,6 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Bytes of items that one script may write.
-const WRITTEN_SIZE_MAX: usize = 64 << 20;
 /// How the text of an item tells its resource id, behind everything the client wrote.
 const RID_MARK: &[u8] = b"\"_rid\":\"";
 /// Length of an item's resource id as text.
@@ -228,9 +227,9 @@ impl TxnHost {
         size: usize,
         stage: impl FnOnce(&mut Txn) -> Result<Written>,
     ) -> Result<Written> {
-        if self.written + size > WRITTEN_SIZE_MAX {
+        if self.written + size > SCRIPT_WRITTEN_SIZE_MAX {
             return Err(Error::TooLarge(format!(
-                "Request size is too large: a script may write at most {WRITTEN_SIZE_MAX} bytes."
+                "Request size is too large: a script may write at most {SCRIPT_WRITTEN_SIZE_MAX} bytes."
             )));
         }
         let written = stage(&mut self.txn)?;

@@ -44,7 +44,7 @@ struct Queue {
 }
 
 /// A place in the queue.
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     shared: Arc<Shared>,
 }
 
@@ -82,18 +82,18 @@ impl Pool {
     }
 
     /// Keeps a place in the queue, if there is one.
-    pub(super) fn reserve(&self) -> Result<Place> {
+    pub(super) fn reserve(&self) -> Result<QueuePlace> {
         let mut queue = self.shared.queue.lock();
         let is_lost = self.shared.watchdog.lost() >= self.threads;
         if queue.jobs.len() + queue.reserved >= SCRIPT_QUEUE_MAX || is_lost {
             return Err(Error::Overloaded { retry_after: SCRIPT_RETRY_AFTER });
         }
         queue.reserved += 1;
-        Ok(Place { shared: self.shared.clone() })
+        Ok(QueuePlace { shared: self.shared.clone() })
     }
 }
 
-impl Place {
+impl QueuePlace {
     /// Puts a job into the place.
     pub(super) fn fill(self, job: impl FnOnce() + Send + 'static) {
         self.shared.queue.lock().jobs.push_back(Box::new(job));
@@ -101,7 +101,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.shared.queue.lock().reserved -= 1;
     }

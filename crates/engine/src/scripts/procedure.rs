@@ -3,6 +3,7 @@
 use super::call::{Executed, Running, ScriptCall, report_rejection};
 use super::failure::out_of_script;
 use super::{Client, Script};
+use crate::limits::PROCEDURE_ARGUMENTS_MAX;
 use crate::txn::Txn;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -44,18 +45,15 @@ pub fn arguments(body: &[u8]) -> Result<String> {
 fn spread(object: &Object) -> Result<String> {
     let length = object.get("length").and_then(Value::as_i64).unwrap_or(0).max(0);
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > ARGUMENTS_MAX {
+    if length > PROCEDURE_ARGUMENTS_MAX {
         return Err(Error::bad_request(format!(
-            "A procedure may have at most {ARGUMENTS_MAX} arguments, and these are {length}."
+            "A procedure may have at most {PROCEDURE_ARGUMENTS_MAX} arguments, and these are {length}."
         )));
     }
     let element = |position: usize| object.get(&position.to_string()).cloned();
     let elements = (0..length).map(|position| element(position).unwrap_or(Value::Null)).collect();
     Ok(Value::array(elements).to_json())
 }
-
-/// Arguments that an object without brackets may stand for.
-const ARGUMENTS_MAX: usize = 1024;
 
 impl Txn {
     /// Runs a procedure in this transaction, on a thread made for it. The callback hears when the

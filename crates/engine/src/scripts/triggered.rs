@@ -105,16 +105,16 @@ impl ScriptCall for TriggeredWrite {
     }
 
     fn run<D>(self, running: &mut Running<'_, D>) -> Result<Written> {
-        Work { running }.write(self)
+        TriggeredRun { running }.write(self)
     }
 }
 
 /// A write with its triggers under way.
-struct Work<'r, 's, D> {
+struct TriggeredRun<'r, 's, D> {
     running: &'r mut Running<'s, D>,
 }
 
-impl<D> Work<'_, '_, D> {
+impl<D> TriggeredRun<'_, '_, D> {
     fn write(&mut self, write: TriggeredWrite) -> Result<Written> {
         let TriggeredWrite { mut verb, options, triggers, .. } = write;
         let before = self.before(&verb)?;

@@ -33,15 +33,15 @@ type TakeBack = Arc<dyn Fn() -> bool + Send + Sync>;
 /// What runs, and when it is late.
 #[derive(Default)]
 pub(super) struct Watchdog {
-    state: Mutex<State>,
+    state: Mutex<WatchdogState>,
     closing: Condvar,
     /// Threads that were given up so far.
     given_up: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
-    running: HashMap<u64, Running>,
+struct WatchdogState {
+    running: HashMap<u64, WatchedJob>,
     next_number: u64,
     /// Threads that were replaced and have not come back.
     replaced: usize,
@@ -50,7 +50,7 @@ struct State {
     closed: bool,
 }
 
-struct Running {
+struct WatchedJob {
     late_at: Instant,
     take_back: TakeBack,
     fate: Arc<AtomicU8>,
@@ -74,7 +74,7 @@ impl Watchdog {
         state.next_number += 1;
         let number = state.next_number;
         let take_back = Arc::new(take_back);
-        state.running.insert(number, Running { late_at, take_back, fate });
+        state.running.insert(number, WatchedJob { late_at, take_back, fate });
         Watched { watchdog: self, number }
     }
 
@@ -94,7 +94,7 @@ impl Watchdog {
         while !state.closed {
             self.closing.wait_for(&mut state, SCRIPT_WATCHDOG_TICK);
             let now = Instant::now();
-            let is_late = |running: &Running| running.late_at <= now;
+            let is_late = |running: &WatchedJob| running.late_at <= now;
             let late: Vec<u64> = state
                 .running
                 .iter()

@@ -1,16 +1,13 @@
 //! What scripts have cost lately.
 
+use crate::limits::{SCRIPT_CALLS_REMEMBERED, SCRIPTS_REMEMBERED_MAX};
 use armilla_model::charge::RequestCharge;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Calls whose average is reserved for the next one.
-const CALLS_REMEMBERED: usize = 16;
 /// What is reserved for a script that was never called.
 const FIRST_RESERVE: RequestCharge = RequestCharge::from_21sts(10 * 21);
-/// Scripts that are remembered; beyond, all are forgotten.
-const SCRIPTS_MAX: usize = 1024;
 
 /// The last charges of each script of a container.
 #[derive(Debug, Default)]
@@ -32,11 +29,11 @@ impl Recent {
     /// Remembers what a call has cost.
     pub(crate) fn remember(&self, script: &str, charge: RequestCharge) {
         let mut scripts = self.scripts.lock();
-        if scripts.len() >= SCRIPTS_MAX && !scripts.contains_key(script) {
+        if scripts.len() >= SCRIPTS_REMEMBERED_MAX && !scripts.contains_key(script) {
             scripts.clear();
         }
         let charges = scripts.entry(script.into()).or_default();
-        if charges.len() >= CALLS_REMEMBERED {
+        if charges.len() >= SCRIPT_CALLS_REMEMBERED {
             charges.pop_front();
         }
         charges.push_back(charge);

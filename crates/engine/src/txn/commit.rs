@@ -5,12 +5,13 @@
 
 use super::{Before, Committed, Draft, Now, Staged, Txn};
 use crate::container::{Container, Settings};
-use crate::feed_entry::{FeedEntry, Operation};
+use crate::feed_entry::{FeedEntry, FeedOperation};
 use crate::indexing;
 use crate::keys::{self, ItemKey, LogPosition};
+use crate::limits::DOCNO_BLOCK;
 use crate::locks::PartitionLock;
-use crate::partition::{DOCNO_BLOCK, Partition, Sequencer};
-use crate::record::{self, HEADER_LENGTH, Head, Record};
+use crate::partition::{Partition, Sequencer};
+use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
 use crate::versions::VersionEntry;
 use armilla_model::error::Result;
 use armilla_model::lsn::Lsn;
@@ -162,7 +163,7 @@ fn moved(staged: &[Staged]) -> HashMap<u64, Lsn> {
 fn remake_terms(staged: &mut [Staged], policy: &ContainerPolicy, container: &Container) {
     for staged in staged {
         let Now::Draft(draft) = &mut staged.now else { continue };
-        let Head { ts, indexed, .. } = draft.head;
+        let RecordHead { ts, indexed, .. } = draft.head;
         draft.terms = indexing::terms_of(&draft.value, ts, indexed, policy, &container.paths);
     }
 }
@@ -248,7 +249,7 @@ impl CommitWriter<'_> {
         let moves = |before: &&Before| self.moved.contains_key(&before.record.docno());
         if let Some(before) = before.filter(|before| !goes_on(before) && !moves(before)) {
             let expired = self.expiring || !before.visible;
-            let operation = if expired { Operation::Expire } else { Operation::Delete };
+            let operation = if expired { FeedOperation::Expire } else { FeedOperation::Delete };
             self.log_version(operation, epk, &[], Some(&before.record), before.record.lsn());
         }
         if let Now::Draft(draft) = now {
@@ -256,14 +257,14 @@ impl CommitWriter<'_> {
             let moved_from = self.moved.get(&draft.head.docno).copied();
             let previous_lsn = previous.map(Record::lsn).or(moved_from).unwrap_or_default();
             let created = previous.is_none() && moved_from.is_none();
-            let operation = if created { Operation::Create } else { Operation::Replace };
+            let operation = if created { FeedOperation::Create } else { FeedOperation::Replace };
             self.log_version(operation, epk, &draft.bytes[HEADER_LENGTH..], previous, previous_lsn);
         }
     }
 
     fn log_version(
         &mut self,
-        operation: Operation,
+        operation: FeedOperation,
         epk: &Epk,
         current: &[u8],
         previous: Option<&Record>,
@@ -315,7 +316,7 @@ impl CommitWriter<'_> {
             let expiry = keys::expiry(second, number, definition, &key);
             self.batch.put(Keyspace::Expiry, expiry, Vec::new());
         }
-        let operation = if created { Operation::Create } else { Operation::Replace };
+        let operation = if created { FeedOperation::Create } else { FeedOperation::Replace };
         let entry = self.entry(key.clone(), operation, draft.head.docno);
         self.batch.put(Keyspace::Feed, keys::log(number, self.position(sequence)), entry.encode());
         let document = armilla_index::Document {
@@ -353,13 +354,13 @@ impl CommitWriter<'_> {
     /// the logs would keep it.
     fn log_removal(&mut self, key: ItemKey, docno: u64) {
         let sequence = self.next_sequence();
-        let operation = if self.expiring { Operation::Expire } else { Operation::Delete };
+        let operation = if self.expiring { FeedOperation::Expire } else { FeedOperation::Delete };
         let entry = self.entry(key, operation, docno);
         let position = keys::log(self.container.number, self.position(sequence));
         self.batch.put(Keyspace::Gone, position, entry.encode());
     }
 
-    fn entry(&self, item: ItemKey, operation: Operation, docno: u64) -> FeedEntry {
+    fn entry(&self, item: ItemKey, operation: FeedOperation, docno: u64) -> FeedEntry {
         FeedEntry { item, operation, second: self.second, origin: self.origin, docno }
     }
 

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use super::{Index, Slot, State};
 use crate::{
-    dead::DeadSet,
+    deleted::DeadSet,
     files::Files,
     job::{Combine, Input, Job, JobKind, Work},
     limits::{JOB_INPUTS_MAX, Limits, SEAL_BYTES_MAX, SEGMENT_BYTES_MAX},

@@ -17,11 +17,11 @@ use crate::{
 /// The values of one path over all parts, in value order.
 pub struct ValuesInOrder<'a> {
     direction: Direction,
-    heap: BinaryHeap<Next<'a>>,
+    heap: BinaryHeap<NextValue<'a>>,
 }
 
 /// The next value of one part.
-struct Next<'a> {
+struct NextValue<'a> {
     value: Value<'a>,
     ordinal: u32,
     part: usize,
@@ -40,7 +40,7 @@ impl<'a> ValuesInOrder<'a> {
         let first = |(part, index): (usize, PathIndex<'a>)| {
             let mut rest = index.ordinals(range);
             let ordinal = step(&mut rest, direction)?;
-            Some(Next { value: index.value(ordinal), ordinal, part, direction, index, rest })
+            Some(NextValue { value: index.value(ordinal), ordinal, part, direction, index, rest })
         };
         let indexes = parts.iter().enumerate().filter_map(|(n, part)| Some((n, part.path(path)?)));
         Self { direction, heap: indexes.filter_map(first).collect() }
@@ -75,7 +75,7 @@ impl<'a> Iterator for ValuesInOrder<'a> {
 
 /// The heap gives the greatest first, so ascending order compares the other way round. Equal
 /// values come with the oldest part first in both directions.
-impl Ord for Next<'_> {
+impl Ord for NextValue<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_value = match self.direction {
             Direction::Ascending => other.value.cmp(&self.value),
@@ -85,16 +85,16 @@ impl Ord for Next<'_> {
     }
 }
 
-impl PartialOrd for Next<'_> {
+impl PartialOrd for NextValue<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Next<'_> {
+impl PartialEq for NextValue<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Next<'_> {}
+impl Eq for NextValue<'_> {}

@@ -10,7 +10,7 @@ pub fn to_text(body: &[u8]) -> Result<Vec<u8>> {
     if body.first() != Some(&PREAMBLE) {
         return malformed("it does not begin with 0x80");
     }
-    let mut reader = Reader { body, at: 1, end: body.len() };
+    let mut reader = BinaryReader { body, at: 1, end: body.len() };
     let mut out = Vec::with_capacity((body.len() * 2).min(ITEM_SIZE_MAX));
     reader.value(&mut out, 0)?;
     if reader.is_at_end() { Ok(out) } else { malformed("there is more behind its value") }
@@ -18,14 +18,14 @@ pub fn to_text(body: &[u8]) -> Result<Vec<u8>> {
 
 /// A place in the body, and the end of what it is inside of.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'b> {
+pub(super) struct BinaryReader<'b> {
     /// All of it: references count from its beginning.
     pub(super) body: &'b [u8],
     pub(super) at: usize,
     pub(super) end: usize,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> BinaryReader<'b> {
     fn value(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
         if depth >= NESTING_MAX {
             return malformed(&format!("nesting is deeper than {NESTING_MAX} levels"));

@@ -1,6 +1,6 @@
 //! Strings: plain, of the fixed table, packed, as GUIDs, as base64, and by reference.
 
-use super::read::Reader;
+use super::read::BinaryReader;
 use super::{SYSTEM_STRINGS, malformed};
 use crate::error::Result;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ const UPPER_HEX: &[u8; 16] = b"0123456789ABCDEF";
 const DATE_TIME: &[u8; 16] = b" 0123456789:-.TZ";
 
 /// Reads the string whose marker was just taken.
-pub(super) fn read<'b>(reader: &mut Reader<'b>, marker: u8) -> Result<Cow<'b, str>> {
+pub(super) fn read<'b>(reader: &mut BinaryReader<'b>, marker: u8) -> Result<Cow<'b, str>> {
     match marker {
         0xc3..=0xc6 => {
             // Where the reference itself stands: its target is before that.
@@ -27,13 +27,13 @@ fn referred(body: &[u8], target: usize, here: usize) -> Result<Cow<'_, str>> {
     if target == 0 || target >= here {
         return malformed("a reference does not lead to an earlier string");
     }
-    let mut reader = Reader { body, at: target, end: here };
+    let mut reader = BinaryReader { body, at: target, end: here };
     let marker = reader.byte()?;
     own(&mut reader, marker)
 }
 
 /// Any string but a reference.
-fn own<'b>(reader: &mut Reader<'b>, marker: u8) -> Result<Cow<'b, str>> {
+fn own<'b>(reader: &mut BinaryReader<'b>, marker: u8) -> Result<Cow<'b, str>> {
     let length = match marker {
         0x20..=0x3f => return Ok(SYSTEM_STRINGS[usize::from(marker - 0x20)].into()),
         0x71..=0x74 => return base64_text(reader, marker).map(Cow::Owned),
@@ -80,7 +80,7 @@ fn dashed(digits: impl Iterator<Item = u8>) -> String {
 }
 
 /// Characters of 4 to 7 bits, packed into one little-endian number.
-fn packed(reader: &mut Reader<'_>, marker: u8) -> Result<String> {
+fn packed(reader: &mut BinaryReader<'_>, marker: u8) -> Result<String> {
     let count = reader.length(if marker == 0x7f { 2 } else { 1 })?;
     let (bits, base, table) = match marker {
         0x78 => (4, 0, Some(LOWER_HEX)),
@@ -109,7 +109,7 @@ fn packed(reader: &mut Reader<'_>, marker: u8) -> Result<String> {
 }
 
 /// Text that was base64: its length in groups of four, how its padding is written, and the bytes.
-fn base64_text(reader: &mut Reader<'_>, marker: u8) -> Result<String> {
+fn base64_text(reader: &mut BinaryReader<'_>, marker: u8) -> Result<String> {
     let is_url = marker >= 0x73;
     let groups = reader.length(if matches!(marker, 0x71 | 0x73) { 1 } else { 2 })?;
     let padding = reader.byte()?;

@@ -36,14 +36,14 @@ fn upper_char(char: char) -> char {
 }
 
 /// Pairs sorted by their first letter.
-struct Mapping(Vec<(char, char)>);
+struct CaseMapping(Vec<(char, char)>);
 
-static TO_UPPER: LazyLock<Mapping> =
-    LazyLock::new(|| Mapping::new(|small, capital| (small, capital)));
-static TO_LOWER: LazyLock<Mapping> =
-    LazyLock::new(|| Mapping::new(|small, capital| (capital, small)));
+static TO_UPPER: LazyLock<CaseMapping> =
+    LazyLock::new(|| CaseMapping::new(|small, capital| (small, capital)));
+static TO_LOWER: LazyLock<CaseMapping> =
+    LazyLock::new(|| CaseMapping::new(|small, capital| (capital, small)));
 
-impl Mapping {
+impl CaseMapping {
     fn new(direction: fn(char, char) -> (char, char)) -> Self {
         let run = |&(first, last, step, distance): &(u32, u32, u32, i32)| {
             let pair = move |small: u32| {

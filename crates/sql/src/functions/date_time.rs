@@ -10,7 +10,7 @@ mod format;
 pub use calendar::{DateTime, format_ticks, parse};
 
 use super::{Context, Function, Kind, STRING_RESULT_MAX, defined, optional, text};
-use arithmetic::Part;
+use arithmetic::DatePart;
 use armilla_model::{Number, Value};
 use calendar::{TICKS_MAX, TICKS_MIN, TICKS_PER_MILLISECOND};
 
@@ -55,11 +55,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         defined(ticks.and_then(|ticks| written_by(ticks, arguments.get(1))))
     })
     .gives(Kind::String, "A date from milliseconds since 1970, by a pattern when one is given."),
-    Function::exact("YEAR", 1, |_, arguments| defined(part_of(Part::Year, &arguments[0])))
+    Function::exact("YEAR", 1, |_, arguments| defined(part_of(DatePart::Year, &arguments[0])))
         .gives(Kind::Number, "Year of a date."),
-    Function::exact("MONTH", 1, |_, arguments| defined(part_of(Part::Month, &arguments[0])))
+    Function::exact("MONTH", 1, |_, arguments| defined(part_of(DatePart::Month, &arguments[0])))
         .gives(Kind::Number, "Month of a date, from 1."),
-    Function::exact("DAY", 1, |_, arguments| defined(part_of(Part::Day, &arguments[0])))
+    Function::exact("DAY", 1, |_, arguments| defined(part_of(DatePart::Day, &arguments[0])))
         .gives(Kind::Number, "Day of the month of a date."),
     Function::exact("GETCURRENTDATETIME", 0, |context, _| defined(written((context.now_ticks)())))
         .each_call()
@@ -131,11 +131,11 @@ fn milliseconds(ticks: i64) -> i64 {
     ticks / TICKS_PER_MILLISECOND
 }
 
-fn part(arguments: &[Value], at: usize) -> Option<Part> {
-    Part::parse(text(arguments, at)?)
+fn part(arguments: &[Value], at: usize) -> Option<DatePart> {
+    DatePart::parse(text(arguments, at)?)
 }
 
-fn part_of(part: Part, value: &Value) -> Option<i64> {
+fn part_of(part: DatePart, value: &Value) -> Option<i64> {
     Some(part.of(&DateTime::from_ticks(ticks(value)?)))
 }
 
@@ -146,7 +146,7 @@ fn add(arguments: &[Value]) -> Option<String> {
 }
 
 // A part and a number, or one string with both.
-fn span_of(arguments: &[Value]) -> Option<(Part, i64)> {
+fn span_of(arguments: &[Value]) -> Option<(DatePart, i64)> {
     match arguments {
         [span] => time_span(span.as_str()?)?,
         [_, count] => Some((part(arguments, 0)?, count.as_i64()?)),
@@ -162,14 +162,14 @@ pub fn is_time_span(text: &str) -> bool {
 
 // The outer nothing stands for what is no time span, the inner one for a span of parts that do not exist
 // or of a number that is too large.
-fn time_span(text: &str) -> Option<Option<(Part, i64)>> {
+fn time_span(text: &str) -> Option<Option<(DatePart, i64)>> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let length = digits.bytes().take_while(u8::is_ascii_digit).count();
     let (number, part) = text.split_at(text.len() - digits.len() + length);
     if length == 0 || part.is_empty() {
         return None;
     }
-    Some(Part::parse(part).zip(number.parse().ok()))
+    Some(DatePart::parse(part).zip(number.parse().ok()))
 }
 
 // One reading of the clock serves a whole query, so that a filter against NOW() means one instant.

@@ -67,7 +67,7 @@ pub struct Term {
 
 /// What a score must know about all texts beside the one at hand.
 #[derive(Clone, Debug)]
-pub struct Statistics {
+pub struct TermStatistics {
     /// Number of items.
     pub documents: f64,
     /// Words in all their texts together.
@@ -116,7 +116,7 @@ impl Term {
 
 /// The BM25 score of a text: `frequencies` has the occurrences of each term in it, `length` its
 /// length. Terms without statistics do not count.
-pub fn score(frequencies: &[usize], length: usize, statistics: &Statistics) -> f64 {
+pub fn score(frequencies: &[usize], length: usize, statistics: &TermStatistics) -> f64 {
     let average = (statistics.words / statistics.documents.max(1.0)).max(1.0);
     let longer = 1.0 - BM25_B + BM25_B * length as f64 / average;
     let terms = frequencies.iter().zip(&statistics.hits);
@@ -155,7 +155,7 @@ fn score_of(arguments: &[Value], effort: &mut Effort<'_>) -> Option<f64> {
     if terms.len() > TERMS_MAX || hits.len() != terms.len() {
         return None;
     }
-    let statistics = Statistics {
+    let statistics = TermStatistics {
         documents: count(&arguments[2])?,
         words: count(&arguments[3])?,
         hits: hits.iter().map(count).collect::<Option<_>>()?,
@@ -281,7 +281,7 @@ mod tests {
             let field =
                 corpus.get("terms").unwrap().get(name).unwrap().as_array().unwrap()[0].clone();
             let field = field.as_str().unwrap();
-            let statistics = Statistics {
+            let statistics = TermStatistics {
                 documents: items.len() as f64,
                 words: count(corpus.get("totalWords").unwrap().get(field)) as f64,
                 hits: vec![count(corpus.get("hitCounts").unwrap().get(name)) as f64],

@@ -2,7 +2,7 @@
 
 use super::{ARRAY_RESULT_MAX, Function, Kind, STRING_RESULT_MAX, defined, optional, text};
 use crate::effort::Effort;
-use crate::regex::{Groups, Regex};
+use crate::regex::{PatternGroups, Regex};
 use armilla_model::Value;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn extract(arguments: &[Value], effort: &mut Effort<'_>) -> Option<Value> {
 fn extract_all(arguments: &[Value], effort: &mut Effort<'_>) -> Option<Value> {
     let (text, group) = (text(arguments, 0)?, group(arguments)?);
     let mut found: Vec<Value> = Vec::new();
-    let mut take = |groups: Groups| {
+    let mut take = |groups: PatternGroups| {
         found.extend(groups.get(group).and_then(|range| text.get(range)).map(Value::from));
         match found.len() {
             0..=ARRAY_RESULT_MAX => ControlFlow::Continue(()),
@@ -78,7 +78,7 @@ fn replace(arguments: &[Value], count_max: usize, effort: &mut Effort<'_>) -> Op
     let (text, new) = (text(arguments, 0)?, text(arguments, 2)?);
     let regex = compiled(arguments, 3, effort)?;
     let mut matches: Vec<Range<usize>> = Vec::new();
-    let mut take = |groups: Groups| {
+    let mut take = |groups: PatternGroups| {
         matches.push(groups.whole());
         if matches.len() < count_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };

@@ -3,7 +3,7 @@
 use super::{Parser, Tall};
 use crate::ast::{BinaryOperator, Expr, ExprKind, SubqueryKind, UnaryOperator};
 use crate::error::{Location, Result};
-use crate::lexer::{Keyword, Kind};
+use crate::lexer::{Keyword, TokenKind};
 use crate::limits::SUBQUERY_HEIGHT;
 use crate::precedence;
 use armilla_model::Number;
@@ -104,7 +104,7 @@ impl Parser<'_> {
     }
 
     fn infix(&self, minimum: u8) -> Option<BinaryOperator> {
-        let Kind::Symbol(symbol) = &self.current.kind else { return None };
+        let TokenKind::Symbol(symbol) = &self.current.kind else { return None };
         binary_operator(symbol).filter(|operator| precedence::of_operator(*operator) >= minimum)
     }
 
@@ -149,7 +149,7 @@ impl Parser<'_> {
     /// True at `word` or `NOT word`.
     fn at_predicate(&self, word: Keyword) -> bool {
         self.at_keyword(word)
-            || (self.at_keyword(Keyword::Not) && self.following.kind == Kind::Keyword(word))
+            || (self.at_keyword(Keyword::Not) && self.following.kind == TokenKind::Keyword(word))
     }
 
     /// `[NOT] BETWEEN a AND b`
@@ -192,7 +192,7 @@ impl Parser<'_> {
 
     /// The escape of LIKE: a string. The binder says whether it is one character.
     fn escape(&mut self) -> Result<crate::ast::Name> {
-        let Kind::String(text) = &self.current.kind else { return Err(self.unexpected()) };
+        let TokenKind::String(text) = &self.current.kind else { return Err(self.unexpected()) };
         let text = text.clone();
         self.advance();
         Ok(text)
@@ -200,10 +200,10 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> Result<Tall<Expr>> {
         let operator = match &self.current.kind {
-            Kind::Symbol("-") => UnaryOperator::Minus,
-            Kind::Symbol("+") => UnaryOperator::Plus,
-            Kind::Symbol("~") => UnaryOperator::BitNot,
-            Kind::Keyword(Keyword::Not) => UnaryOperator::Not,
+            TokenKind::Symbol("-") => UnaryOperator::Minus,
+            TokenKind::Symbol("+") => UnaryOperator::Plus,
+            TokenKind::Symbol("~") => UnaryOperator::BitNot,
+            TokenKind::Keyword(Keyword::Not) => UnaryOperator::Not,
             _ => return self.postfix(),
         };
         let start = self.advance().location;
@@ -246,17 +246,17 @@ impl Parser<'_> {
     fn primary(&mut self) -> Result<Tall<Expr>> {
         let location = self.current.location;
         let kind = match &self.current.kind {
-            Kind::String(text) => ExprKind::String(text.clone()),
-            Kind::Number(number) => ExprKind::Number(*number),
-            Kind::Parameter => ExprKind::Parameter(self.current.text.into()),
-            Kind::Symbol("(") => return self.parenthesis(),
-            Kind::Symbol("[") => return self.array(),
-            Kind::Symbol("{") => return self.object(),
-            Kind::Word => match literal_word(self.current.text) {
+            TokenKind::String(text) => ExprKind::String(text.clone()),
+            TokenKind::Number(number) => ExprKind::Number(*number),
+            TokenKind::Parameter => ExprKind::Parameter(self.current.text.into()),
+            TokenKind::Symbol("(") => return self.parenthesis(),
+            TokenKind::Symbol("[") => return self.array(),
+            TokenKind::Symbol("{") => return self.object(),
+            TokenKind::Word => match literal_word(self.current.text) {
                 Some(kind) => kind,
                 None => return self.name_or_call(),
             },
-            Kind::Keyword(keyword) => return self.keyword_expression(*keyword),
+            TokenKind::Keyword(keyword) => return self.keyword_expression(*keyword),
             _ => return Err(self.unexpected()),
         };
         self.advance();
@@ -289,9 +289,9 @@ impl Parser<'_> {
 
     /// True at `LET name`, which is no keyword elsewhere.
     fn at_let(&self) -> bool {
-        self.current.kind == Kind::Word
+        self.current.kind == TokenKind::Word
             && self.current.text.eq_ignore_ascii_case("LET")
-            && self.following.kind == Kind::Word
+            && self.following.kind == TokenKind::Word
     }
 
     /// `LET name = value IN body`, inside of parentheses.
@@ -339,7 +339,7 @@ impl Parser<'_> {
         if !self.at_symbol("}") {
             loop {
                 let name = match &self.current.kind {
-                    Kind::String(name) => name.clone(),
+                    TokenKind::String(name) => name.clone(),
                     _ if self.at_name() => self.current.text.into(),
                     _ => return Err(self.no_name()),
                 };
@@ -388,7 +388,7 @@ impl Parser<'_> {
     }
 
     fn name_or_call(&mut self) -> Result<Tall<Expr>> {
-        let is_user_call = self.current.text == "udf" && self.current.kind == Kind::Word;
+        let is_user_call = self.current.text == "udf" && self.current.kind == TokenKind::Word;
         if is_user_call || self.following_is_symbol("(") {
             return self.call();
         }
@@ -400,7 +400,7 @@ impl Parser<'_> {
     /// `name(…)` or `udf.name(…)`
     pub(super) fn call(&mut self) -> Result<Tall<Expr>> {
         let start = self.current.location;
-        let user = self.current.text == "udf" && self.current.kind == Kind::Word;
+        let user = self.current.text == "udf" && self.current.kind == TokenKind::Word;
         if user {
             self.advance();
             self.expect_symbol(".")?;

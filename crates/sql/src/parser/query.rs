@@ -6,7 +6,7 @@ use crate::ast::{
     Selection, Source, Step, Text,
 };
 use crate::error::Result;
-use crate::lexer::{Keyword, Kind};
+use crate::lexer::{Keyword, TokenKind};
 use crate::limits::SUBQUERY_HEIGHT;
 use armilla_model::Number;
 
@@ -82,7 +82,7 @@ impl Parser<'_> {
     /// True when the current token is an integer, and written as one.
     fn is_integer(&self) -> bool {
         let digits = self.current.text.bytes().all(|byte| byte.is_ascii_digit());
-        matches!(self.current.kind, Kind::Number(Number::Int(_)))
+        matches!(self.current.kind, TokenKind::Number(Number::Int(_)))
             && (digits || self.current.text.starts_with(['0']))
     }
 
@@ -90,13 +90,13 @@ impl Parser<'_> {
     fn count(&mut self, whole: bool) -> Result<Count> {
         let location = self.current.location;
         let value = match self.current.kind {
-            Kind::Number(number) if self.is_integer() || !whole => CountValue::Literal(number),
-            Kind::Word if !whole => match self.current.text {
+            TokenKind::Number(number) if self.is_integer() || !whole => CountValue::Literal(number),
+            TokenKind::Word if !whole => match self.current.text {
                 "NaN" => CountValue::Literal(Number::Float(f64::NAN)),
                 "Infinity" => CountValue::Literal(Number::Float(f64::INFINITY)),
                 _ => return Err(self.unexpected()),
             },
-            Kind::Parameter => CountValue::Parameter(self.current.text.into()),
+            TokenKind::Parameter => CountValue::Parameter(self.current.text.into()),
             _ => return Err(self.unexpected()),
         };
         self.advance();
@@ -128,7 +128,7 @@ impl Parser<'_> {
     /// `[AS] name` or `[AS] 'any text'`.
     fn output_name(&mut self) -> Result<Option<Name>> {
         let named = self.take_keyword(Keyword::As);
-        if let Kind::String(name) = &self.current.kind {
+        if let TokenKind::String(name) = &self.current.kind {
             let name = name.clone();
             self.advance();
             return Ok(Some(name));
@@ -154,7 +154,7 @@ impl Parser<'_> {
 
     fn source(&mut self) -> Result<Tall<Source>> {
         let start = self.current.location;
-        let iterate = self.at_name() && self.following.kind == Kind::Keyword(Keyword::In);
+        let iterate = self.at_name() && self.following.kind == TokenKind::Keyword(Keyword::In);
         let mut alias = None;
         let mut alias_location = start;
         if iterate {
@@ -197,9 +197,9 @@ impl Parser<'_> {
 
     fn bracket_step(&mut self) -> Result<Step> {
         let step = match &self.current.kind {
-            Kind::String(name) => Step::Member(name.clone()),
+            TokenKind::String(name) => Step::Member(name.clone()),
             // A fraction is no position of any element.
-            Kind::Number(number) => match number.as_i64().map(u64::try_from) {
+            TokenKind::Number(number) => match number.as_i64().map(u64::try_from) {
                 Some(Ok(index)) => Step::Element(index),
                 _ => Step::Element(u64::MAX),
             },
@@ -224,7 +224,7 @@ impl Parser<'_> {
         self.expect_keyword(Keyword::By)?;
         // RANK may also be an alias: `ORDER BY rank.x`.
         let rank = self.at_keyword(Keyword::Rank)
-            && (self.following.kind == Kind::Word || self.following.kind == Kind::End);
+            && (self.following.kind == TokenKind::Word || self.following.kind == TokenKind::End);
         if rank {
             self.advance();
         }

@@ -16,7 +16,7 @@ fn regex(pattern: &str) -> Arc<Regex> {
 /// Every match with its groups, as texts.
 fn found(text: &str, pattern: &str) -> Vec<Vec<String>> {
     let mut all = Vec::new();
-    let each = |groups: Groups| {
+    let each = |groups: PatternGroups| {
         let group = |range: &Option<Range<usize>>| {
             range.clone().map_or("-".to_owned(), |range| text[range].to_owned())
         };

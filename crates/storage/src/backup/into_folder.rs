@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Manifest, check, refusal, restore, split};
+use super::{BackupManifest, check, refusal, restore, split};
 use crate::disk::{Disk, FolderDisk, sync_names};
 use crate::embedded::RESTORING_FILE;
 use crate::{EmbeddedOptions, EmbeddedStore, Keyspace, Store, StoreError, verify};
@@ -24,7 +24,7 @@ pub fn restore_into(
     folder: &Path,
     options: &EmbeddedOptions,
     finish: impl FnOnce(&dyn Store) -> Result<(), StoreError>,
-) -> Result<Manifest, StoreError> {
+) -> Result<BackupManifest, StoreError> {
     let in_place = is_empty_folder(folder)?;
     let (above, name) = split(folder)?;
     let mut partial = name.into_os_string();
@@ -65,7 +65,7 @@ fn fill(
     target: &Path,
     options: &EmbeddedOptions,
     finish: impl FnOnce(&dyn Store) -> Result<(), StoreError>,
-    manifest: &Manifest,
+    manifest: &BackupManifest,
 ) -> Result<(), StoreError> {
     let disk = FolderDisk::new(target)?;
     disk.replace(Path::new(RESTORING_FILE), b"a restore into this folder has not ended\n")?;
@@ -85,7 +85,7 @@ fn fill(
     disk.sync_folder(Path::new(""))
 }
 
-fn compare(store: &dyn Store, manifest: &Manifest, target: &Path) -> Result<(), StoreError> {
+fn compare(store: &dyn Store, manifest: &BackupManifest, target: &Path) -> Result<(), StoreError> {
     let reports = verify::verify(&*store.snapshot());
     verify::first_damage(&reports)?;
     for keyspace in Keyspace::ALL {

@@ -18,7 +18,7 @@ const BACKUP_VERSION: u32 = 1;
 
 /// The contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manifest {
+pub struct BackupManifest {
     /// The format version of the keys and values inside.
     pub format_version: u32,
     /// Every file, in the order it was written.
@@ -40,7 +40,7 @@ pub struct BackupFile {
     pub checksum: u32,
 }
 
-impl Manifest {
+impl BackupManifest {
     /// How many entries the backup has in this keyspace.
     #[must_use]
     pub fn entries(&self, keyspace: Keyspace) -> u64 {
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    fn example() -> Manifest {
+    fn example() -> BackupManifest {
         let file = |name: &str, keyspace, entries| BackupFile {
             name: name.into(),
             keyspace,
@@ -116,13 +116,13 @@ mod tests {
             file("items-0001.records", Keyspace::Items, 4),
             file("meta-0000.records", Keyspace::Meta, 1),
         ];
-        Manifest { format_version: 1, files }
+        BackupManifest { format_version: 1, files }
     }
 
     #[test]
     fn a_manifest_comes_back() {
         let manifest = example();
-        assert_eq!(Manifest::parse(manifest.to_text().as_bytes()), Ok(manifest.clone()));
+        assert_eq!(BackupManifest::parse(manifest.to_text().as_bytes()), Ok(manifest.clone()));
         assert_eq!(manifest.entries(Keyspace::Items), 7);
         assert_eq!(manifest.entries(Keyspace::Feed), 0);
     }
@@ -132,7 +132,7 @@ mod tests {
         for name in ["../secret", "/etc/passwd", ".hidden", "a/b", ""] {
             let mut manifest = example();
             manifest.files[0].name = name.into();
-            assert!(Manifest::parse(manifest.to_text().as_bytes()).is_err(), "{name}");
+            assert!(BackupManifest::parse(manifest.to_text().as_bytes()).is_err(), "{name}");
         }
     }
 
@@ -142,12 +142,12 @@ mod tests {
             let mut bytes = example().to_text().into_bytes();
             let place = place.index(bytes.len());
             bytes[place] ^= change;
-            prop_assert!(Manifest::parse(&bytes).is_err());
+            prop_assert!(BackupManifest::parse(&bytes).is_err());
         }
 
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
-            prop_assert!(Manifest::parse(&bytes).is_err());
+            prop_assert!(BackupManifest::parse(&bytes).is_err());
         }
     }
 }

@@ -136,14 +136,14 @@ pub(super) fn check(disk: &dyn Disk, folder: &Path, file: &BackupFile) -> Result
 }
 
 /// Sees the key and the value of a record; an error ends the reading.
-type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'a;
+type RecordVisit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
 /// Shows every record of a file, after checking its length and checksum.
 pub(super) fn read(
     disk: &dyn Disk,
     folder: &Path,
     file: &BackupFile,
-    visit: &mut Visit<'_>,
+    visit: &mut RecordVisit<'_>,
 ) -> Result<(), StoreError> {
     let bytes = disk.map(&folder.join(&file.name))?;
     if bytes.len() as u64 != file.bytes {

@@ -41,12 +41,12 @@ pub(super) struct Progress {
     /// Held by each commit, and while the watcher lists the journals: a batch that is committed
     /// after the list was made is in its newest journal, or in a newer one.
     pub(super) writer: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WatchState {
     active: bool,
     stop: bool,
 }

@@ -1,8 +1,8 @@
 //! One test as spans of encoded values at one numbered path.
 
-use crate::cells;
 use crate::computed;
 use crate::container::Container;
+use crate::geo_grid;
 use crate::indexing::{ROOT, write_joined};
 use crate::query::find::dictionary::DictionaryFilter;
 use armilla_index::ValueRange;
@@ -125,7 +125,7 @@ impl Leaf {
             return None;
         }
         let path = container.paths.find_spatial(number);
-        let ranges = cells::reach(test)?;
+        let ranges = geo_grid::reach(test)?;
         Some(Self { path, ranges, filter: None, complement: false, exact: false })
     }
 

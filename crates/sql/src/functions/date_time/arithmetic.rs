@@ -11,7 +11,7 @@ const NANOSECONDS_PER_TICK: i64 = 100;
 
 /// A part of a date and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum DatePart {
     Year,
     Month,
     Day,
@@ -33,7 +33,7 @@ enum Length {
     None,
 }
 
-impl Part {
+impl DatePart {
     /// Reads the name of a part, in any letter case.
     pub(super) fn parse(name: &str) -> Option<Self> {
         if name.len() > "millisecond".len() {

@@ -277,7 +277,7 @@ proptest! {
         ticks in 0..TICKS_MAX, size in 1i64..400, origin in 0..TICKS_MAX, part in 0usize..9,
     ) {
         let names = ["yyyy", "mm", "dd", "hh", "mi", "ss", "ms", "mcs", "ns"];
-        let part = Part::parse(names[part]).unwrap();
+        let part = DatePart::parse(names[part]).unwrap();
         if let Some(start) = part.bin(ticks, Number::Int(size), origin) {
             prop_assert!(start <= ticks);
         }

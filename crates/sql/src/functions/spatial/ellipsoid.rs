@@ -4,7 +4,7 @@
 //! (x, y, z) of length 1, and an edge is what a great circle of those directions becomes.
 
 use super::region::{Figure, Region};
-use super::sphere::{Arc, Place};
+use super::sphere::{Arc, SpherePoint};
 use std::f64::consts::PI;
 
 /// Half the diameter at the equator, in metres.
@@ -42,18 +42,18 @@ fn integral(from: f64, to: f64, function: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// A direction by reduced latitude.
-fn reduced(place: Place) -> Place {
+fn reduced(place: SpherePoint) -> SpherePoint {
     let [x, y, z] = place.0;
-    Place([x, y, z * (1.0 - FLATTENING)]).normalised().unwrap_or(place)
+    SpherePoint([x, y, z * (1.0 - FLATTENING)]).normalised().unwrap_or(place)
 }
 
 /// The angle between two directions, also a small one.
-fn angle(from: Place, to: Place) -> f64 {
+fn angle(from: SpherePoint, to: SpherePoint) -> f64 {
     2.0 * from.chord(to).atan2(from.plus(to).length())
 }
 
 /// Metres along the arc between two directions by reduced latitude.
-fn metres(from: Place, to: Place) -> f64 {
+fn metres(from: SpherePoint, to: SpherePoint) -> f64 {
     let turn = angle(from, to);
     if turn == 0.0 {
         return 0.0;
@@ -89,11 +89,11 @@ pub(super) fn distance(left: &Figure, right: &Figure) -> f64 {
 /// An arc by reduced latitudes.
 #[derive(Clone, Copy)]
 struct Edge {
-    start: Place,
-    end: Place,
+    start: SpherePoint,
+    end: SpherePoint,
     /// At right angles to the plane, and to the start in the plane; both of length 1.
-    normal: Place,
-    ahead: Place,
+    normal: SpherePoint,
+    ahead: SpherePoint,
     turn: f64,
 }
 
@@ -101,12 +101,12 @@ struct Edge {
 /// best so far need not be looked at edge by edge.
 struct Stretch {
     edges: Vec<Edge>,
-    centre: Place,
+    centre: SpherePoint,
     radius: f64,
 }
 
 struct Outline {
-    corners: Vec<Place>,
+    corners: Vec<SpherePoint>,
     stretches: Vec<Stretch>,
 }
 
@@ -114,8 +114,8 @@ struct Outline {
 #[derive(Clone, Copy)]
 struct Candidate {
     chord: f64,
-    from: Place,
-    to: Place,
+    from: SpherePoint,
+    to: SpherePoint,
     edge: Option<Edge>,
 }
 
@@ -173,7 +173,7 @@ impl Nearest {
         self.best.first().map_or(f64::INFINITY, |best| best.chord * 1.01)
     }
 
-    fn offer(&mut self, from: Place, to: Place, edge: Option<Edge>) {
+    fn offer(&mut self, from: SpherePoint, to: SpherePoint, edge: Option<Edge>) {
         let chord = from.chord(to);
         if chord > self.worst() {
             return;
@@ -201,7 +201,7 @@ impl Edge {
         Some(Self { start, end, normal, ahead: normal.cross(start), turn: angle(start, end) })
     }
 
-    fn at(&self, turn: f64) -> Place {
+    fn at(&self, turn: f64) -> SpherePoint {
         if turn >= self.turn {
             return self.end;
         }
@@ -209,7 +209,7 @@ impl Edge {
     }
 
     /// How far along the edge the perpendicular from a place meets it on a sphere, or the nearer end.
-    fn foot(&self, from: Place) -> f64 {
+    fn foot(&self, from: SpherePoint) -> f64 {
         let turn = self.ahead.dot(from).atan2(self.start.dot(from));
         if (0.0..=self.turn).contains(&turn) {
             return turn;
@@ -218,7 +218,7 @@ impl Edge {
     }
 
     /// Metres from a place to the nearest place of the edge.
-    fn metres_from(&self, from: Place) -> f64 {
+    fn metres_from(&self, from: SpherePoint) -> f64 {
         let to = |turn: f64| metres(from, self.at(turn));
         let foot = self.foot(from);
         // Seen from near the pole of its plane all places of an edge are about as far.

@@ -2,7 +2,7 @@
 
 use super::region::{Figure, Whereabouts};
 use super::shape::Shape;
-use super::sphere::{Arc, Place};
+use super::sphere::{Arc, SpherePoint};
 use crate::effort::Effort;
 use armilla_model::Value;
 
@@ -40,7 +40,7 @@ pub fn extent(value: &Value) -> Extent {
         Figure::Line(arcs) => of_arcs(arcs),
         Figure::Area(region) => {
             // What holds no place outside the rectangle around its border lies inside it.
-            let poles = [Place([0.0, 0.0, 1.0]), Place([0.0, 0.0, -1.0])];
+            let poles = [SpherePoint([0.0, 0.0, 1.0]), SpherePoint([0.0, 0.0, -1.0])];
             if poles.into_iter().any(|pole| region.locate(pole) != Whereabouts::Outside) {
                 return Extent::Everywhere;
             }

@@ -3,7 +3,7 @@
 //! An area is what lies to the left of all its rings: a counter-clockwise ring is its inside, a
 //! clockwise one everything else, a hole runs the other way round.
 
-use super::sphere::{Arc, Contact, Place};
+use super::sphere::{Arc, Contact, SpherePoint};
 use crate::effort::{Effort, Stopped};
 
 /// How far beside a common border it is asked which side is inside: a few millimetres.
@@ -16,7 +16,7 @@ const CONTACT_STEPS: u64 = 4;
 /// A valid shape.
 #[derive(Debug)]
 pub(super) enum Figure {
-    Point(Place),
+    Point(SpherePoint),
     Line(Vec<Arc>),
     Area(Region),
 }
@@ -46,12 +46,12 @@ impl Region {
     }
 
     /// One place of each ring.
-    fn samples(&self) -> impl Iterator<Item = Place> {
+    fn samples(&self) -> impl Iterator<Item = SpherePoint> {
         self.starts.iter().map(|start| self.arcs[*start].start)
     }
 
     /// Where a place lies.
-    pub(super) fn locate(&self, place: Place) -> Whereabouts {
+    pub(super) fn locate(&self, place: SpherePoint) -> Whereabouts {
         if self.arcs.iter().any(|arc| arc.holds(place)) {
             return Whereabouts::Border;
         }
@@ -157,7 +157,7 @@ fn touch(left: &[Arc], right: &[Arc]) -> bool {
 }
 
 /// On a line, but not on an end of it, unless it is closed.
-fn is_on_line(place: Place, arcs: &[Arc]) -> bool {
+fn is_on_line(place: SpherePoint, arcs: &[Arc]) -> bool {
     let (Some(first), Some(last)) = (arcs.first(), arcs.last()) else { return false };
     let is_end = !first.start.is(last.end) && (place.is(first.start) || place.is(last.end));
     !is_end && arcs.iter().any(|arc| arc.holds(place))
@@ -168,7 +168,7 @@ fn pieces<'a>(
     arcs: &'a [Arc],
     others: &[Arc],
     effort: &mut Effort<'_>,
-) -> Result<Vec<(&'a Arc, Place)>, Stopped> {
+) -> Result<Vec<(&'a Arc, SpherePoint)>, Stopped> {
     let mut middles = Vec::new();
     for arc in arcs {
         let mut cuts = vec![arc.start, arc.end];

@@ -2,7 +2,7 @@
 
 use super::planar::Plane;
 use super::region::Figure;
-use super::sphere::Place;
+use super::sphere::SpherePoint;
 use super::{planar, validity};
 use crate::effort::Effort;
 use armilla_model::Value;
@@ -51,7 +51,7 @@ enum Positions {
     Area(Vec<Vec<Vec<Coord>>>),
 }
 
-struct Reader {
+struct ShapeReader {
     planar: bool,
     positions: usize,
 }
@@ -72,14 +72,14 @@ impl Shape {
             };
             return plane.map(Self::Plane);
         }
-        let place = |position: &Coord| Place::of(position.x, position.y);
+        let place = |position: &Coord| SpherePoint::of(position.x, position.y);
         let places = |positions: &Vec<Coord>| positions.iter().map(place).collect::<Vec<_>>();
         let figure = match positions {
             Positions::Point(position) => Figure::Point(place(&position)),
             Positions::Line(positions) => validity::line(&places(&positions), effort)?,
             Positions::Area(polygons) => {
                 let rings = |polygon: &Vec<Vec<Coord>>| polygon.iter().map(places).collect();
-                let polygons: Vec<Vec<Vec<Place>>> = polygons.iter().map(rings).collect();
+                let polygons: Vec<Vec<Vec<SpherePoint>>> = polygons.iter().map(rings).collect();
                 validity::area(&polygons, effort)?
             }
         };
@@ -97,7 +97,7 @@ fn read(value: &Value, planar: bool) -> Result<Positions, Invalid> {
     if let Some(crs) = value.get("crs").filter(|crs| crs.is_defined()) {
         check_crs(crs)?;
     }
-    let mut reader = Reader { planar, positions: 0 };
+    let mut reader = ShapeReader { planar, positions: 0 };
     match kind {
         "Point" => reader.position(coordinates).map(Positions::Point),
         "LineString" => reader.line(coordinates).map(Positions::Line),
@@ -138,7 +138,7 @@ fn no_rings() -> Invalid {
     )
 }
 
-impl Reader {
+impl ShapeReader {
     fn position(&mut self, position: &[Value]) -> Result<Coord, Invalid> {
         self.positions += 1;
         if self.positions > SHAPE_POSITIONS_MAX {
@@ -202,7 +202,7 @@ impl Reader {
             )));
         }
         let closed = ring.first().zip(ring.last()).is_some_and(|(first, last)| {
-            let place = |position: &Coord| Place::of(position.x, position.y);
+            let place = |position: &Coord| SpherePoint::of(position.x, position.y);
             first == last || (!self.planar && place(first) == place(last))
         });
         if !closed {

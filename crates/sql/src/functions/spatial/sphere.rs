@@ -12,7 +12,7 @@ const ANTIPODAL: f64 = 1.2e-8;
 
 /// A direction from the centre, of length 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place(pub(super) [f64; 3]);
+pub(super) struct SpherePoint(pub(super) [f64; 3]);
 
 /// How two arcs meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +30,16 @@ pub(super) enum Contact {
 /// The shorter arc of a great circle between two places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arc {
-    pub(super) start: Place,
-    pub(super) end: Place,
+    pub(super) start: SpherePoint,
+    pub(super) end: SpherePoint,
     /// At right angles to its plane, of length 1; the arc runs counter-clockwise around it.
-    normal: Place,
+    normal: SpherePoint,
     /// The place half-way, and a radius around it that holds the arc.
-    middle: Place,
+    middle: SpherePoint,
     radius: f64,
 }
 
-impl Place {
+impl SpherePoint {
     /// The place with this longitude and latitude in degrees.
     pub(super) fn of(longitude: f64, latitude: f64) -> Self {
         let ((sin, cos), (height, width)) = (sin_cos(longitude), sin_cos(latitude));
@@ -110,7 +110,7 @@ fn sin_cos(degrees: f64) -> (f64, f64) {
 
 impl Arc {
     /// The arc between two places; nothing between equal ones and those opposite of each other.
-    pub(super) fn between(start: Place, end: Place) -> Option<Self> {
+    pub(super) fn between(start: SpherePoint, end: SpherePoint) -> Option<Self> {
         if start.is(end) || is_antipodal(start, end) {
             return None;
         }
@@ -122,9 +122,9 @@ impl Arc {
     }
 
     /// On which side of the arc's great circle a place lies: 1 to the left, -1 to the right, 0 on it.
-    pub(super) fn side(&self, place: Place) -> i32 {
+    pub(super) fn side(&self, place: SpherePoint) -> i32 {
         // Near an end of a short arc the difference keeps the digits.
-        let nearer = if place.dot(self.middle) > 0.0 { self.middle } else { Place([0.0; 3]) };
+        let nearer = if place.dot(self.middle) > 0.0 { self.middle } else { SpherePoint([0.0; 3]) };
         let height = self.normal.dot(place.minus(nearer));
         if height.abs() <= NEAR {
             0
@@ -136,20 +136,20 @@ impl Arc {
     }
 
     /// True when a place of the great circle lies between the ends or on one.
-    fn spans(&self, place: Place) -> bool {
+    fn spans(&self, place: SpherePoint) -> bool {
         self.normal.cross(self.start).dot(place) >= -NEAR
             && self.end.cross(self.normal).dot(place) >= -NEAR
             && self.middle.dot(place) > 0.0
     }
 
     /// True for the places of the arc, its ends included.
-    pub(super) fn holds(&self, place: Place) -> bool {
+    pub(super) fn holds(&self, place: SpherePoint) -> bool {
         place.is(self.start)
             || place.is(self.end)
             || (self.is_near(place, 0.0) && self.side(place) == 0 && self.spans(place))
     }
 
-    fn is_near(&self, place: Place, radius: f64) -> bool {
+    fn is_near(&self, place: SpherePoint, radius: f64) -> bool {
         self.middle.chord(place) <= self.radius + radius + NEAR
     }
 
@@ -176,7 +176,7 @@ impl Arc {
 
     /// How two arcs of one great circle meet.
     fn along(&self, other: &Self) -> Contact {
-        let inside = |arc: &Self, place: Place| {
+        let inside = |arc: &Self, place: SpherePoint| {
             !place.is(arc.start) && !place.is(arc.end) && arc.spans(place)
         };
         let same = (self.start.is(other.start) && self.end.is(other.end))
@@ -196,28 +196,28 @@ impl Arc {
     }
 
     /// Where two arcs that cross do so.
-    pub(super) fn crossing(&self, other: &Self) -> Option<Place> {
+    pub(super) fn crossing(&self, other: &Self) -> Option<SpherePoint> {
         let place = self.normal.cross(other.normal).normalised()?;
         Some(if place.dot(self.middle) < 0.0 { place.times(-1.0) } else { place })
     }
 
     /// The pole of the arc's great circle that lies to its left.
-    pub(super) fn normal(&self) -> Place {
+    pub(super) fn normal(&self) -> SpherePoint {
         self.normal
     }
 
     /// The place half-way between the ends.
-    pub(super) fn middle(&self) -> Place {
+    pub(super) fn middle(&self) -> SpherePoint {
         self.middle
     }
 
     /// How far along the arc a place of it is; grows from start to end.
-    pub(super) fn progress(&self, place: Place) -> f64 {
+    pub(super) fn progress(&self, place: SpherePoint) -> f64 {
         self.normal.cross(self.start).dot(place).atan2(self.start.dot(place))
     }
 
     /// A place beside the arc, to the left of one of its places.
-    pub(super) fn left_of(&self, place: Place, far: f64) -> Option<Place> {
+    pub(super) fn left_of(&self, place: SpherePoint, far: f64) -> Option<SpherePoint> {
         place.plus(self.normal.times(far)).normalised()
     }
 
@@ -227,7 +227,7 @@ impl Arc {
         let (mut low, mut high) = (start.min(end), start.max(end));
         // The northernmost place of the great circle, if it is on the arc, and the one opposite of it.
         let [x, y, z] = self.normal.0;
-        if let Some(top) = Place([-x * z, -y * z, x * x + y * y]).normalised() {
+        if let Some(top) = SpherePoint([-x * z, -y * z, x * x + y * y]).normalised() {
             if self.spans(top) {
                 high = high.max(top.latitude());
             }
@@ -245,7 +245,7 @@ impl Arc {
 }
 
 /// True for ends that are opposite of each other.
-pub(super) fn is_antipodal(start: Place, end: Place) -> bool {
+pub(super) fn is_antipodal(start: SpherePoint, end: SpherePoint) -> bool {
     start.plus(end).length() < ANTIPODAL
 }
 

@@ -2,14 +2,14 @@
 
 use super::region::{Figure, Region, Whereabouts};
 use super::shape::Invalid;
-use super::sphere::{Arc, Contact, Place, is_antipodal, near_pairs};
+use super::sphere::{Arc, Contact, SpherePoint, is_antipodal, near_pairs};
 use crate::effort::Effort;
 
 /// Steps of comparing two arcs, or a place with one.
 const STEPS: u64 = 4;
 
 /// A line of positions.
-pub(super) fn line(places: &[Place], effort: &mut Effort<'_>) -> Result<Figure, Invalid> {
+pub(super) fn line(places: &[SpherePoint], effort: &mut Effort<'_>) -> Result<Figure, Invalid> {
     let arcs = arcs(places, 1)?;
     meetings(&[(0, arcs.clone())], true, effort)?;
     Ok(Figure::Line(arcs))
@@ -17,7 +17,7 @@ pub(super) fn line(places: &[Place], effort: &mut Effort<'_>) -> Result<Figure, 
 
 /// The rings of one or more polygons.
 pub(super) fn area(
-    polygons: &[Vec<Vec<Place>>],
+    polygons: &[Vec<Vec<SpherePoint>>],
     effort: &mut Effort<'_>,
 ) -> Result<Figure, Invalid> {
     // Degenerate rings are looked for before anything else.
@@ -34,7 +34,7 @@ pub(super) fn area(
     Ok(Figure::Area(region))
 }
 
-fn not_a_point(places: &[Place], number: usize) -> Result<(), Invalid> {
+fn not_a_point(places: &[SpherePoint], number: usize) -> Result<(), Invalid> {
     if places.windows(2).all(|pair| pair[0].is(pair[1])) {
         return Err(Invalid::new(format!(
             "Not valid because ring ({number}) of a polygon degenerates to a point."
@@ -43,7 +43,7 @@ fn not_a_point(places: &[Place], number: usize) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn arcs(places: &[Place], number: usize) -> Result<Vec<Arc>, Invalid> {
+fn arcs(places: &[SpherePoint], number: usize) -> Result<Vec<Arc>, Invalid> {
     not_a_point(places, number)?;
     if places.windows(2).any(|pair| is_antipodal(pair[0], pair[1])) {
         return Err(Invalid::new(format!(
@@ -64,7 +64,7 @@ fn meetings(rings: &[Ring], is_line: bool, effort: &mut Effort<'_>) -> Result<()
         .enumerate()
         .flat_map(|(number, (_, arcs))| (0..arcs.len()).map(move |at| (number, at)))
         .collect();
-    let mut found = Found::default();
+    let mut found = Flaw::default();
     near_pairs(&all, |one, other| {
         if effort.spend(STEPS).is_err() {
             found.stopped = true;
@@ -100,21 +100,21 @@ fn meetings(rings: &[Ring], is_line: bool, effort: &mut Effort<'_>) -> Result<()
 type At = (usize, usize);
 
 #[derive(Default)]
-struct Found {
+struct Flaw {
     stopped: bool,
     overlapping: Option<usize>,
     shared: Option<(usize, usize)>,
     crossing: Option<usize>,
-    touches: Vec<(At, At, Place)>,
+    touches: Vec<(At, At, SpherePoint)>,
 }
 
-fn common_place(one: &Arc, other: &Arc) -> Place {
+fn common_place(one: &Arc, other: &Arc) -> SpherePoint {
     let own = [one.start, one.end].into_iter().find(|end| other.holds(*end));
     let its = || [other.start, other.end].into_iter().find(|end| one.holds(*end));
     own.or_else(its).unwrap_or(one.start)
 }
 
-impl Found {
+impl Flaw {
     fn told(self, rings: &[Ring], is_line: bool) -> Result<(), Invalid> {
         if self.stopped {
             return Err(Invalid::too_complex());
@@ -160,7 +160,7 @@ impl Found {
             }
             ring
         };
-        let mut seen: Vec<(usize, usize, Place)> = Vec::new();
+        let mut seen: Vec<(usize, usize, SpherePoint)> = Vec::new();
         for ((ring, at), (other, other_at), place) in &self.touches {
             if rings[*ring].0 != rings[*other].0 {
                 continue;
@@ -172,7 +172,7 @@ impl Found {
                 continue;
             }
             let known =
-                |(a, b, at): &(usize, usize, Place)| a == ring && b == other && at.is(*place);
+                |(a, b, at): &(usize, usize, SpherePoint)| a == ring && b == other && at.is(*place);
             if seen.iter().any(known) {
                 continue;
             }
@@ -193,7 +193,7 @@ impl Found {
 
 /// True when a ring that comes back to a place goes around a hole there, so that its inside stays whole:
 /// both loops lie to the left of each other.
-fn is_pinched_inwards(ring: &[Arc], at: usize, other_at: usize, place: Place) -> bool {
+fn is_pinched_inwards(ring: &[Arc], at: usize, other_at: usize, place: SpherePoint) -> bool {
     // The loop from the first touch to the second, and the rest.
     let from = if ring[at].end.is(place) { at + 1 } else { at };
     let to = if ring[other_at].start.is(place) { other_at } else { other_at + 1 };

@@ -1,7 +1,7 @@
 //! Item cache: items that stand first in some order, and will again.
 
 use super::{Found, Items};
-use crate::hot::Version;
+use crate::item_cache::ItemVersion;
 use crate::query::read::Loads;
 use crate::record::Record;
 use armilla_index::DocumentRef;
@@ -18,7 +18,7 @@ impl Items<'_> {
             return self.record(found, loads);
         }
         let (container, DocumentRef { docno, lsn, .. }) = (&self.query.container, found.document);
-        let version = Version { container: container.number, docno, lsn };
+        let version = ItemVersion { container: container.number, docno, lsn };
         let read = || self.search(found.target, &found.document);
         let record = container.core.hot.find_or_read(version, read)?;
         loads.count(record.size())?;

@@ -4,22 +4,17 @@
 //! the item's ordinal and the version's LSN, so nothing here can be out of date; versions that were
 //! replaced are simply not asked for any more.
 
+use crate::limits::{ITEM_CACHE_BYTES_MAX, ITEM_CACHE_ITEM_MAX, ITEM_CACHE_ITEMS_ESTIMATED};
 use crate::record::Record;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-/// Bytes of all items that are kept.
-const BYTES_MAX: u64 = 16 << 20;
-/// Items kept, estimated for the cache's own tables.
-const ITEMS_ESTIMATED: usize = 8192;
 /// What an entry weighs besides the item, roughly.
 const ENTRY_WEIGHT: u64 = 96;
-/// Larger items are read each time.
-const ITEM_MAX: usize = 64 << 10;
 
 /// A version of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Version {
+pub(crate) struct ItemVersion {
     /// The container's number.
     pub(crate) container: u32,
     pub(crate) docno: u64,
@@ -29,28 +24,30 @@ pub(crate) struct Version {
 #[derive(Clone)]
 struct BySize;
 
-impl Weighter<Version, Record> for BySize {
-    fn weight(&self, _: &Version, record: &Record) -> u64 {
+impl Weighter<ItemVersion, Record> for BySize {
+    fn weight(&self, _: &ItemVersion, record: &Record) -> u64 {
         record.size() as u64 + ENTRY_WEIGHT
     }
 }
 
 /// The items of one account that queries come back to.
-pub(crate) struct HotItems {
-    items: Cache<Version, Record, BySize>,
+pub(crate) struct ItemCache {
+    items: Cache<ItemVersion, Record, BySize>,
 }
 
-impl Default for HotItems {
+impl Default for ItemCache {
     fn default() -> Self {
-        Self { items: Cache::with_weighter(ITEMS_ESTIMATED, BYTES_MAX, BySize) }
+        Self {
+            items: Cache::with_weighter(ITEM_CACHE_ITEMS_ESTIMATED, ITEM_CACHE_BYTES_MAX, BySize),
+        }
     }
 }
 
-impl HotItems {
+impl ItemCache {
     /// An item, kept from the last time or read now.
     pub(crate) fn find_or_read<E>(
         &self,
-        version: Version,
+        version: ItemVersion,
         read: impl FnOnce() -> Result<Record, E>,
     ) -> Result<Record, E> {
         if let Some(record) = self.items.get(&version) {
@@ -58,7 +55,7 @@ impl HotItems {
         }
         let record = read()?;
         let same = (record.docno(), record.lsn().0) == (version.docno, version.lsn);
-        if same && record.size() <= ITEM_MAX {
+        if same && record.size() <= ITEM_CACHE_ITEM_MAX {
             // What the store gives shares the memory of much more.
             self.items.insert(version, record.detached());
         }
@@ -69,12 +66,13 @@ impl HotItems {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Head, begin, set_position};
+    use crate::record::{RecordHead, begin, set_position};
     use armilla_model::etag::ETag;
     use armilla_model::lsn::Lsn;
 
     fn record(docno: u64, lsn: u64, text: &[u8]) -> Record {
-        let head = Head { docno, ts: 1, ttl: 0, etag: ETag([7; 16]), id_at: 0, indexed: true };
+        let head =
+            RecordHead { docno, ts: 1, ttl: 0, etag: ETag([7; 16]), id_at: 0, indexed: true };
         let mut bytes = Vec::new();
         begin(&head, &mut bytes);
         bytes.extend_from_slice(text);
@@ -84,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_version_is_read_once_and_another_one_is_another() {
-        let hot = HotItems::default();
+        let hot = ItemCache::default();
         let mut reads = 0;
         for (lsn, text) in [(5, "old"), (6, "new"), (5, "old"), (6, "new")] {
-            let version = Version { container: 1, docno: 3, lsn };
+            let version = ItemVersion { container: 1, docno: 3, lsn };
             let mut read = || {
                 reads += 1;
                 Ok::<_, ()>(record(3, lsn, text.as_bytes()))
@@ -99,10 +97,10 @@ mod tests {
 
     #[test]
     fn what_is_not_that_version_or_too_large_is_not_kept() {
-        let hot = HotItems::default();
-        let large = vec![b'x'; ITEM_MAX + 1];
+        let hot = ItemCache::default();
+        let large = vec![b'x'; ITEM_CACHE_ITEM_MAX + 1];
         for (lsn, text) in [(9, &b"other"[..]), (5, &large)] {
-            let version = Version { container: 1, docno: 3, lsn: 5 };
+            let version = ItemVersion { container: 1, docno: 3, lsn: 5 };
             for _ in 0..2 {
                 let mut read = false;
                 let found = hot.find_or_read(version, || {

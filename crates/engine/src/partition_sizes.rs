@@ -6,6 +6,7 @@
 
 use crate::container::Container;
 use crate::keys;
+use crate::limits::LOGICAL_SIZES_KNOWN_MAX;
 use crate::partition::Partition;
 use crate::record::Record;
 use armilla_model::error::{Error, Result};
@@ -15,9 +16,6 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Logical partitions whose size is remembered; beyond that all are counted again when needed.
-const KNOWN_MAX: usize = 64 * 1024;
 
 /// Sizes that were counted, by effective key.
 #[derive(Default)]
@@ -36,7 +34,7 @@ impl LogicalSizes {
 
     fn set(&self, epk: &Epk, size: u64) {
         let mut known = self.known.lock();
-        if known.len() >= KNOWN_MAX && !known.contains_key(epk) {
+        if known.len() >= LOGICAL_SIZES_KNOWN_MAX && !known.contains_key(epk) {
             known.clear();
         }
         known.insert(epk.clone(), size);
