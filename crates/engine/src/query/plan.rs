@@ -8,7 +8,7 @@
 //! ```text
 //! Operator   who answers: stream, ordered scan, top-k, min/max, index-only aggregate, group, whole
 //! RangeAccess  how candidates of a range are found: scan all, list them from the index, or test one by one
-//! Share      what one of several threads goes through
+//! WorkShare      what one of several threads goes through
 //! Cost       what the page may take at most, for whoever decides where it runs
 //! ```
 //!
@@ -26,7 +26,7 @@ mod tests;
 pub use choose::Cost;
 pub(in crate::query) use choose::ScanPolicy;
 pub(in crate::query) use order_index::OrderIndex;
-pub(in crate::query) use parallelism::Share;
+pub(in crate::query) use parallelism::WorkShare;
 
 use super::find::points::Point;
 use super::find::{Condition, CoveringColumns, Runs, Selector};

@@ -4,7 +4,7 @@ use super::functions::Users;
 use super::work::{Checkpoint, Work, has_left};
 use crate::limits::QUERY_TIME_MAX;
 use crate::query::Query;
-use crate::query::plan::{Plan, Share};
+use crate::query::plan::{Plan, WorkShare};
 use crate::query::read::Items;
 use crate::query::token::{self, Position};
 use armilla_model::error::{Error, Result};
@@ -32,7 +32,7 @@ impl<'a> PageRun<'a> {
     }
 
     /// The same over a share of its items.
-    pub(in crate::query) fn for_share(&self, share: &Share) -> Self {
+    pub(in crate::query) fn for_share(&self, share: &WorkShare) -> Self {
         Self { query: self.query, plan: self.plan, items: self.items.for_share(share) }
     }
 

@@ -1,7 +1,7 @@
 //! Cursor of an ordered query: where its page begins, and which rows lie behind that.
 
 use super::context::{Execution, PageRun};
-use super::top_k::Entry;
+use super::top_k::SortedRow;
 use crate::query::descends;
 use crate::query::request::{ResumeFilter, ResumeValue};
 use crate::query::token::{KeyValue, OrderedPosition, Position, Window};
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    pub(super) fn compare(&self, left: &Entry, right: &Entry) -> Ordering {
+    pub(super) fn compare(&self, left: &SortedRow, right: &SortedRow) -> Ordering {
         compare_keys(&left.values, &right.values, self.keys)
             .then_with(|| left.target.cmp(&right.target))
             .then_with(|| {

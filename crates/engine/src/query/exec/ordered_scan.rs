@@ -9,7 +9,7 @@ pub(super) use groups::Groups;
 
 use super::context::{Execution, PageRun};
 use super::cursor::Cursor;
-use super::top_k::{Entry, row_charge};
+use super::top_k::{SortedRow, row_charge};
 use super::work::Work;
 use super::workers;
 use crate::query::bounded;
@@ -27,13 +27,13 @@ use groups::{Group, Passed};
 use std::ops::ControlFlow;
 
 /// What all streams of a page share.
-struct Walk<'w, 's> {
+struct MergedScan<'w, 's> {
     run: &'s PageRun<'s>,
     cursor: &'w Cursor<'w>,
     passed: &'w Passed<'w>,
 }
 
-impl<'s> Walk<'_, 's> {
+impl<'s> MergedScan<'_, 's> {
     /// What reads items before rows are made, or for them.
     fn reader(&self) -> Reader<'s> {
         let items = &self.run.items;
@@ -52,7 +52,7 @@ struct Stream<'s> {
 
 /// A row that can be handed out.
 struct Ready {
-    entry: Entry,
+    entry: SortedRow,
     row: Row,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn fill(
     cursor: &mut Cursor<'_>,
     execution: &mut Execution<'_>,
     page: &mut Page,
-) -> Result<Option<Entry>> {
+) -> Result<Option<SortedRow>> {
     let start = cursor.start();
     let position = index.position_bytes(&start);
     let mut window = cursor.window;
@@ -81,7 +81,7 @@ pub(super) fn fill(
             given.is_passed(document.epk, document.docno)
         }
     };
-    let walk = Walk { run, cursor: given, passed: &passed };
+    let walk = MergedScan { run, cursor: given, passed: &passed };
     let mut reader = walk.reader();
     let range = index.range_from(&start);
     let wanted = cursor.wanted(run.plan.count_max) as u64;
@@ -96,7 +96,7 @@ pub(super) fn fill(
 /// The streams of all targets, each with its first rows. Where that turns out to be a long way, because
 /// candidates must be ranked or hardly an item matches, the rest of them begin side by side.
 fn begin_streams<'s>(
-    walk: &Walk<'_, 's>,
+    walk: &MergedScan<'_, 's>,
     index: &'s OrderIndex,
     range: &ValueRange,
     wanted: u64,
@@ -129,14 +129,14 @@ fn begin_streams<'s>(
 
 /// Merges the streams into the page; gives the last row handed out if there is more.
 fn hand_out<'s>(
-    walk: &Walk<'_, 's>,
+    walk: &MergedScan<'_, 's>,
     streams: &mut [Stream<'s>],
     window: &mut Window,
     reader: &mut Reader<'s>,
     execution: &mut Execution<'_>,
     page: &mut Page,
-) -> Result<Option<Entry>> {
-    let mut last: Option<Entry> = None;
+) -> Result<Option<SortedRow>> {
+    let mut last: Option<SortedRow> = None;
     loop {
         let heads = streams
             .iter()
@@ -194,7 +194,7 @@ impl<'s> Stream<'s> {
     /// Makes the next rows, if none is ready.
     fn fill(
         &mut self,
-        walk: &Walk<'_, 's>,
+        walk: &MergedScan<'_, 's>,
         reader: &mut Reader<'s>,
         execution: &mut Execution<'_>,
     ) -> Result<()> {
@@ -232,7 +232,7 @@ impl<'s> Stream<'s> {
 
     fn rows_of(
         &mut self,
-        walk: &Walk<'_, 's>,
+        walk: &MergedScan<'_, 's>,
         part: usize,
         local: u32,
         reader: &mut Reader<'s>,
@@ -248,7 +248,7 @@ impl<'s> Stream<'s> {
             None => values_of(walk.run, &found, reader, execution)?,
         };
         let Some(values) = values else { return Ok(()) };
-        let entry = Entry { values, target: self.target, place: found.place(), row: 0 };
+        let entry = SortedRow { values, target: self.target, place: found.place(), row: 0 };
         if walk.cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, 0) {
             self.ready.push(Ready { entry, row: Row::Item(part, local) });
         }
@@ -258,7 +258,7 @@ impl<'s> Stream<'s> {
     /// Makes all rows of an item.
     fn made_rows(
         &mut self,
-        walk: &Walk<'_, 's>,
+        walk: &MergedScan<'_, 's>,
         found: &Found<'_>,
         reader: &mut Reader<'s>,
         execution: &mut Execution<'_>,
@@ -285,7 +285,7 @@ impl<'s> Stream<'s> {
             let evaluation = row_charge(row, since, runtime, work);
             let charges = Charges { items: load, evaluation, ..Charges::default() };
             begun = work.checkpoint(runtime);
-            let entry = Entry { values, target, place: place.clone(), row };
+            let entry = SortedRow { values, target, place: place.clone(), row };
             ready.push(ready_row(entry, &made, charges, work)?);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -294,7 +294,7 @@ impl<'s> Stream<'s> {
 }
 
 /// A row in its bounds.
-fn ready_row(entry: Entry, made: &Value, charges: Charges, work: &mut Work) -> Result<Ready> {
+fn ready_row(entry: SortedRow, made: &Value, charges: Charges, work: &mut Work) -> Result<Ready> {
     let bytes = bounded::row(made)?;
     entry.values.iter().try_for_each(bounded::check)?;
     let size = entry.size() + bytes.len();

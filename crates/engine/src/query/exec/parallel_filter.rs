@@ -158,8 +158,8 @@ fn try_all<'s>(
     });
     let outcomes = outcomes.into_iter().flatten();
     let tried = found.into_iter().zip(outcomes).map(|(found, outcome)| match outcome {
-        Outcome::Rejected(rejected) => Tried { found, rejected: Some(rejected) },
-        Outcome::Open(record) => Tried { found: Found { record, ..found }, rejected: None },
+        TrialOutcome::Rejected(rejected) => Tried { found, rejected: Some(rejected) },
+        TrialOutcome::Open(record) => Tried { found: Found { record, ..found }, rejected: None },
     });
     tried.collect()
 }
@@ -179,7 +179,7 @@ fn stretches<'f, 's>(found: &'f [Found<'s>], length: usize) -> Vec<&'f [Found<'s
     stretches
 }
 
-enum Outcome {
+enum TrialOutcome {
     Rejected(Rejected),
     /// The page has to look at the item, which may have been read.
     Open(Option<crate::record::Record>),
@@ -191,21 +191,24 @@ fn try_one(
     reader: &mut Reader<'_>,
     kept: &AtomicUsize,
     execution: &mut Execution<'_>,
-) -> Outcome {
+) -> TrialOutcome {
     if found.certainty != Certainty::Open {
-        return Outcome::Open(None);
+        return TrialOutcome::Open(None);
     }
     let Ok(loaded) = reader.load(found, &mut execution.work.loads) else {
-        return Outcome::Open(None);
+        return TrialOutcome::Open(None);
     };
     execution.runtime.document_id = found.document.docno;
     let rows = execution.runtime.rows_visited;
     let met = execution.visit_rows(query, &loaded.value, &mut |_, _, _| Ok(ControlFlow::Break(())));
     if matches!(met, Ok(false)) {
         let read = loaded.record.is_some().then_some(loaded.size);
-        return Outcome::Rejected(Rejected { read, rows: execution.runtime.rows_visited - rows });
+        return TrialOutcome::Rejected(Rejected {
+            read,
+            rows: execution.runtime.rows_visited - rows,
+        });
     }
     let fits =
         kept.fetch_add(loaded.size, Ordering::Relaxed) + loaded.size <= FILTER_KEPT_BYTES_MAX;
-    Outcome::Open(loaded.record.filter(|_| fits))
+    TrialOutcome::Open(loaded.record.filter(|_| fits))
 }

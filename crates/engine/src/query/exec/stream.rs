@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 /// Answers a page.
 pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
     let levels = levels(run.compiled());
-    let mut state = State::begin(run, &levels)?;
+    let mut state = StreamState::begin(run, &levels)?;
     let start = state.last.clone();
     let mut page = Page::new(run.plan.count_max);
     let position =
@@ -56,7 +56,7 @@ fn levels(plan: &Compiled) -> Vec<&Compiled> {
 }
 
 /// Where a page is.
-struct State {
+struct StreamState {
     /// The last item that is done.
     last: Option<Place>,
     /// An item that is not done, and how many of its rows were handed out.
@@ -65,14 +65,14 @@ struct State {
 }
 
 /// What became of an item.
-enum Outcome {
+enum ItemOutcome {
     /// All its rows are handed out.
     Done,
     /// The page was full before this row of it.
     Full(u32),
 }
 
-impl State {
+impl StreamState {
     fn begin(run: &PageRun<'_>, levels: &[&Compiled]) -> Result<Self> {
         let windows: Vec<_> = levels.iter().map(|query| Window::of(query)).collect();
         match &run.plan.position {
@@ -126,12 +126,12 @@ impl State {
             }
             let before = self.windows.clone();
             match self.item(&mut reader, levels, &found, execution, page)? {
-                Outcome::Done => self.last = Some(found.place()),
-                Outcome::Full(0) => {
+                ItemOutcome::Done => self.last = Some(found.place()),
+                ItemOutcome::Full(0) => {
                     self.windows = before;
                     return Ok(self.position());
                 }
-                Outcome::Full(rows) => {
+                ItemOutcome::Full(rows) => {
                     let place = found.place();
                     return Ok(Some(Position::Item { place, rows: Some(rows), windows: before }));
                 }
@@ -194,7 +194,7 @@ impl State {
         found: &Found<'_>,
         execution: &mut Execution<'_>,
         page: &mut Page,
-    ) -> Result<Outcome> {
+    ) -> Result<ItemOutcome> {
         let skip = match self.begun.take() {
             Some((place, rows)) if place == found.place() => rows,
             _ => 0,
@@ -226,10 +226,10 @@ impl State {
         let Emit { rows, full, .. } = emit;
         if full {
             // The item comes again with the next page, which pays for it.
-            return Ok(Outcome::Full(rows));
+            return Ok(ItemOutcome::Full(rows));
         }
         execution.item_done(found.target, matched, begun);
-        Ok(Outcome::Done)
+        Ok(ItemOutcome::Done)
     }
 }
 

@@ -37,14 +37,14 @@ const ENTRY_SIZE: usize = 160;
 
 /// A row that may be handed out.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct SortedRow {
     pub(super) values: Vec<Value>,
     pub(super) target: usize,
     pub(super) place: Place,
     pub(super) row: u32,
 }
 
-impl Entry {
+impl SortedRow {
     pub(super) fn size(&self) -> usize {
         ENTRY_SIZE + self.values.iter().map(bounded::size).sum::<usize>()
     }
@@ -112,7 +112,7 @@ fn other_ranges(run: &PageRun<'_>, page: &Page, rates: &Rates) -> RequestCharge 
 }
 
 /// Takes a row: its place in the order and, where it is asked for, the row itself.
-type Visit<'v> = dyn FnMut(Entry, Option<Value>, &mut Work) -> Result<()> + 'v;
+type Visit<'v> = dyn FnMut(SortedRow, Option<Value>, &mut Work) -> Result<()> + 'v;
 
 /// Calls a function with every row of every item: its keys and, where it is asked for, the row.
 fn each_row(run: &PageRun<'_>, execution: &mut Execution<'_>, visit: &mut Visit<'_>) -> Result<()> {
@@ -140,7 +140,8 @@ fn each_row(run: &PageRun<'_>, execution: &mut Execution<'_>, visit: &mut Visit<
                     return Ok(ControlFlow::Continue(()));
                 }
             }
-            let entry = Entry { values, target: found.target, place: found.place(), row: number };
+            let entry =
+                SortedRow { values, target: found.target, place: found.place(), row: number };
             entry.values.iter().try_for_each(bounded::check)?;
             visit(entry, projected, work)?;
             Ok(ControlFlow::Continue(()))
@@ -157,7 +158,7 @@ fn entries(
     run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<SortedRow>> {
     let of_share =
         |run: &PageRun<'_>, execution: &mut Execution<'_>| smallest(run, cursor, execution);
     match workers::by_items(run, execution, of_share) {
@@ -167,7 +168,7 @@ fn entries(
 }
 
 /// The first of many rows in order.
-fn first_of(mut entries: Vec<Entry>, run: &PageRun<'_>, cursor: &Cursor<'_>) -> Vec<Entry> {
+fn first_of(mut entries: Vec<SortedRow>, run: &PageRun<'_>, cursor: &Cursor<'_>) -> Vec<SortedRow> {
     entries.sort_by(|left, right| cursor.compare(left, right));
     entries.truncate(cursor.wanted(run.plan.count_max));
     entries
@@ -177,15 +178,16 @@ fn smallest(
     run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<SortedRow>> {
     let wanted = cursor.wanted(run.plan.count_max);
-    let mut smallest = TopK::new(wanted, |left: &Entry, right: &Entry| cursor.compare(left, right));
+    let mut smallest =
+        TopK::new(wanted, |left: &SortedRow, right: &SortedRow| cursor.compare(left, right));
     each_row(run, execution, &mut |entry, _, work| {
         let Place { epk, docno } = &entry.place;
         if cursor.admits(&entry.values, epk, *docno, entry.row) {
             work.hold(entry.size())?;
             let dropped = smallest.push(entry);
-            work.release(dropped.iter().map(Entry::size).sum());
+            work.release(dropped.iter().map(SortedRow::size).sum());
         }
         Ok(())
     })?;
@@ -197,7 +199,7 @@ fn distinct_entries(
     run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<SortedRow>> {
     let of_share =
         |run: &PageRun<'_>, execution: &mut Execution<'_>| first_copies(run, cursor, execution);
     let mut shares = match workers::by_items(run, execution, of_share) {
@@ -214,7 +216,7 @@ fn distinct_entries(
             Slot::Occupied(_) => {}
         }
     }
-    let behind = |entry: &Entry| {
+    let behind = |entry: &SortedRow| {
         cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, entry.row)
     };
     let entries = first.into_values().filter(behind).collect();
@@ -226,9 +228,9 @@ fn first_copies(
     run: &PageRun<'_>,
     cursor: &Cursor<'_>,
     execution: &mut Execution<'_>,
-) -> Result<HashMap<u128, Entry>> {
+) -> Result<HashMap<u128, SortedRow>> {
     let secret = run.query.container.secret();
-    let mut first: HashMap<u128, Entry> = HashMap::new();
+    let mut first: HashMap<u128, SortedRow> = HashMap::new();
     each_row(run, execution, &mut |entry, row, work| {
         let row = row.unwrap_or_default();
         bounded::check(&row)?;
@@ -251,12 +253,12 @@ fn first_copies(
 /// Fills the page with the rows of entries; gives the last one handed out if there is more.
 fn hand_out(
     run: &PageRun<'_>,
-    entries: Vec<Entry>,
+    entries: Vec<SortedRow>,
     window: &mut Window,
     execution: &mut Execution<'_>,
     page: &mut Page,
-) -> Result<Option<Entry>> {
-    let mut last: Option<Entry> = None;
+) -> Result<Option<SortedRow>> {
+    let mut last: Option<SortedRow> = None;
     let mut loaded: Option<(Place, Loaded)> = None;
     let raw = run.query.prepared.raw.as_ref();
     run.items.read_anywhere();
@@ -315,7 +317,7 @@ fn hand_out(
 fn make_row(
     plan: &Compiled,
     raw: Option<&RawProjection>,
-    entry: &Entry,
+    entry: &SortedRow,
     item: &Loaded,
     execution: &mut Execution<'_>,
 ) -> Result<Option<(Bytes, RequestCharge)>> {
@@ -350,7 +352,7 @@ pub(super) fn row_charge(
     work.evaluated_since(begun, runtime) + further
 }
 
-fn position_of(plan: &Plan, entry: &Entry) -> OrderedPosition {
+fn position_of(plan: &Plan, entry: &SortedRow) -> OrderedPosition {
     let range = &plan.view.ranges[entry.target].partition.range;
     OrderedPosition {
         values: KeyValue::shortened(&entry.values),

@@ -76,7 +76,7 @@ fn push_items(
     sink: &mut Sink<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<()> {
-    let mut push = |item: Item, execution: &mut Execution<'_>| -> Result<bool> {
+    let mut push = |item: ReadItem, execution: &mut Execution<'_>| -> Result<bool> {
         execution.work.items_visited += 1;
         execution.runtime.document_id = item.docno;
         let then = execution.checkpoint();
@@ -86,7 +86,7 @@ fn push_items(
     };
     let read_all = |run: &PageRun<'_>, execution: &mut Execution<'_>| {
         let mut reader = run.items.reader();
-        let read = |found: Result<Found<'_>>| Item::read(&found?, &mut reader, execution.work);
+        let read = |found: Result<Found<'_>>| ReadItem::read(&found?, &mut reader, execution.work);
         run.items.documents().map(read).collect::<Result<Vec<_>>>()
     };
     // Where no row can be the last one wanted, all items are read whoever reads them.
@@ -100,7 +100,7 @@ fn push_items(
     }
     let mut reader = run.items.reader();
     for found in run.items.documents() {
-        let item = Item::read(&found?, &mut reader, execution.work)?;
+        let item = ReadItem::read(&found?, &mut reader, execution.work)?;
         if push(item, execution)? {
             break;
         }
@@ -120,14 +120,14 @@ fn push(
 }
 
 /// An item that was read.
-struct Item {
+struct ReadItem {
     target: usize,
     docno: u64,
     size: usize,
     value: Value,
 }
 
-impl Item {
+impl ReadItem {
     fn read(found: &Found<'_>, reader: &mut Reader<'_>, work: &mut Work) -> Result<Self> {
         let loaded = reader.load(found, &mut work.loads)?;
         work.hold(loaded.size)?;

@@ -2,13 +2,13 @@
 //!
 //! A query over many items is worked on by the thread that asks and by whichever others are idle. Each
 //! takes the next range, or a piece of a range that is large, as a query over that share alone with its
-//! own source, runtime and books ([`by_items`]); what they made is merged in the order of the shares.
+//! own items, runtime and books ([`by_items`]); what they made is merged in the order of the shares.
 //! There are never more such helpers in the process than cores: a page that finds none idle is made by
 //! its own thread, as small ones are.
 //!
 //! The outcome is that of going through the items one after the other. What is merged does not depend
 //! on how items were spread (sums are exact, groups and rows have an order), counts and charges add up
-//! by target. And whatever cannot be merged so (an error in some range, more memory than is surely
+//! by range. And whatever cannot be merged so (an error in some range, more memory than is surely
 //! allowed, the end of the time) is not the parallel way's to tell: it gives up, and the page is made
 //! again on one thread, which meets the same limit or error where it would have met it.
 
@@ -16,7 +16,7 @@ use super::context::{Execution, PageRun, with_runtime};
 use super::work::Work;
 use crate::limits::PARALLEL_MEMORY_MAX;
 use crate::query::Query;
-use crate::query::plan::Share;
+use crate::query::plan::WorkShare;
 use crate::query::plan::costs::HELPERS_MAX;
 use crate::query::read::Items;
 use armilla_model::error::Result;
@@ -86,7 +86,7 @@ pub(super) fn may_share(run: &PageRun<'_>, work: &Work) -> bool {
 
 fn share_runs<T: Send>(
     run: &PageRun<'_>,
-    shares: &[Share],
+    shares: &[WorkShare],
     execution: &mut Execution<'_>,
     of_share: impl Fn(&PageRun<'_>, &mut Execution<'_>) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {

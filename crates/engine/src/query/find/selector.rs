@@ -33,12 +33,12 @@ pub(in crate::query) struct Selection {
 pub(in crate::query) struct Selector {
     /// What must hold at once: the parts of an AND in its order, or the condition itself.
     conjuncts: Vec<Tree>,
-    kind: Kind,
+    kind: Conjunction,
 }
 
 /// What the conjuncts come to.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum Conjunction {
     /// One of them leaves nothing.
     Nothing,
     /// This one decides: the others leave everything.
@@ -82,7 +82,7 @@ impl Selector {
 
     /// True when nothing needs to be looked at again.
     pub(in crate::query) fn may_be_exact(&self) -> bool {
-        matches!(self.kind, Kind::Nothing) || self.conjuncts.iter().all(is_exact)
+        matches!(self.kind, Conjunction::Nothing) || self.conjuncts.iter().all(is_exact)
     }
 
     /// The documents of the runs that may match.
@@ -101,10 +101,10 @@ impl Selector {
 
     fn listed(&self, part: &Part, runs: &[Range<u32>]) -> (Vec<u32>, bool) {
         match self.kind {
-            Kind::Nothing => (Vec::new(), true),
-            Kind::All => (runs.iter().cloned().flatten().collect(), true),
-            Kind::One(number) => select(&self.conjuncts[number], part, runs),
-            Kind::Many => select_all(&self.conjuncts, part, runs),
+            Conjunction::Nothing => (Vec::new(), true),
+            Conjunction::All => (runs.iter().cloned().flatten().collect(), true),
+            Conjunction::One(number) => select(&self.conjuncts[number], part, runs),
+            Conjunction::Many => select_all(&self.conjuncts, part, runs),
         }
     }
 
@@ -130,20 +130,20 @@ impl Selector {
     /// How many documents of the runs match, if the index can count them without looking at each.
     pub(in crate::query) fn count(&self, part: &Part, runs: &[Range<u32>]) -> Option<u64> {
         match self.kind {
-            Kind::Nothing => Some(0),
-            Kind::All => Some(live(part, runs)),
-            Kind::One(number) => count(&self.conjuncts[number], part, runs),
-            Kind::Many => None,
+            Conjunction::Nothing => Some(0),
+            Conjunction::All => Some(live(part, runs)),
+            Conjunction::One(number) => count(&self.conjuncts[number], part, runs),
+            Conjunction::Many => None,
         }
     }
 
     /// How many live documents of the runs may match.
     pub(in crate::query) fn count_live(&self, part: &Part, runs: &[Range<u32>]) -> u64 {
         match self.kind {
-            Kind::Nothing => 0,
-            Kind::All => live(part, runs),
-            Kind::One(number) => count_live(&self.conjuncts[number], part, runs),
-            Kind::Many => self.select(part, runs).locals.len() as u64,
+            Conjunction::Nothing => 0,
+            Conjunction::All => live(part, runs),
+            Conjunction::One(number) => count_live(&self.conjuncts[number], part, runs),
+            Conjunction::Many => self.select(part, runs).locals.len() as u64,
         }
     }
 
@@ -162,20 +162,20 @@ impl Selector {
     /// The only conjunct that leaves something out.
     fn deciding(&self) -> Option<&Tree> {
         match self.kind {
-            Kind::One(number) => self.conjuncts.get(number),
+            Conjunction::One(number) => self.conjuncts.get(number),
             _ => None,
         }
     }
 }
 
-fn kind(conjuncts: &[Tree]) -> Kind {
-    let mut kind = Kind::All;
+fn kind(conjuncts: &[Tree]) -> Conjunction {
+    let mut kind = Conjunction::All;
     for (number, tree) in conjuncts.iter().enumerate() {
         kind = match (tree, kind) {
-            (Tree::Nothing, _) => return Kind::Nothing,
+            (Tree::Nothing, _) => return Conjunction::Nothing,
             (Tree::All, kind) => kind,
-            (_, Kind::All) => Kind::One(number),
-            _ => Kind::Many,
+            (_, Conjunction::All) => Conjunction::One(number),
+            _ => Conjunction::Many,
         };
     }
     kind

@@ -16,12 +16,12 @@ use std::ops::Range;
 
 /// What one thread goes through: a range, or a piece of it where all documents are gone through.
 #[derive(Clone, Debug)]
-pub(in crate::query) struct Share {
+pub(in crate::query) struct WorkShare {
     pub(in crate::query) target: usize,
     pub(in crate::query) piece: Option<EpkSpan>,
 }
 
-impl Share {
+impl WorkShare {
     fn of_range(target: usize) -> Self {
         Self { target, piece: None }
     }
@@ -56,7 +56,7 @@ impl Plan {
     }
 
     /// The shares of all items for so many threads.
-    pub(in crate::query) fn item_shares(&self, threads: usize) -> Vec<Share> {
+    pub(in crate::query) fn item_shares(&self, threads: usize) -> Vec<WorkShare> {
         let (items, scope) = (self.estimate(), self.view.scope().max(1));
         let many = match self.threads {
             // What the index finds depends a little on where it is asked: only whole ranges are the same.
@@ -65,8 +65,8 @@ impl Plan {
             _ => (items / SHARE_ITEMS_MIN).min((threads * SHARES_PER_THREAD) as u64),
         };
         let of_range = |(number, range): (usize, &RangeView)| match range.scope() * many / scope {
-            0 | 1 => vec![Share::of_range(number)],
-            pieces => Share::pieces(number, range, pieces),
+            0 | 1 => vec![WorkShare::of_range(number)],
+            pieces => WorkShare::pieces(number, range, pieces),
         };
         self.view.ranges.iter().enumerate().flat_map(of_range).collect()
     }
@@ -77,8 +77,8 @@ impl Plan {
     }
 
     /// Whole ranges, one share each.
-    pub(in crate::query) fn range_shares(&self) -> Vec<Share> {
-        (0..self.view.ranges.len()).map(Share::of_range).collect()
+    pub(in crate::query) fn range_shares(&self) -> Vec<WorkShare> {
+        (0..self.view.ranges.len()).map(WorkShare::of_range).collect()
     }
 
     /// True when the ranges of an ordered scan should begin side by side: it will have to rank many

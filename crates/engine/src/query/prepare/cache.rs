@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// Compiled queries and schemas of an account's containers.
 pub(crate) struct QueryCache {
-    queries: Cache<Key, CachedQuery, ByText>,
-    schemas: Cache<Version, Arc<Schema>>,
+    queries: Cache<QueryKey, CachedQuery, ByText>,
+    schemas: Cache<DefinitionVersion, Arc<Schema>>,
 }
 
 impl Default for QueryCache {
@@ -44,25 +44,25 @@ struct CachedQuery {
 
 /// A container's number, and the generation of its definition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Version {
+struct DefinitionVersion {
     container: u32,
     generation: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    version: Version,
+struct QueryKey {
+    version: DefinitionVersion,
     text: Box<str>,
 }
 
 #[derive(Hash)]
-struct KeyRef<'k> {
-    version: Version,
+struct QueryKeyRef<'k> {
+    version: DefinitionVersion,
     text: &'k str,
 }
 
-impl quick_cache::Equivalent<Key> for KeyRef<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
+impl quick_cache::Equivalent<QueryKey> for QueryKeyRef<'_> {
+    fn equivalent(&self, key: &QueryKey) -> bool {
         self.version == key.version && *self.text == *key.text
     }
 }
@@ -70,8 +70,8 @@ impl quick_cache::Equivalent<Key> for KeyRef<'_> {
 #[derive(Clone)]
 struct ByText;
 
-impl Weighter<Key, CachedQuery> for ByText {
-    fn weight(&self, key: &Key, _: &CachedQuery) -> u64 {
+impl Weighter<QueryKey, CachedQuery> for ByText {
+    fn weight(&self, key: &QueryKey, _: &CachedQuery) -> u64 {
         (key.text.len() as u64 + 32) * CACHED_QUERY_BYTE_WEIGHT
     }
 }
@@ -109,8 +109,8 @@ pub(in crate::query) fn parsed(
     Ok((query, schema))
 }
 
-fn version(container: &Container, settings: &Settings) -> Version {
-    Version { container: container.number, generation: settings.generation }
+fn version(container: &Container, settings: &Settings) -> DefinitionVersion {
+    DefinitionVersion { container: container.number, generation: settings.generation }
 }
 
 /// A text that is known, or is from now on.
@@ -125,7 +125,7 @@ fn find_or_parse(
         )));
     }
     let version = version(container, settings);
-    let key = KeyRef { version, text: &request.text };
+    let key = QueryKeyRef { version, text: &request.text };
     if let Some(cached) = container.core.queries.queries.get(&key) {
         return Ok(cached);
     }
@@ -136,9 +136,9 @@ fn find_or_parse(
     Ok(cached)
 }
 
-fn keep(container: &Container, version: Version, request: &Request, cached: CachedQuery) {
+fn keep(container: &Container, version: DefinitionVersion, request: &Request, cached: CachedQuery) {
     if request.text.len() <= CACHED_TEXT_MAX {
-        let key = Key { version, text: request.text.as_str().into() };
+        let key = QueryKey { version, text: request.text.as_str().into() };
         container.core.queries.queries.insert(key, cached);
     }
 }

@@ -5,7 +5,7 @@ mod hot;
 use super::prefetch::Prefetch;
 use super::{Loads, Reader};
 use crate::query::Query;
-use crate::query::plan::{Plan, Share};
+use crate::query::plan::{Plan, WorkShare};
 use crate::query::token::Place;
 use crate::query::view::RangeView;
 use crate::ranges::EpkSpan;
@@ -67,7 +67,7 @@ impl<'p> Items<'p> {
     }
 
     /// The same for a thread that goes through one range only, or a piece of it.
-    pub(in crate::query) fn for_share(&self, Share { target, piece }: &Share) -> Self {
+    pub(in crate::query) fn for_share(&self, WorkShare { target, piece }: &WorkShare) -> Self {
         let (visited, prefetch) = (*target..*target + 1, Mutex::default());
         Self { query: self.query, plan: self.plan, visited, piece: piece.clone(), prefetch }
     }

@@ -20,14 +20,14 @@ const ENTRY_WEIGHT: u64 = 128;
 
 /// What an order is of: a part's serial, the path of the order, the condition's fingerprint.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(in crate::query) struct Key {
+pub(in crate::query) struct OrderCacheKey {
     part: u64,
     path: u32,
     condition: Box<[u32]>,
 }
 
 /// Orders of an account's queries.
-pub(crate) struct CachedOrders(Cache<Key, CachedOrder, ByCandidates>);
+pub(crate) struct CachedOrders(Cache<OrderCacheKey, CachedOrder, ByCandidates>);
 
 impl Default for CachedOrders {
     fn default() -> Self {
@@ -60,8 +60,8 @@ struct Order {
 #[derive(Clone)]
 struct ByCandidates;
 
-impl Weighter<Key, CachedOrder> for ByCandidates {
-    fn weight(&self, _: &Key, cached: &CachedOrder) -> u64 {
+impl Weighter<OrderCacheKey, CachedOrder> for ByCandidates {
+    fn weight(&self, _: &OrderCacheKey, cached: &CachedOrder) -> u64 {
         match cached {
             CachedOrder::Asked => ENTRY_WEIGHT,
             CachedOrder::Sorted(order) => ENTRY_WEIGHT + size_of_val(&*order.locals) as u64,
@@ -78,7 +78,7 @@ pub(in crate::query) struct Ranking<'s> {
     rest: Range<usize>,
 }
 
-impl Key {
+impl OrderCacheKey {
     /// The order of a plan's candidates by a path, if it is worth keeping.
     pub(super) fn of(part: &PartPlan<'_>, plan: &Plan, path: u32) -> Option<Self> {
         let few = plan.threshold(CACHED_ORDER_MIN);
@@ -96,7 +96,7 @@ impl<'s> Ranking<'s> {
     /// The order, if it is kept.
     pub(in crate::query) fn find(
         orders: &CachedOrders,
-        key: &Key,
+        key: &OrderCacheKey,
         column: Column<'s>,
         direction: Direction,
         values: &Range<u32>,
@@ -110,7 +110,7 @@ impl<'s> Ranking<'s> {
     /// The order if it was asked for before; if not, only that is remembered.
     pub(in crate::query) fn make(
         orders: &CachedOrders,
-        key: Key,
+        key: OrderCacheKey,
         part: &PartPlan<'_>,
         column: Column<'s>,
         direction: Direction,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_largest_order_is_kept() {
         let orders = CachedOrders::default();
-        let key = Key { part: u64::MAX, path: 0, condition: Box::default() };
+        let key = OrderCacheKey { part: u64::MAX, path: 0, condition: Box::default() };
         let locals = vec![0; usize::try_from(RANK_MAX).unwrap()].into();
         orders.0.insert(key.clone(), CachedOrder::Sorted(Arc::new(Order { locals, exact: true })));
         assert!(matches!(orders.0.get(&key), Some(CachedOrder::Sorted(_))));

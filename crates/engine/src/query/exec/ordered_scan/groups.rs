@@ -5,7 +5,7 @@
 //! Inside a group documents go by ordinal, unless the index holds the group's value only in part
 //! (long strings, arrays, objects): then the items decide.
 
-use super::part_scan::{Head, PartScan, ScanContext, ScanRequest};
+use super::part_scan::{PartScan, ScanContext, ScanPosition, ScanRequest};
 use crate::query::counters::ScanModes;
 use crate::query::find::{PathColumn, Selection, known_value};
 use crate::query::plan::{OrderIndex, PartPlan, Plan};
@@ -71,7 +71,7 @@ pub(in crate::query) struct Groups<'s> {
 /// Where a scan stands, by value.
 struct ScanHead<'s> {
     value: armilla_index::Value<'s>,
-    head: Head,
+    head: ScanPosition,
     scan: usize,
     direction: Direction,
 }
@@ -219,7 +219,7 @@ fn begins_behind_undefined(index: &OrderIndex, range: &ValueRange) -> bool {
 
 impl<'s> ScanHead<'s> {
     /// Puts a scan where it stands now, or takes it out.
-    fn go_to(mut this: PeekMut<'_, Self>, head: Option<Head>, scan: &PartScan<'s>) {
+    fn go_to(mut this: PeekMut<'_, Self>, head: Option<ScanPosition>, scan: &PartScan<'s>) {
         match head {
             Some(head) => {
                 this.value = scan.value(head.ordinal);

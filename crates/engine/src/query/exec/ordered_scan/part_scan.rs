@@ -9,7 +9,7 @@
 //! there is nothing to test.
 //! Ordinals are compared, not values: the merge over parts looks at the values of matches only.
 
-use super::cached_order::{CachedOrders, Key, Ranking};
+use super::cached_order::{CachedOrders, OrderCacheKey, Ranking};
 use crate::query::counters::ScanModes;
 use crate::query::find::Tester;
 use crate::query::plan::costs::{
@@ -33,7 +33,7 @@ pub(super) struct PartScan<'s> {
     batch: usize,
     mode: ScanMode<'s>,
     /// What the order of all candidates is cached under, if it is.
-    order: Option<Key>,
+    order: Option<OrderCacheKey>,
     /// Walking was given up.
     gave_up: bool,
 }
@@ -55,7 +55,7 @@ enum ScanMode<'s> {
     },
     Ranked {
         column: Column<'s>,
-        ranked: Ranked,
+        ranked: RankedBatch,
     },
     /// In an order that is cached.
     Cached(Ranking<'s>),
@@ -63,7 +63,7 @@ enum ScanMode<'s> {
 
 /// The first few documents of many, by place: the ordinal of the value, then the local number, turned
 /// so that the first is the smallest.
-struct Ranked {
+struct RankedBatch {
     direction: Direction,
     /// The next one last.
     sorted: Vec<u64>,
@@ -74,7 +74,7 @@ struct Ranked {
 
 /// Where a scan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ScanPosition {
     pub(super) ordinal: u32,
     /// A document with this value is known to match as far as the index can tell; if not, it is
     /// only known that nothing comes before this value.
@@ -102,11 +102,11 @@ impl<'s> PartScan<'s> {
         values: Range<u32>,
         request: ScanRequest,
         exact: &mut bool,
-    ) -> Option<(Self, Head)> {
+    ) -> Option<(Self, ScanPosition)> {
         let ScanRequest { path, direction, policy, wanted } = request;
         // Without a column documents are not found by value; where there is none, few have one.
         let column = index.column().filter(|_| policy != ScanPolicy::Walk);
-        let order = column.and_then(|_| Key::of(&part, context.plan, path));
+        let order = column.and_then(|_| OrderCacheKey::of(&part, context.plan, path));
         let cached = order.as_ref().zip(column).and_then(|(order, column)| {
             Ranking::find(context.orders, order, column, direction, &values)
         });
@@ -118,7 +118,7 @@ impl<'s> PartScan<'s> {
                 ScanMode::Cached(cached)
             }
             (None, Some(column)) if policy == ScanPolicy::Rank => {
-                ScanMode::Ranked { column, ranked: Ranked::new(direction, batch) }
+                ScanMode::Ranked { column, ranked: RankedBatch::new(direction, batch) }
             }
             _ => ScanMode::Walk {
                 tester: Tester::new(part.selector, part.part),
@@ -153,12 +153,12 @@ impl<'s> PartScan<'s> {
     }
 
     /// Goes to the next value.
-    pub(super) fn step(&mut self, exact: &mut bool) -> Option<Head> {
+    pub(super) fn step(&mut self, exact: &mut bool) -> Option<ScanPosition> {
         let (part, context) = (&self.part, &self.context);
         match &mut self.mode {
             ScanMode::Walk { .. } => {
                 let ordinal = next_of(&mut self.rest, self.direction)?;
-                Some(Head { ordinal, met: false })
+                Some(ScanPosition { ordinal, met: false })
             }
             ScanMode::Ranked { column, ranked } => {
                 if ranked.sorted.is_empty() && ranked.more_behind.is_some() {
@@ -175,17 +175,17 @@ impl<'s> PartScan<'s> {
                     });
                 }
                 let ordinal = ranked.ordinal(*ranked.sorted.last()?);
-                Some(Head { ordinal, met: true })
+                Some(ScanPosition { ordinal, met: true })
             }
             ScanMode::Cached(cached) => {
                 let (ordinal, _) = cached.peek(|local| is_open(part, context.plan, local))?;
-                Some(Head { ordinal, met: true })
+                Some(ScanPosition { ordinal, met: true })
             }
         }
     }
 
     /// Goes on from a value that is not known to be met until one is, for a while.
-    pub(super) fn seek(&mut self, from: u32, exact: &mut bool) -> Option<Head> {
+    pub(super) fn seek(&mut self, from: u32, exact: &mut bool) -> Option<ScanPosition> {
         let (part, plan) = (&self.part, self.context.plan);
         let ScanMode::Walk { tester, patience, column } = &mut self.mode else {
             return self.step(exact);
@@ -206,13 +206,13 @@ impl<'s> PartScan<'s> {
             let matches = |local: u32| tester.may_match(local) && is_open(part, plan, local);
             if list.iter().any(|local| matches(local.get())) {
                 *patience = patience.saturating_sub(tested);
-                return Some(Head { ordinal, met: true });
+                return Some(ScanPosition { ordinal, met: true });
             }
             tested += list.len().max(1);
             ordinal = next_of(&mut self.rest, self.direction)?;
         }
         *patience = patience.saturating_sub(tested);
-        Some(Head { ordinal, met: false })
+        Some(ScanPosition { ordinal, met: false })
     }
 
     /// Hands out the documents of a value that is met.
@@ -252,7 +252,9 @@ impl<'s> PartScan<'s> {
                 *exact &= cached.is_exact();
                 ScanMode::Cached(cached)
             }
-            None => ScanMode::Ranked { column, ranked: Ranked::new(self.direction, self.batch) },
+            None => {
+                ScanMode::Ranked { column, ranked: RankedBatch::new(self.direction, self.batch) }
+            }
         };
     }
 }
@@ -265,7 +267,7 @@ fn patience(part: &PartPlan<'_>, may_rank: bool) -> usize {
     }
 }
 
-impl Ranked {
+impl RankedBatch {
     fn new(direction: Direction, batch: usize) -> Self {
         // Nothing lies before the first place, and nothing is known of what lies behind it.
         Self { direction, sorted: Vec::new(), more_behind: Some(0), batch }
@@ -361,7 +363,7 @@ mod tests {
                 if descending { Direction::Descending } else { Direction::Ascending };
             places.sort_unstable();
             places.dedup();
-            let mut ranked = Ranked::new(direction, 3);
+            let mut ranked = RankedBatch::new(direction, 3);
             let mut seen = Vec::new();
             while ranked.more_behind.is_some() {
                 ranked.fill(|visit| places.iter().for_each(|(value, local)| visit(*value, *local)));

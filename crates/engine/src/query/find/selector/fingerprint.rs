@@ -1,7 +1,7 @@
 //! Fingerprint of a condition on a part: the key under which an order of its candidates is cached.
 
 use super::tree::Tree;
-use super::{Kind, Selector};
+use super::{Conjunction, Selector};
 use crate::query::plan::costs::FINGERPRINT_MAX;
 
 impl Selector {
@@ -10,16 +10,16 @@ impl Selector {
     pub(in crate::query) fn fingerprint(&self) -> Option<Box<[u32]>> {
         let mut numbers = Vec::with_capacity(8);
         match self.kind {
-            Kind::All => return None,
-            Kind::Nothing => numbers.push(1),
-            Kind::One(number) => {
+            Conjunction::All => return None,
+            Conjunction::Nothing => numbers.push(1),
+            Conjunction::One(number) => {
                 let tree = self.conjuncts.get(number)?;
                 if matches!(tree, Tree::Unknown) {
                     return None;
                 }
                 write(tree, &mut numbers)?;
             }
-            Kind::Many => write_all(4, &self.conjuncts, &mut numbers)?,
+            Conjunction::Many => write_all(4, &self.conjuncts, &mut numbers)?,
         }
         Some(numbers.into())
     }
