@@ -124,7 +124,7 @@ impl Template {
         match self.ask(&container, &about) {
             Ok(()) => Outcome::Right,
             // Damage that is met by a read is told by that read.
-            Err(Error::Internal(message)) => {
+            Err(Error::Damaged(message)) => {
                 assert!(message.contains("corruption"), "{about}: {message}");
                 Outcome::Refused(false)
             }
