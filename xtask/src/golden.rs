@@ -1,4 +1,4 @@
-//! `cargo xtask golden`: queries with their rows, continuations and charges, as text that is reviewed.
+//! `cargo xtask golden`: queries with their rows, continuations, charges and plans, as text that is reviewed.
 //!
 //! The scripts and their runner are a test of the engine (`crates/engine/tests/golden`), so
 //! `cargo test` compares them as well. This chore runs that test alone, or writes down what is printed
@@ -15,7 +15,7 @@ const UPDATE: &str = "ARMILLA_GOLDEN_UPDATE";
 const SCRIPTS: &str = "crates/engine/tests/golden/scripts";
 
 const ABOUT: &str = "\
-Runs the golden scripts and shows where rows, continuations or charges differ from what they say.
+Runs the golden scripts and shows where rows, continuations, charges or plans differ from what they say.
 An update is reviewed as a diff: whatever changed there changes for users.";
 
 const CHOICES: &[Choice] = &[

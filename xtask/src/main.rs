@@ -43,7 +43,7 @@ Chores:
   splits       Split and merge partitions under 16 writers and 8 queriers; check every answer
   stranger     Beset a server that has few open files with silent, rude and hostile clients; others must not notice
   roundtrip    Import files and export them again, both killed and resumed; check every line comes back
-  golden       Run the golden scripts: queries with rows, continuations and charges; --update writes them down
+  golden       Run the golden scripts: queries with rows, continuations, charges and plans; --update writes them down
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   miri         Interpret the tests of the script engine's memory image under Miri (nightly toolchain)
   sanitize     Run hostile scripts under the address sanitizer (nightly toolchain)

@@ -72,7 +72,7 @@ pub struct Step {
     pub direction: Option<StepDirection>,
     /// The part of the condition that the index answers.
     pub served: Option<String>,
-    /// The part of the condition that is tested on items.
+    /// The part of the condition that is tested on candidates.
     pub left: Option<String>,
     /// How many of its kind there are: ranges, points, joins.
     pub count: Option<u64>,

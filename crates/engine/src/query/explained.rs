@@ -4,18 +4,19 @@
 //! candidates, items to the one that reads them, evaluation to JOINs or to the step that makes rows, groups to
 //! theirs, and rows handed out to the last one.
 
+mod access;
+
 use super::Query;
 use super::counters::Counters;
 use super::explain::{
     Alternative, ExplainedRange, ExplainedRun, Explanation, Step, StepDirection, StepKind,
 };
-use super::find::{Condition, describe};
 use super::page::Page;
-use super::plan::{Operator, OrderIndex, Plan, RangeAccess};
+use super::plan::{Operator, OrderIndex, Plan};
 use super::prepare::Shape;
 use armilla_index::Direction;
 use armilla_model::charge::RequestCharge;
-use armilla_sql::access::{IndexUsage, Node};
+use armilla_sql::access::IndexUsage;
 use armilla_sql::compiled::Order;
 
 impl Query {
@@ -94,6 +95,9 @@ impl Steps<'_> {
 
     /// All steps, the last one on top.
     fn chain(&self) -> Step {
+        if self.plan.view.ranges.is_empty() {
+            return self.without_ranges();
+        }
         let mut steps = Vec::new();
         steps.extend(self.limit());
         steps.extend(self.merge());
@@ -108,17 +112,31 @@ impl Steps<'_> {
             steps.push(load);
         }
         steps.extend(self.walk());
-        let mut access = access;
-        access.charge += self.charge(|counters| counters.charges.ranges);
-        if !loads_are_charged {
-            access.charge += self.charge(|counters| counters.charges.items);
+        steps.extend(access);
+        if let Some(last) = steps.last_mut() {
+            last.charge += self.charge(|counters| counters.charges.ranges);
+            if !loads_are_charged {
+                last.charge += self.charge(|counters| counters.charges.items);
+            }
         }
-        steps.push(access);
         if let Some(first) = steps.first_mut() {
             first.charge += self.charge(|counters| counters.charges.output);
             first.rows_out = first.rows_out.or(self.counted(|page| page.rows.len() as u64));
         }
         nest(steps)
+    }
+
+    /// The only step of a query that needs no range.
+    fn without_ranges(&self) -> Step {
+        let mut step = Step::new(StepKind::Function, "rows without any item");
+        step.rows_out = self.counted(|page| page.rows.len() as u64);
+        step.charge = self.page.map_or(RequestCharge::ZERO, |page| page.charge);
+        step
+    }
+
+    /// True when a page was made without reading an item.
+    fn reads_nothing(&self) -> bool {
+        self.page.is_some_and(|page| page.metrics.retrieved_count == 0)
     }
 
     /// OFFSET, LIMIT and TOP.
@@ -127,10 +145,10 @@ impl Steps<'_> {
         if (skip, take) == (0, u64::MAX) {
             return None;
         }
-        let rows = if take == u64::MAX { "all rows".to_owned() } else { format!("{take} row(s)") };
-        let says = match skip {
-            0 => format!("the first {rows}"),
-            skip => format!("{rows} behind the first {skip}"),
+        let says = match (skip, take) {
+            (0, take) => format!("the first {take}"),
+            (skip, u64::MAX) => format!("all behind the first {skip}"),
+            (skip, take) => format!("{take} behind the first {skip}"),
         };
         Some(Step::new(StepKind::Limit, says))
     }
@@ -197,6 +215,8 @@ impl Steps<'_> {
         let mut step = Step::new(StepKind::Function, says);
         if prepared.raw.is_some() {
             step.says = format!("{says}, by copying stored texts");
+        } else if self.reads_nothing() && self.page.is_some_and(|page| !page.rows.is_empty()) {
+            step.says = format!("{says}, of values in the index");
         }
         if matches!(self.plan.operator, Operator::Whole) {
             step.charge = self.charge(|counters| counters.charges.aggregation);
@@ -214,6 +234,11 @@ impl Steps<'_> {
         let missed = self.counters().is_some_and(|counters| counters.taken.min_max_missed);
         let says = match &self.plan.operator {
             Operator::MinMax { .. } if !missed => "MIN and MAX from the ends of the index",
+            Operator::MinMax { fallback: Some(_), .. } | Operator::IndexAggregate(_)
+                if self.page.is_some() && !self.reads_nothing() =>
+            {
+                "from the columns of the index, and from items where those do not tell"
+            }
             Operator::MinMax { fallback: Some(_), .. } | Operator::IndexAggregate(_) => {
                 "from the columns of the index alone, each combination of values once"
             }
@@ -229,7 +254,14 @@ impl Steps<'_> {
         }
         step.charge = self.charge(|counters| counters.charges.aggregation);
         let matched = |counters: &Counters| counters.tallies.iter().map(|it| it.matched).sum();
-        step.rows_in = self.counters().map(matched);
+        let matched: Option<u64> = self.counters().map(matched);
+        match (&self.plan.operator, matched) {
+            (Operator::Group, matched) => step.rows_in = matched,
+            (_, Some(matched)) if self.reads_nothing() => {
+                step.why = Some(format!("charged for {matched} items, of which none is read"));
+            }
+            (_, matched) => step.rows_in = matched,
+        }
         step
     }
 
@@ -280,6 +312,7 @@ impl Steps<'_> {
             Direction::Descending => StepDirection::Descending,
         });
         if matches!(self.plan.operator, Operator::OrderedScan(_)) {
+            step.candidates = (!self.plan.is_selective()).then(|| self.plan.view.scope());
             step.rows_out = self.counters().map(|counters| counters.visited);
             let scans = self.counters().map(|counters| counters.taken.scans).unwrap_or_default();
             let mut add = |says: &str, taken: bool| {
@@ -289,92 +322,6 @@ impl Steps<'_> {
             add("a part's candidates in an order that is cached", scans.cached > 0);
         }
         Some(step)
-    }
-
-    /// How candidates are found.
-    fn access(&self) -> Step {
-        if let Some(points) = &self.plan.points {
-            let says = format!("point reads: {}", points.len());
-            let mut step = Step::new(StepKind::Seek, says);
-            step.count = Some(points.len() as u64);
-            return step;
-        }
-        let plan = self.plan;
-        let reached = |range: &usize| plan.has_looked_up(*range);
-        let ranges = 0..plan.view.ranges.len();
-        let scanned = |range: &usize| plan.access_of(*range) == RangeAccess::Scan;
-        let by_index =
-            plan.is_selective() && ranges.clone().filter(reached).any(|it| !scanned(&it));
-        let uses_selectors = matches!(
-            plan.operator,
-            Operator::OrderedScan(_) | Operator::MinMax { .. } | Operator::IndexAggregate(_)
-        );
-        if !(by_index || uses_selectors && plan.is_selective()) {
-            let mut step = Step::new(StepKind::Scan, "every item in scope");
-            if uses_selectors {
-                step.says = "no condition: every item in scope, by the index".to_owned();
-            }
-            step.candidates = Some(plan.view.scope());
-            step.rows_out = self.visited();
-            return step;
-        }
-        let reached: Vec<usize> = ranges.filter(reached).collect();
-        let size: usize =
-            reached.iter().flat_map(|range| plan.parts(*range)).map(|it| it.size()).sum();
-        let parts: usize = reached.iter().map(|range| plan.parts(*range).len()).sum();
-        let exact = if self.is_exact() { "exact" } else { "checked again on items" };
-        let says = format!("index: at most {size} in {parts} part(s), {exact}");
-        let kind = if self.searches() > 1 { StepKind::Intersect } else { StepKind::Seek };
-        let mut step = Step::new(kind, says);
-        step.served = self.described(Condition::is_useful);
-        step.index = Some(self.usage.utilized.join(", ")).filter(|paths| !paths.is_empty());
-        step.candidates = Some(size as u64);
-        step.rows_out = self.visited();
-        step
-    }
-
-    fn visited(&self) -> Option<u64> {
-        let counters = self.counters()?;
-        match counters.tallies.is_empty() {
-            true => Some(counters.visited).filter(|visited| *visited > 0),
-            false => Some(counters.tallies.iter().map(|tally| tally.visited).sum()),
-        }
-    }
-
-    /// The parts of the condition, as the text has them and as the index sees them.
-    fn conjuncts(&self) -> Vec<(&Node, &Condition)> {
-        match (&self.query.prepared.node, &self.plan.condition) {
-            (Node::And(nodes), Condition::And(conditions)) => {
-                nodes.iter().zip(conditions).collect()
-            }
-            (node, condition) => vec![(node, condition)],
-        }
-    }
-
-    /// Those parts in words that pass a test.
-    fn described(&self, passes: impl Fn(&Condition) -> bool) -> Option<String> {
-        let conjuncts = self.conjuncts();
-        let parts = conjuncts.iter().filter(|(_, condition)| passes(condition));
-        let parts: Vec<String> = parts.map(|(node, _)| describe(node)).collect();
-        Some(parts.join(" and ")).filter(|parts| !parts.is_empty())
-    }
-
-    /// How many tests the index serves at once.
-    fn searches(&self) -> usize {
-        match &self.plan.condition {
-            Condition::Or(parts) => parts.len(),
-            _ => self.conjuncts().iter().filter(|(_, condition)| condition.is_useful()).count(),
-        }
-    }
-
-    /// True when whatever the index finds matches.
-    fn is_exact(&self) -> bool {
-        let plan = self.plan;
-        let parts = (0..plan.view.ranges.len())
-            .filter(|range| plan.has_looked_up(*range))
-            .flat_map(|range| plan.parts(range));
-        let mut parts = parts.peekable();
-        parts.peek().is_some() && plan.is_plain() && parts.all(|it| it.selector.may_be_exact())
     }
 
     fn order_says(&self) -> String {
@@ -397,6 +344,9 @@ impl Steps<'_> {
     /// The whole in one sentence.
     fn says(&self) -> String {
         let ranges = match self.plan.view.ranges.len() {
+            0 => {
+                return "Needs no item: the condition holds for none, or none is asked for.".into();
+            }
             1 => "the range".to_owned(),
             count => format!("each of {count} ranges"),
         };
@@ -423,7 +373,7 @@ impl Steps<'_> {
         if self.plan.view.ranges.len() > 1 {
             let keys: Vec<String> = paths.iter().map(ToString::to_string).collect();
             let keys = keys.join(", ");
-            why.push(format!("The condition does not pin {keys}, so every range is asked."));
+            why.push(format!("The condition does not pin {keys}, so no range can be left out."));
         }
         if !self.plan.view.is_indexed {
             why.push("A new index is being built, so items are gone through.".to_owned());

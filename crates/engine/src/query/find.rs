@@ -15,7 +15,7 @@ mod selector;
 
 pub(in crate::query) use columns::{CoveringColumns, PartColumns, PathColumn};
 pub(in crate::query) use condition::{Condition, known_value};
-pub(in crate::query) use describe::describe;
+pub(in crate::query) use describe::{describe, describe_path};
 pub(in crate::query) use leaf::{computed_number, path_number};
 #[cfg(test)]
 pub(in crate::query) use selector::MADE as SELECTORS_MADE;

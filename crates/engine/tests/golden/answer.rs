@@ -61,35 +61,45 @@ impl Told {
     }
 }
 
-/// Prints the answers of one range and of four: rows once if they are the same.
-pub(crate) fn print(answers: &[(u32, Answer)]) -> Vec<String> {
+/// A query that was asked over so many ranges.
+pub(crate) struct Asked {
+    pub(crate) ranges: u32,
+    pub(crate) answer: Answer,
+    /// How its first page is answered.
+    pub(crate) plan: Vec<String>,
+}
+
+/// Prints the answers of one range and of four: rows once if they are the same, then what each cost and
+/// how it was answered.
+pub(crate) fn print(all: &[Asked]) -> Vec<String> {
     let mut lines = Vec::new();
-    let rows_are_shared = answers.windows(2).all(|pair| same_rows(&pair[0].1, &pair[1].1));
-    if let (true, Some((_, Answer::Pages(pages)))) = (rows_are_shared, answers.first()) {
+    let rows_are_shared = all.windows(2).all(|two| same_rows(&two[0].answer, &two[1].answer));
+    if let (true, Some(Answer::Pages(pages))) = (rows_are_shared, all.first().map(|it| &it.answer))
+    {
         lines.extend(pages.iter().flat_map(|page| rows(&page.rows)));
     }
-    for (ranges, answer) in answers {
+    for Asked { ranges, answer, plan } in all {
         let over = if *ranges == 1 { "1 range".to_owned() } else { format!("{ranges} ranges") };
         match answer {
             Answer::Refused(message) => lines.push(format!("{over}: error: {message}")),
             Answer::Pages(pages) if rows_are_shared => {
                 lines.extend(pages.iter().map(|page| format!("{over}: {}", page.cost())));
             }
-            Answer::Pages(pages) => {
-                for (number, page) in pages.iter().enumerate() {
-                    let page_number = if pages.len() == 1 && page.continuation.is_none() {
-                        String::new()
-                    } else {
-                        format!(", page {}", number + 1)
-                    };
-                    lines.push(format!("{over}{page_number}: {}", page.cost()));
-                    lines.extend(rows(&page.rows));
-                    if let Some(token) = &page.continuation {
-                        lines.push(format!("goes on {}", place(token)));
-                    }
-                }
-            }
+            Answer::Pages(pages) => lines.extend(print_pages(&over, pages)),
         }
+        lines.extend(plan.iter().map(|line| format!("  {line}")));
+    }
+    lines
+}
+
+fn print_pages(over: &str, pages: &[Told]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (number, page) in pages.iter().enumerate() {
+        let is_only = pages.len() == 1 && page.continuation.is_none();
+        let page_number = if is_only { String::new() } else { format!(", page {}", number + 1) };
+        lines.push(format!("{over}{page_number}: {}", page.cost()));
+        lines.extend(rows(&page.rows));
+        lines.extend(page.continuation.as_deref().map(|token| format!("goes on {}", place(token))));
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! Golden scripts: queries with their rows, their continuations and their charges, text in and text out.
+//! Golden scripts: queries with their rows, continuations, charges and plans, text in and text out.
 //!
 //! A script in `scripts/` holds commands and, behind `---`, what they print. `cargo xtask golden` runs
 //! all of them and shows what differs; `cargo xtask golden --update` writes down what was printed, to be

@@ -10,9 +10,10 @@
 //! [range=2]> SELECT …                               of one range
 //! ```
 
-use crate::answer::{self, Answer, Told};
+use crate::answer::{self, Answer, Asked, Told};
 use crate::support::{Bench, everything};
 use crate::template;
+use armilla_engine::query::explain::{Explanation, Times};
 use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope, Threads};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::PartitionKey;
@@ -40,7 +41,7 @@ impl Stage {
     fn run_one(&mut self, command: &str) -> Vec<String> {
         if command.starts_with(['>', '[']) {
             let question = Question::parse(command);
-            let ask = |(ranges, bench): &(u32, Bench)| (*ranges, question.ask(bench));
+            let ask = |(ranges, bench): &(u32, Bench)| question.ask(*ranges, bench);
             return answer::print(&self.benches.iter().map(ask).collect::<Vec<_>>());
         }
         let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
@@ -146,7 +147,9 @@ impl Question {
 
     /// All pages. They are the same on one thread and on many, and hold the same rows whichever way items
     /// are found.
-    fn ask(&self, bench: &Bench) -> Answer {
+    fn ask(&self, ranges: u32, bench: &Bench) -> Asked {
+        // Before anything else: what was asked before may be answered in another way.
+        let plan = self.explain(bench).unwrap_or_default();
         let ask = |access, threads| match self.pages(bench, access, threads) {
             Ok(pages) => Answer::Pages(pages),
             Err(error) => Answer::Refused(error.to_string()),
@@ -158,7 +161,22 @@ impl Question {
             assert_eq!(one, many, "{text} by {access:?} on one thread and on many");
             assert!(answer.has_rows_of(&one), "{text} by {access:?}: {answer:#?} {one:#?}");
         }
-        answer
+        Asked { ranges, answer, plan }
+    }
+
+    /// How the first page is answered. Its charges are those of its steps.
+    fn explain(&self, bench: &Bench) -> Result<Vec<String>> {
+        let query =
+            Query::new(Arc::clone(&bench.container), self.request.clone(), &self.scope(bench))?;
+        let query = query.on(Threads::One);
+        let options =
+            Options { count_max: self.page_size, continuation: None, range_by_range: false };
+        let plan = query.plan(options)?;
+        let page = query.run(&plan)?;
+        let explanation = query.explain(&plan, Some(&page));
+        assert_eq!(explanation.charge_of_steps(), page.charge, "{}", self.request.text);
+        // Rows and charges of the page are printed with its rows.
+        Ok(Explanation { run: None, ..explanation }.lines(Times::Hidden))
     }
 
     fn pages(&self, bench: &Bench, access: Access, threads: Threads) -> Result<Vec<Told>> {

@@ -6,6 +6,7 @@
 mod brief;
 mod charges;
 mod explained;
+mod explained_sums;
 mod found;
 mod generate;
 mod integers;

@@ -22,7 +22,7 @@ const SEED: u64 = 20_261_116;
 /// The clock of the benches, in 100 ns since 1970.
 const NOW_TICKS: i64 = 1_700_000_000 * 10_000_000;
 
-const POLICIES: [&str; 8] = [
+pub(crate) const POLICIES: [&str; 8] = [
     r#"{"partitionKey":{"paths":["/pk"]}}"#,
     r#"{"partitionKey":{"paths":["/pk"]},"indexingPolicy":{"includedPaths":[{"path":"/*"},
         {"path":"/n/?"},{"path":"/a/b/?"}],"excludedPaths":[{"path":"/t/?"}],

@@ -82,7 +82,7 @@ fn facts(step: &Step, times: Times) -> Vec<String> {
     add(step.index.as_ref().map(|index| format!("index {index}")));
     add(step.direction.map(|direction| direction.name().to_owned()));
     add(step.served.as_ref().map(|served| format!("served: {served}")));
-    add(step.left.as_ref().map(|left| format!("tested on items: {left}")));
+    add(step.left.as_ref().map(|left| format!("tested: {left}")));
     add(flow(step));
     add(step.items.map(|items| match step.bytes {
         Some(bytes) => format!("{} of {}", counted(items, "item"), counted(bytes, "byte")),

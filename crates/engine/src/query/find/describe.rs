@@ -13,7 +13,7 @@ pub(in crate::query) fn describe(node: &Node) -> String {
         Node::All => "every item".to_owned(),
         Node::Nothing => "no item".to_owned(),
         Node::Unknown => "a condition on items".to_owned(),
-        Node::Atom(atom) => of_test(&of_path(&atom.path), &atom.test),
+        Node::Atom(atom) => of_test(&describe_path(&atom.path), &atom.test),
         Node::And(parts) => joined(parts, " and "),
         Node::Or(parts) => joined(parts, " or "),
     }
@@ -34,7 +34,7 @@ fn joined(parts: &[Node], between: &str) -> String {
 }
 
 /// A path as policies write it.
-fn of_path(steps: &[PathStep]) -> String {
+pub(in crate::query) fn describe_path(steps: &[PathStep]) -> String {
     let step = |step: &PathStep| match step {
         PathStep::Name(name) => format!("/{name}"),
         PathStep::Element => "/[]".to_owned(),
@@ -54,8 +54,8 @@ fn of_test(path: &str, test: &Test) -> String {
         }
         Test::Defined => format!("{path} is defined"),
         Test::NotDefined => format!("{path} is not defined"),
-        Test::Type(_) => format!("{path} is of a type"),
-        Test::NotType(_) => format!("{path} is not of a type"),
+        Test::Type(kinds) => format!("{path} is {}", of_types(kinds)),
+        Test::NotType(kinds) => format!("{path} is not {}", of_types(kinds)),
         Test::Predicate(_) => format!("a predicate on each value of {path}"),
         Test::Spatial(_) => format!("{path} lies near or within a shape"),
     }
@@ -73,9 +73,15 @@ fn of_range(path: &str, kind: Type, low: &Bound<Value>, high: &Bound<Value>) -> 
         Bound::Unbounded => None,
     };
     match (low, high) {
-        (None, None) => format!("{path} is of type {kind:?}"),
+        (None, None) => format!("{path} is {}", of_types(&[kind])),
         (low, high) => low.into_iter().chain(high).collect::<Vec<_>>().join(" and "),
     }
+}
+
+/// `of type number or string`.
+fn of_types(kinds: &[Type]) -> String {
+    let names: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+    format!("of type {}", names.join(" or "))
 }
 
 fn shown(value: &Value) -> String {
