@@ -13,7 +13,9 @@ mod values;
 pub use http::HttpContext;
 pub use partition_key::PartitionKeyHeader;
 pub(crate) use values::token_over_limit;
-pub use values::{Consistency, FeedMode, IndexingDirective, RangeId, encode_non_ascii};
+pub use values::{
+    Consistency, ExplainForm, FeedMode, IndexingDirective, RangeId, encode_non_ascii,
+};
 
 use crate::routes::Intent;
 use ::http::HeaderMap;
@@ -85,8 +87,8 @@ pub struct RequestContext<'a> {
     pub script_logging: bool,
     /// `x-armilla-for-each-partition`: run a procedure in all logical partitions that a query finds.
     pub for_each_partition: bool,
-    /// `x-armilla-explain`: tell how a query finds its items.
-    pub explain: bool,
+    /// `x-armilla-explain`: tell how a query is answered.
+    pub explain: Option<ExplainForm>,
 
     /// `x-ms-documentdb-query-enablecrosspartition`.
     pub enable_cross_partition: bool,
@@ -248,7 +250,7 @@ impl<'a> RequestContext<'a> {
             "content-type" => self.intent.query |= values::is_query_type(value),
             "user-agent" if self.client == Client::Other => self.client = Client::of(value),
             "x-armilla-for-each-partition" => self.for_each_partition = flag(name, value)?,
-            "x-armilla-explain" => self.explain = flag(name, value)?,
+            "x-armilla-explain" => self.explain = values::explain_form(name, value)?,
             _ => {}
         }
         Ok(())

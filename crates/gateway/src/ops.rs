@@ -14,6 +14,7 @@ mod containers;
 mod databases;
 mod dials;
 mod encryption_keys;
+mod explain;
 mod for_each;
 mod items;
 mod listing;
@@ -104,7 +105,10 @@ impl EngineService {
 
 impl Service for EngineService {
     async fn call(&self, call: Call<'_>) -> Reply {
-        let reply = metered::call(self, call).await;
+        let reply = match call.operation {
+            Operation::ExplainQuery => Box::pin(explain::answer(self, call)).await,
+            _ => metered::call(self, call).await,
+        };
         if let Some(latency) = self.account.latency() {
             tokio::time::sleep(latency).await;
         }
@@ -184,6 +188,7 @@ impl EngineService {
                 Box::pin(query::query(self, &call, container)).await
             }
             Operation::PlanQuery(container) => Box::pin(query::plan(self, &call, container)).await,
+            Operation::ExplainQuery => Box::pin(explain::plan(self, &call)).await,
             Operation::ListAttachments(_) => {
                 Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, "")))
             }

@@ -70,6 +70,8 @@ pub enum Route<'a> {
     Metrics,
     /// `/_armilla/dials`, and below it a container's.
     Dials(Option<ContainerPath<'a>>),
+    /// `/_armilla/explain`.
+    Explain,
     /// `/alive`.
     Alive,
     /// `/ready`.
@@ -153,6 +155,7 @@ impl<'a> Route<'a> {
             ["metrics"] => Self::Metrics,
             ["_armilla", "dials"] => Self::Dials(None),
             ["_armilla", "dials", "dbs", database, "colls", container] => Self::Dials(Some(ContainerPath { database, container })),
+            ["_armilla", "explain"] => Self::Explain,
             ["alive"] => Self::Alive,
             ["ready"] => Self::Ready,
             ["status"] => Self::Status,

@@ -9,6 +9,7 @@
 pub(crate) mod container;
 pub(crate) mod database;
 pub(crate) mod encryption_key;
+pub(crate) mod explain;
 pub mod hybrid_row;
 pub(crate) mod offer;
 pub(crate) mod page;

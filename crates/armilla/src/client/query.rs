@@ -171,7 +171,7 @@ fn page_call(
         .header("x-ms-documentdb-isquery", "True")
         .header_if("x-ms-max-item-count", page.count_max.map(|count| count.to_string()))
         .header_if("x-ms-continuation", page.continuation)
-        .header_if("x-armilla-explain", page.explained.then_some("True"))
+        .header_if("x-armilla-explain", page.explained.then_some("text"))
         .body(query.body.clone());
     match scope {
         Scope::Key(key) => call.header(PARTITION_KEY, key.header()),

@@ -28,6 +28,17 @@ pub enum FeedMode {
     AllVersionsAndDeletes,
 }
 
+/// `x-armilla-explain`: in which form a query is explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplainForm {
+    /// `true` or `json`: a tree of steps, in the header of the same name.
+    Json,
+    /// `text`: a text tree, percent-encoded, in the same header.
+    Text,
+    /// As the body, beside the rows: what the route of its own answers.
+    Body,
+}
+
 /// `x-ms-indexing-directive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexingDirective {
@@ -130,6 +141,15 @@ pub(super) fn flag(name: &str, value: &[u8]) -> Result<bool> {
     } else {
         Err(bad_header(name, "'true' or 'false' is expected"))
     }
+}
+
+/// The form of an explanation, if one is wanted.
+pub(super) fn explain_form(name: &str, value: &[u8]) -> Result<Option<ExplainForm>> {
+    if is(value, "text") {
+        return Ok(Some(ExplainForm::Text));
+    }
+    let is_wanted = is(value, "json") || flag(name, value)?;
+    Ok(is_wanted.then_some(ExplainForm::Json))
 }
 
 /// A number from zero on.

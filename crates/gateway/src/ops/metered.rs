@@ -93,9 +93,10 @@ fn procedure<'a>(operation: &Operation<'a>) -> Option<&'a str> {
 impl Payer {
     fn of(service: &EngineService, call: &Call<'_>) -> Self {
         match call.operation {
-            Operation::PlanQuery(_) | Operation::ReadDials(_) | Operation::TurnDials(_) => {
-                return Self::Nobody;
-            }
+            Operation::PlanQuery(_)
+            | Operation::ExplainQuery
+            | Operation::ReadDials(_)
+            | Operation::TurnDials(_) => return Self::Nobody,
             _ => {}
         }
         let Some(path) = call.operation.items_of() else { return Self::Account };

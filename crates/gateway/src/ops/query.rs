@@ -4,11 +4,13 @@ use super::EngineService;
 use super::addressed::{self, Scope};
 use super::placement::{self, Place};
 use crate::auth::{Belongs, SEAL_LENGTH};
-use crate::headers::{Client, token_over_limit};
+use crate::headers::{Client, ExplainForm, token_over_limit};
 use crate::reply::{Fact, FeedBody, FeedKind};
 use crate::routes::ContainerPath;
+use crate::wire::explain;
 use crate::{Call, Reply};
 use armilla_engine::Container;
+use armilla_engine::query::explain::Explanation;
 use armilla_engine::query::{
     self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Plan, Query, Request,
 };
@@ -115,7 +117,7 @@ struct Facts {
     descending: bool,
     /// Somebody has to merge, or to go on from what other pages held.
     distributed: bool,
-    explained: Option<String>,
+    explained: Option<Explanation>,
     usage: Option<IndexUsage>,
     advice: Vec<&'static str>,
 }
@@ -132,7 +134,7 @@ async fn page(
     let here = Arc::new(());
     let (query, facts) = compiled(service, call, container, scope, &here).await?;
     let count_max = context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
-    let explain = context.explain;
+    let explain = context.explain.is_some();
     // Python counts the pages of a query, and knows of one per range at least.
     let range_by_range = context.client == Client::Python && !scope.limited;
     let continuation =
@@ -150,7 +152,7 @@ async fn page(
         _ => None,
     };
     let finish = move |query: &Query, plan: &Plan, page: Page| {
-        let explained = explain.then(|| query.explain(plan, Some(&page)).to_string());
+        let explained = explain.then(|| query.explain(plan, Some(&page)));
         (page, explained)
     };
     let made = match (brief, plan) {
@@ -279,12 +281,18 @@ fn reply(
     facts: &Facts,
     continuation: Option<String>,
 ) -> Reply {
-    let body = FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows);
     let continuation = match continuation {
         Some(token) if !scope.limited => Some(gateway_token(&token)),
         token => token,
     };
-    let mut reply = Reply::feed(body).charge(page.charge).continuation(continuation).fact(
+    let reply = match (&facts.explained, call.context.explain) {
+        (Some(explanation), Some(ExplainForm::Body)) => {
+            let body = explain::answer(explanation, Some(page), continuation.as_deref());
+            Reply::ok(body).item_count(page.rows.len())
+        }
+        _ => Reply::feed(FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows)),
+    };
+    let mut reply = reply.charge(page.charge).continuation(continuation).fact(
         Fact::QueryExecutionInfo,
         format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
     );
@@ -297,8 +305,15 @@ fn reply(
         let value = if facts.distributed { "True" } else { "False" };
         reply = reply.fact(Fact::RequiresDistribution, value);
     }
-    if let Some(explained) = &facts.explained {
-        reply = reply.fact(Fact::Explain, percent_encode(explained));
+    match (&facts.explained, context.explain) {
+        (Some(explanation), Some(ExplainForm::Json)) => {
+            reply = reply.fact(Fact::Explain, explain::header(explanation));
+        }
+        (Some(explanation), Some(ExplainForm::Text)) => {
+            let text = percent_encode(&explain::header_text(explanation));
+            reply = reply.fact(Fact::Explain, text);
+        }
+        _ => {}
     }
     if let Some(usage) = &facts.usage {
         let text = if context.populate_index_metrics {
@@ -411,6 +426,28 @@ fn percent_encode(text: &str) -> String {
         }
     }
     out
+}
+
+/// Answers with how a page would be made, without making it.
+pub(super) async fn explain(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
+    let container = addressed::container(service, call, path)?;
+    let scope = addressed::scope(call, &container)?;
+    let here = Arc::new(());
+    let (query, _) = compiled(service, call, &container, &scope, &here).await?;
+    let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
+    let token = call.context.continuation;
+    let token = token.map(|token| own_token(service, &container, &scope, token)).transpose()?;
+    let body = compiling(service, &call.body, move || {
+        let continuation = token.as_deref();
+        let plan = query.plan(Options { count_max, continuation, range_by_range: false })?;
+        Ok(explain::answer(&query.explain(&plan, None), None, None))
+    });
+    let reply = Reply::ok(body.await?).charge(RequestCharge::ZERO);
+    Ok(addressed::owned_by(reply, &container))
 }
 
 /// Answers with a plan.

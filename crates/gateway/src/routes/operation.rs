@@ -77,6 +77,7 @@ pub enum Operation<'a> {
 
     ReadDials(Option<ContainerPath<'a>>),
     TurnDials(Option<ContainerPath<'a>>),
+    ExplainQuery,
 }
 
 /// Whether a `POST` on a feed may replace what is there.
@@ -199,6 +200,7 @@ impl<'a> Operation<'a> {
             (Route::Offer(rid), Verb::Put) => Self::ReplaceOffer { rid },
             (Route::Dials(container), Verb::Get) => Self::ReadDials(container),
             (Route::Dials(container), Verb::Put) => Self::TurnDials(container),
+            (Route::Explain, Verb::Post | Verb::Query) => Self::ExplainQuery,
             _ => return None,
         })
     }
@@ -233,7 +235,7 @@ impl<'a> Operation<'a> {
             O::ListItems(_) => "list_items",
             O::ReadChangeFeed(_) => "change_feed",
             O::QueryItems(_) => "query",
-            O::PlanQuery(_) => "query_plan",
+            O::PlanQuery(_) | O::ExplainQuery => "query_plan",
             O::ExecuteBatch(_) => "batch",
             O::CreateItem(_) => "create",
             O::UpsertItem(_) => "upsert",
@@ -313,6 +315,7 @@ impl<'a> Operation<'a> {
             O::ListEncryptionKeys { .. } | O::QueryEncryptionKeys { .. } => true,
             O::ReadEncryptionKey { .. } => true,
             O::ListOffers | O::QueryOffers | O::ReadOffer { .. } | O::ReadDials(_) => true,
+            O::ExplainQuery => true,
             // Permissions carry tokens, which may allow more than their reader is allowed.
             _ => false,
         }

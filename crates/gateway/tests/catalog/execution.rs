@@ -1,6 +1,7 @@
 //! Scripts at work: procedures by name, triggers by header.
 
 use crate::support::{Armilla, UPSERT};
+use armilla_model::{Value, json};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", "[\"p\"]");
@@ -8,7 +9,7 @@ const LOGGING: (&str, &str) = ("x-ms-documentdb-script-enable-logging", "True");
 const LOG: &str = "x-ms-documentdb-script-log-results";
 
 async fn register(armilla: &Armilla, kind: &str, id: &str, body: &str, more: &str) {
-    let body = armilla_model::Value::from(body).to_json();
+    let body = Value::from(body).to_json();
     let script = format!(r#"{{"id":"{id}","body":{body}{more}}}"#);
     armilla.post(&format!("{POSTS}/{kind}"), &script).await.expect(201);
 }
@@ -240,8 +241,15 @@ async fn a_query_is_explained_when_asked() {
     let body = r#"{"query":"SELECT * FROM c WHERE c.user = 1"}"#;
     let key = ("x-ms-documentdb-partitionkey", "[\"p1\"]");
     let answer = armilla.send("POST", &docs, &[query, key, explain], body).await.expect(200);
+    let told = json::parse(answer.header("x-armilla-explain").unwrap().as_bytes()).unwrap();
+    assert_eq!(told.get("shape").and_then(Value::as_str), Some("stream"));
+    assert_eq!(told.get("rows"), Some(&Value::from(answer.rows("Documents").len() as i64)));
+    let text = [query, key, ("x-armilla-explain", "text")];
+    let answer = armilla.send("POST", &docs, &text, body).await.expect(200);
     let text = answer.header("x-armilla-explain").unwrap();
     assert!(text.contains("rows%20as%20items%20go%20by") && text.contains("RU"), "{text}");
+    let wrong = [query, key, ("x-armilla-explain", "xml")];
+    armilla.send("POST", &docs, &wrong, body).await.refused(400, 0);
     let answer = armilla.send("POST", &docs, &[query, key], body).await.expect(200);
     assert_eq!(answer.header("x-armilla-explain"), None);
 }

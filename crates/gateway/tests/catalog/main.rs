@@ -13,6 +13,7 @@ mod databases;
 mod direct;
 mod encryption;
 mod execution;
+mod explained;
 mod offers;
 mod official;
 mod partitions;
