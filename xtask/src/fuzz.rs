@@ -13,7 +13,7 @@ use crate::arguments::{Arguments, Choice};
 use crate::summary::{Row, Summary};
 use crate::{Outcome, processes, workspace};
 
-const TARGETS: [&str; 3] = ["sql", "json", "binary_json"];
+const TARGETS: [&str; 5] = ["sql", "json", "binary_json", "hybrid_row", "rntbd"];
 const SECONDS_DEFAULT: u64 = 60;
 /// A run may take this much longer than it was told to, on a loaded machine.
 const GRACE: Duration = Duration::from_secs(120);
@@ -30,7 +30,7 @@ const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-const ABOUT: &str = "Fuzzes the query language and the JSON readers, guided by coverage.";
+const ABOUT: &str = "Fuzzes the query language and the readers of JSON, of its binary form, of binary batches and of Direct mode's frames, guided by coverage.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "seconds", value: "N", meaning: "How long each target runs (default 60)" },

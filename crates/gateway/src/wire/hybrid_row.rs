@@ -11,11 +11,12 @@
 //!
 //! A row ([`row`]) has an id of its schema, one presence bit for each nullable fixed and each variable
 //! column, the fixed columns, the variable columns that are there, and sparse fields to the end. Two schemas
-//! are spoken: [`operation`] in requests, [`result`] in answers.
+//! are spoken: [`operation`] in requests, which [`meaning`] makes operations of, and [`result`] in answers.
 //!
 //! The whole stream is checked before anything of it is applied. A length is compared with the bytes that
 //! are there before it is used; rows borrow from the body, so nothing is allocated by what a client declares.
 
+mod meaning;
 mod operation;
 mod record;
 mod result;
