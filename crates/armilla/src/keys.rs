@@ -78,6 +78,8 @@ pub(crate) fn token_secret(folder: Option<&Path>) -> Result<[u8; 32], String> {
     }
     let secret = random()?;
     disk.replace(name, &secret).map_err(|error| error.to_string())?;
+    let file = folder.join(name);
+    tracing::info!(file = %file.display(), "a secret for tokens is made: those from before are no longer taken");
     Ok(secret)
 }
 
