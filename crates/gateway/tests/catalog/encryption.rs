@@ -183,6 +183,25 @@ async fn policies_are_checked_and_echoed() {
     }
 }
 
+/// An encrypted GUID has 132 bytes, which the first hash does not take.
+#[tokio::test]
+async fn encrypted_partition_keys_fit() {
+    let armilla = with_key().await;
+    let policy = vectors("policies")[1].get("clientEncryptionPolicy").unwrap().to_json();
+    let body = format!(
+        r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"clientEncryptionPolicy":{policy}}}"#
+    );
+    let made = armilla.post("/dbs/blog/colls", &body).await.expect(201);
+    let version = made.json().get("partitionKey").unwrap().get("version").cloned();
+    assert_eq!(version, Some(Value::from(2)), "clients hash as they are told");
+    let key = "a".repeat(132);
+    let header = format!("[\"{key}\"]");
+    let item = format!(r#"{{"id":"i","pk":"{key}"}}"#);
+    let headers = [("x-ms-documentdb-partitionkey", header.as_str())];
+    armilla.send("POST", "/dbs/blog/colls/c/docs", &headers, &item).await.expect(201);
+    armilla.put("/dbs/blog/colls/c", &body).await.expect(200);
+}
+
 #[tokio::test]
 async fn policies_never_change() {
     let armilla = with_key().await;

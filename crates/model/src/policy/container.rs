@@ -67,6 +67,7 @@ impl ContainerPolicy {
 
     /// Reads a definition that a client sends, and fills in its defaults.
     pub fn parse(body: &Value) -> Result<Self> {
+        let body = &*encryption::with_wide_key(body);
         let policy = Self::parse_stored(body)?;
         let own_ttl_path = body.get("ttlPropertyPath").filter(|path| !matches!(path, Value::Null));
         if own_ttl_path.is_some() && policy.default_ttl.is_none() {
