@@ -30,7 +30,7 @@ use armilla_model::clock::{Clock, SystemClock};
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::lsn::Lsn;
-use armilla_model::partition_key::PartitionKey;
+use armilla_model::tally::{self, Work};
 use armilla_storage::disk::Disk;
 use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
@@ -149,6 +149,7 @@ impl Account {
 
     /// A container by names or rids.
     pub fn container(&self, database: &str, container: &str) -> Result<Arc<Container>> {
+        tally::count(Work::ContainerLookup);
         let catalog = self.catalog.load();
         let database = catalog.database(database).ok_or_else(Error::parent_not_found)?;
         database.container(container).cloned().ok_or_else(Error::parent_not_found)
@@ -303,9 +304,4 @@ fn check_etag(etag: ETag, if_match: Option<&str>) -> Result<()> {
         return Err(Error::precondition_failed());
     }
     Ok(())
-}
-
-/// A key for a request without one, where the container's definition makes it unambiguous.
-pub fn undefined_key(levels: usize) -> PartitionKey {
-    PartitionKey(vec![armilla_model::partition_key::Component::Undefined; levels])
 }

@@ -20,10 +20,11 @@ use arc_swap::ArcSwap;
 use armilla_model::charge::Rates;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
-use armilla_model::partition_key::Epk;
+use armilla_model::partition_key::{Definition, Epk};
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::rid;
 use armilla_model::session_token::SessionToken;
+use armilla_model::tally::{self, Work};
 use armilla_storage::{Keyspace, Snapshot};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
@@ -50,6 +51,8 @@ pub struct Container {
     pub(crate) scripts: ArcSwap<Scripts>,
     pub(crate) sizes: LogicalSizes,
     settings: ArcSwap<Settings>,
+    /// How keys are hashed, which no change of the settings touches.
+    key_definition: Definition,
     partitions: ArcSwap<Vec<Arc<Partition>>>,
     dials: ArcSwap<Dials>,
     budget: ArcSwap<Budget>,
@@ -134,6 +137,7 @@ impl Container {
             paths,
             scripts: ArcSwap::default(),
             sizes: LogicalSizes::default(),
+            key_definition: settings.policy.partition_key.clone(),
             settings: ArcSwap::from_pointee(settings),
             partitions: ArcSwap::from_pointee(partitions),
             secret,
@@ -154,7 +158,13 @@ impl Container {
 
     /// The settings of now.
     pub fn settings(&self) -> Arc<Settings> {
+        tally::count(Work::SettingsLoad);
         self.settings.load_full()
+    }
+
+    /// How partition keys are checked and hashed.
+    pub fn key_definition(&self) -> &Definition {
+        &self.key_definition
     }
 
     /// The dials of now.
@@ -348,8 +358,7 @@ impl Container {
 
     /// The item at a key, tombstones included.
     pub(crate) fn get_any(&self, snapshot: &dyn Snapshot, key: &ItemKey) -> Result<Option<Record>> {
-        let definition = &self.settings.load().policy.partition_key;
-        let place = keys::item(self.number, definition, key);
+        let place = keys::item(self.number, &self.key_definition, key);
         let read = snapshot.get(Keyspace::Items, &place);
         let record = read.and_then(|bytes| bytes.map(Record::new).transpose());
         record.map_err(|error| self.failed_at(&key.epk, error))

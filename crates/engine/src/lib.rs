@@ -12,6 +12,7 @@
 //! ```
 
 pub mod account;
+mod address;
 pub mod admission;
 pub mod catalog;
 mod computed;
@@ -54,7 +55,8 @@ mod verify;
 pub mod versions;
 
 pub use account::{Account, Options};
-pub use container::Container;
+pub use address::ItemAddress;
+pub use container::{Container, Settings as ContainerSettings};
 pub use txn::Txn;
 
 pub(crate) use damage::store_failure;

@@ -15,6 +15,7 @@ mod current;
 pub use commit::IndexChange;
 pub use current::{Current, StagedItem};
 
+use crate::address::ItemAddress;
 use crate::container::{Container, Settings};
 use crate::indexing::{self, ItemTerms};
 use crate::items::body::Body;
@@ -103,16 +104,19 @@ pub struct Committed {
 }
 
 impl Txn {
-    /// Begins a transaction under the lock of its logical partition.
+    /// Begins a transaction under the lock of its logical partition, for whoever has no address at hand.
     pub fn begin(
         container: Arc<Container>,
         key: PartitionKey,
         lock: PartitionLock,
     ) -> Result<Self> {
+        Self::at(ItemAddress::of(&container, key)?, lock)
+    }
+
+    /// Begins a transaction under the lock of the logical partition at an address.
+    pub fn at(address: ItemAddress, lock: PartitionLock) -> Result<Self> {
+        let ItemAddress { container, settings, key, epk, .. } = address;
         container.check_alive()?;
-        let settings = container.settings();
-        settings.policy.partition_key.check_full(&key)?;
-        let epk = settings.policy.partition_key.epk(&key);
         Ok(Self {
             snapshot: container.core.snapshot(),
             now: container.core.now_seconds(),
@@ -189,10 +193,6 @@ impl Txn {
         &self.settings.policy
     }
 
-    pub(crate) fn parse_body(&self, body: &[u8]) -> Result<Body> {
-        Body::parse(body)
-    }
-
     /// Refuses an item whose key is not this transaction's.
     pub(crate) fn check_key_of(&self, item: &Value) -> Result<()> {
         let key = PartitionKey::of_item(item, &self.policy().partition_key);
@@ -220,6 +220,19 @@ impl Txn {
     pub(crate) fn look_up(&mut self, id: &str) -> Result<Option<Current<'_>>> {
         let at = self.touch(id)?;
         Ok(self.staged[at].current())
+    }
+
+    /// Looks up items that are about to be written, as far as the limit of
+    /// [`limit_loading`](Self::limit_loading) goes; false when they are too large for it.
+    pub fn look_ahead<'i>(&mut self, ids: impl IntoIterator<Item = &'i str>) -> Result<bool> {
+        for id in ids {
+            match self.touch(id) {
+                Ok(_) => {}
+                Err(_) if self.is_heavy => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 
     /// What the transaction changed of the items that were there when it began, by ordinal: the

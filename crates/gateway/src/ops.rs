@@ -37,12 +37,13 @@ use crate::metrics::Metrics;
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::{ContainerPath, Operation};
 use crate::service::{DirectEvent, KeyShare, RangeAddress, RangeState};
-use crate::wire::permission;
+use crate::wire::{self, permission};
 use crate::{Call, Reply, Service};
+use addressed::Target;
 use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
-use armilla_model::{Result, binary_json};
+use armilla_model::{Error, Result, binary_json};
 use placement::Place;
 use pools::Pools;
 use std::sync::Arc;
@@ -149,116 +150,128 @@ impl Standing for EngineService {
 }
 
 impl EngineService {
-    /// Does the work of a request.
-    async fn perform(&self, mut call: Call<'_>) -> Reply {
+    /// Turns a binary body into text, which is what all operations read.
+    async fn decode(&self, call: &mut Call<'_>) -> Result<()> {
         if binary_json::is_binary(&call.body) {
             let binary = call.body.clone();
             let text = move || binary_json::to_text(&binary);
-            match Box::pin(self.staging(call.body.len(), text)).await {
-                Ok(text) => call.body = text.into(),
-                Err(error) => return Reply::error(error).charge(RequestCharge::ONE),
-            }
+            call.body = Box::pin(self.staging(call.body.len(), text)).await?.into();
         }
-        // What waits is in a box of its own. A future is as large as the largest of its parts and is
-        // moved on its way to the connection; point reads would be copying most of their time.
-        let outcome = match call.operation {
-            Operation::ReadItem(path) => items::read(self, &call, path),
-            Operation::CreateItem(container) => {
-                Box::pin(writes::create(self, &call, container)).await
+        Ok(())
+    }
+
+    /// Does the work of a request.
+    async fn perform(&self, call: Call<'_>, target: Option<Target>) -> Reply {
+        let outcome = match target {
+            Some(target) => self.perform_on_items(&call, target).await,
+            None => Box::pin(self.perform_on_resources(&call)).await,
+        };
+        match outcome {
+            Ok(reply) if call.context.binary_only && call.operation.is_about_one_item() => {
+                reply.in_binary().about(call.operation.subject())
             }
-            Operation::UpsertItem(container) => {
-                Box::pin(writes::upsert(self, &call, container)).await
+            Ok(reply) => reply.about(call.operation.subject()),
+            Err(error) => refused(&call.operation, error),
+        }
+    }
+
+    /// What is about items.
+    // What waits is in a box of its own. A future is as large as the largest of its parts and is
+    // moved on its way to the connection; point reads would be copying most of their time.
+    async fn perform_on_items(&self, call: &Call<'_>, target: Target) -> Result<Reply> {
+        match call.operation {
+            Operation::ReadItem(path) => items::read(call, &target, path.item),
+            Operation::CreateItem(_) => Box::pin(writes::create(self, call, target)).await,
+            Operation::UpsertItem(_) => Box::pin(writes::upsert(self, call, target)).await,
+            Operation::ReplaceItem(path) => {
+                Box::pin(writes::replace(self, call, target, path.item)).await
             }
-            Operation::ReplaceItem(path) => Box::pin(writes::replace(self, &call, path)).await,
-            Operation::PatchItem(path) => Box::pin(writes::patch(self, &call, path)).await,
-            Operation::DeleteItem(path) => Box::pin(writes::delete(self, &call, path)).await,
-            Operation::DeletePartitionKey(container) => {
-                Box::pin(writes::delete_partition(self, &call, container)).await
+            Operation::PatchItem(path) => {
+                Box::pin(writes::patch(self, call, target, path.item)).await
             }
-            Operation::ExecuteBatch(container) => {
-                Box::pin(batch::run(self, &call, container)).await
+            Operation::DeleteItem(path) => {
+                Box::pin(writes::delete(self, call, target, path.item)).await
             }
-            Operation::ListItems(container) => {
-                Box::pin(listing::list(self, &call, container)).await
+            Operation::DeletePartitionKey(_) => {
+                Box::pin(writes::delete_partition(self, target)).await
             }
-            Operation::ReadChangeFeed(container) => {
-                Box::pin(change_feed::read(self, &call, container)).await
-            }
-            Operation::QueryItems(container) => {
-                Box::pin(query::query(self, &call, container)).await
-            }
-            Operation::PlanQuery(container) => Box::pin(query::plan(self, &call, container)).await,
-            Operation::ExplainQuery => Box::pin(explain::plan(self, &call)).await,
+            Operation::ExecuteBatch(_) => Box::pin(batch::run(self, call, target)).await,
+            Operation::ListItems(_) => Box::pin(listing::list(self, call, target)).await,
+            Operation::ReadChangeFeed(_) => Box::pin(change_feed::read(self, call, target)).await,
+            Operation::QueryItems(_) => Box::pin(query::query(self, call, target)).await,
+            Operation::PlanQuery(_) => Box::pin(query::plan(self, call, target)).await,
             Operation::ListAttachments(_) => {
                 Ok(Reply::feed(FeedBody::new(FeedKind::Attachments, "")))
             }
-
-            Operation::ListDatabases
-            | Operation::QueryDatabases
-            | Operation::CreateDatabase
-            | Operation::ReadDatabase { .. }
-            | Operation::DeleteDatabase { .. } => Box::pin(databases::answer(self, &call)).await,
-
-            Operation::ListContainers { .. }
-            | Operation::QueryContainers { .. }
-            | Operation::CreateContainer { .. }
-            | Operation::ReadContainer(_)
-            | Operation::ReplaceContainer(_)
-            | Operation::DeleteContainer(_)
-            | Operation::ListConflicts(_)
-            | Operation::QueryConflicts(_)
-            | Operation::ReadConflict { .. }
-            | Operation::DeleteConflict { .. } => Box::pin(containers::answer(self, &call)).await,
-            Operation::ReadPartitionKeyRanges(container) => ranges::read(self, &call, container),
-
-            Operation::ListScripts { .. }
-            | Operation::QueryScripts { .. }
-            | Operation::CreateScript { .. }
-            | Operation::ReadScript(_)
-            | Operation::ReplaceScript(_)
-            | Operation::DeleteScript(_) => Box::pin(scripts::answer(self, &call)).await,
             Operation::ExecuteProcedure(path) => {
-                Box::pin(scripts::execute(self, &call, path)).await
+                Box::pin(scripts::execute(self, call, target, path.script)).await
             }
-
-            Operation::ListUsers { .. }
-            | Operation::QueryUsers { .. }
-            | Operation::CreateUser { .. }
-            | Operation::ReadUser(_)
-            | Operation::ReplaceUser(_)
-            | Operation::DeleteUser(_) => Box::pin(users::answer(self, &call)).await,
-            Operation::ListPermissions(_)
-            | Operation::QueryPermissions(_)
-            | Operation::CreatePermission { .. }
-            | Operation::ReadPermission { .. }
-            | Operation::ReplacePermission { .. }
-            | Operation::DeletePermission { .. } => {
-                Box::pin(permissions::answer(self, &call)).await
-            }
-
-            Operation::ListOffers
-            | Operation::QueryOffers
-            | Operation::ReadOffer { .. }
-            | Operation::ReplaceOffer { .. } => Box::pin(offers::answer(self, &call)).await,
-
-            Operation::ReadDials(container) => dials::read(self, container),
-            Operation::TurnDials(container) => Box::pin(dials::turn(self, &call, container)).await,
-
-            Operation::ListEncryptionKeys { .. }
-            | Operation::QueryEncryptionKeys { .. }
-            | Operation::CreateEncryptionKey { .. }
-            | Operation::ReadEncryptionKey { .. }
-            | Operation::ReplaceEncryptionKey { .. } => {
-                Box::pin(encryption_keys::answer(self, &call)).await
-            }
-        };
-        let reply = outcome.unwrap_or_else(|error| Reply::error(error).charge(RequestCharge::ONE));
-        let reply = match call.context.binary_only && call.operation.is_about_one_item() {
-            true => reply.in_binary(),
-            false => reply,
-        };
-        reply.about(call.operation.subject())
+            _ => Err(wire::misrouted(call)),
+        }
     }
+
+    /// What is about databases, containers, scripts, users, offers and dials.
+    async fn perform_on_resources(&self, call: &Call<'_>) -> Result<Reply> {
+        use Operation as O;
+        match call.operation {
+            O::ListDatabases
+            | O::QueryDatabases
+            | O::CreateDatabase
+            | O::ReadDatabase { .. }
+            | O::DeleteDatabase { .. } => databases::answer(self, call).await,
+
+            O::ListContainers { .. }
+            | O::QueryContainers { .. }
+            | O::CreateContainer { .. }
+            | O::ReadContainer(_)
+            | O::ReplaceContainer(_)
+            | O::DeleteContainer(_)
+            | O::ListConflicts(_)
+            | O::QueryConflicts(_)
+            | O::ReadConflict { .. }
+            | O::DeleteConflict { .. } => containers::answer(self, call).await,
+            O::ReadPartitionKeyRanges(container) => ranges::read(self, call, container),
+
+            O::ListScripts { .. }
+            | O::QueryScripts { .. }
+            | O::CreateScript { .. }
+            | O::ReadScript(_)
+            | O::ReplaceScript(_)
+            | O::DeleteScript(_) => scripts::answer(self, call).await,
+
+            O::ListUsers { .. }
+            | O::QueryUsers { .. }
+            | O::CreateUser { .. }
+            | O::ReadUser(_)
+            | O::ReplaceUser(_)
+            | O::DeleteUser(_) => users::answer(self, call).await,
+            O::ListPermissions(_)
+            | O::QueryPermissions(_)
+            | O::CreatePermission { .. }
+            | O::ReadPermission { .. }
+            | O::ReplacePermission { .. }
+            | O::DeletePermission { .. } => permissions::answer(self, call).await,
+
+            O::ListOffers | O::QueryOffers | O::ReadOffer { .. } | O::ReplaceOffer { .. } => {
+                offers::answer(self, call).await
+            }
+            O::ExplainQuery => explain::plan(self, call).await,
+            O::ReadDials(container) => dials::read(self, container),
+            O::TurnDials(container) => dials::turn(self, call, container).await,
+
+            O::ListEncryptionKeys { .. }
+            | O::QueryEncryptionKeys { .. }
+            | O::CreateEncryptionKey { .. }
+            | O::ReadEncryptionKey { .. }
+            | O::ReplaceEncryptionKey { .. } => encryption_keys::answer(self, call).await,
+            _ => Err(wire::misrouted(call)),
+        }
+    }
+}
+
+/// The answer to an operation that was refused.
+fn refused(operation: &Operation<'_>, error: Error) -> Reply {
+    Reply::error(error).charge(RequestCharge::ONE).about(operation.subject())
 }
 
 #[cfg(test)]
@@ -269,10 +282,14 @@ mod tests {
         size_of::<F>()
     }
 
+    fn size_of_work<'a, F>(_: fn(&'a EngineService, Call<'a>, Option<Target>) -> F) -> usize {
+        size_of::<F>()
+    }
+
     /// The future of a request is moved several times before it is polled.
     #[test]
     fn futures_of_requests_stay_small() {
-        let performing = size_of_future(EngineService::perform);
+        let performing = size_of_work(EngineService::perform);
         let metered = size_of_future(metered::call);
         assert!(performing <= 2 * size_of::<Call<'_>>() + 1024, "{performing}");
         assert!(metered <= 4 * size_of::<Call<'_>>() + 2048, "{metered}");

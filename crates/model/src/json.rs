@@ -58,6 +58,7 @@ pub fn parse_item(
     left_out: &[&str],
     out: &mut Vec<u8>,
 ) -> Result<ParsedItem, JsonError> {
+    crate::tally::count(crate::tally::Work::ItemParse);
     out.reserve(text.len());
     let mut reader = Reader { is_item: true, ..Reader::new(text, Some(out), left_out) };
     let value = reader.whole()?;

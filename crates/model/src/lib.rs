@@ -18,6 +18,7 @@ pub mod path;
 pub mod policy;
 pub mod rid;
 pub mod session_token;
+pub mod tally;
 pub mod ttl;
 pub mod value;
 

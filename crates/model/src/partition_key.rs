@@ -8,6 +8,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{ITEM_SIZE_MAX, PARTITION_KEY_LENGTH_MAX, PARTITION_KEY_LEVELS_MAX};
 use crate::path::Path;
+use crate::tally::{self, Work};
 use crate::value::Value;
 use smallvec::SmallVec;
 use std::fmt;
@@ -114,6 +115,11 @@ impl PartitionKey {
         })
     }
 
+    /// The key of items that have none, in a container with so many levels.
+    pub fn undefined(levels: usize) -> Self {
+        Self(vec![Component::Undefined; levels])
+    }
+
     /// The key of an item under a definition: always one component per path.
     pub fn of_item(item: &Value, definition: &Definition) -> Self {
         let component = |path: &Path| Component::from_value(path.find(item));
@@ -146,6 +152,7 @@ impl Definition {
 
     /// The effective key of a full key or of a prefix of a hierarchical one.
     pub fn epk(&self, key: &PartitionKey) -> Epk {
+        tally::count(Work::KeyHash);
         match self.hashing {
             _ if key.0.is_empty() => Epk::default(),
             Hashing::V1 => epk_v1(&key.0),
@@ -159,6 +166,7 @@ impl Definition {
     /// Refuses keys with more components than there are paths, incomplete ones, and those with a value
     /// that is too long.
     pub fn check_full(&self, key: &PartitionKey) -> Result<()> {
+        tally::count(Work::KeyCheck);
         if key.0.len() == self.levels() {
             return self.check_lengths(key);
         }

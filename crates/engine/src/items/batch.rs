@@ -209,8 +209,8 @@ impl Txn {
     pub fn run_operation(&mut self, operation: Operation) -> Result<Outcome> {
         let options = &operation.options;
         match operation.verb {
-            Verb::Create(body) => self.create_from(body.check()?, options).map(Outcome::Written),
-            Verb::Upsert(body) => self.upsert_from(body.check()?, options).map(Outcome::Written),
+            Verb::Create(body) => self.create_parsed(body, options).map(Outcome::Written),
+            Verb::Upsert(body) => self.upsert_parsed(body, options).map(Outcome::Written),
             Verb::Replace(id, body) => {
                 self.replace_with(&id, body.check()?, options).map(Outcome::Written)
             }

@@ -47,6 +47,17 @@ impl UncheckedBody {
         Ok(Self { bytes, parsed, size: text.len() })
     }
 
+    /// Reads a client's text, unless it is too large for an item.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        check_size(text.len())?;
+        Ok(Self::read(text)?)
+    }
+
+    /// The document.
+    pub fn value(&self) -> &Value {
+        &self.parsed.value
+    }
+
     /// Its id, where it has one.
     pub fn id(&self) -> Option<&str> {
         self.parsed.value.get("id").and_then(Value::as_str)
@@ -63,8 +74,7 @@ impl UncheckedBody {
 impl Body {
     /// Checks a client's text.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        check_size(text.len())?;
-        UncheckedBody::read(text)?.check()
+        UncheckedBody::parse(text)?.check()
     }
 
     /// Makes the body of a document that was built here, as patches and triggers do.

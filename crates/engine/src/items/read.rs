@@ -1,12 +1,13 @@
 //! Point reads: one get, no parsing, no lock.
 
-use crate::container::Container;
+use crate::address::ItemAddress;
+use crate::container::{Container, Settings};
 use crate::record::Record;
 use crate::txn::Txn;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::Result;
 use armilla_model::etag::ETag;
-use armilla_model::partition_key::PartitionKey;
+use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::rid::{self, ChildKind};
 use bytes::Bytes;
 
@@ -33,48 +34,52 @@ impl Item {
     }
 }
 
-impl Container {
-    /// The item that a path names: by id, or else by the ordinal in its rid.
-    pub fn read_item_by_segment(&self, key: &PartitionKey, segment: &str) -> Result<Option<Item>> {
-        match self.read_item(key, segment)? {
-            Some(item) => Ok(Some(item)),
-            None => self.read_item_by_rid(key, segment),
-        }
+impl ItemAddress {
+    /// The item with this id, unless it has expired.
+    pub fn read_item(&self, id: &str) -> Result<Option<Item>> {
+        self.container.read_at(&self.settings, &self.epk, id)
     }
 
-    fn read_item_by_rid(&self, key: &PartitionKey, segment: &str) -> Result<Option<Item>> {
-        match self.id_of_rid(key, segment)? {
-            Some(id) => self.read_item(key, &id),
+    /// The item that a path names: by id, or else by the ordinal in its rid.
+    pub fn read_item_by_segment(&self, segment: &str) -> Result<Option<Item>> {
+        if let Some(item) = self.read_item(segment)? {
+            return Ok(Some(item));
+        }
+        match self.id_of_rid(segment)? {
+            Some(id) => self.read_item(&id),
             None => Ok(None),
         }
     }
 
-    /// The id of the item that a rid names inside a logical partition.
-    pub fn id_of_rid(&self, key: &PartitionKey, segment: &str) -> Result<Option<String>> {
+    /// The id of the item that a rid names.
+    pub fn id_of_rid(&self, segment: &str) -> Result<Option<String>> {
+        let Self { container, epk, partition, .. } = self;
         let Some(bytes) = rid::decode(segment) else { return Ok(None) };
-        let Some((container, docno)) = rid::split_child(&bytes, ChildKind::Document) else {
+        let Some((owner, docno)) = rid::split_child(&bytes, ChildKind::Document) else {
             return Ok(None);
         };
-        if container != self.rid {
+        if owner != container.rid {
             return Ok(None);
         }
-        let epk = self.settings().policy.partition_key.epk(key);
-        let partition = self.partition_of(&epk);
-        let (root, published) = self.core.consistent_view(&partition);
+        let (root, published) = container.core.consistent_view(partition);
         let Some(located) = published.view.find(epk.as_bytes(), docno) else { return Ok(None) };
-        let found = self.find_by_docno(&*root.snapshot, &epk, located.document.hash, docno)?;
+        let found = container.find_by_docno(&*root.snapshot, epk, located.document.hash, docno)?;
         let Some(record) = found else { return Ok(None) };
         let value = crate::txn::parse_stored(&record.text())?;
         Ok(value.get("id").and_then(armilla_model::Value::as_str).map(str::to_owned))
     }
+}
 
-    /// The item with this id in this logical partition, unless it has expired.
+impl Container {
+    /// The item with this id in this logical partition, for whoever has no address at hand.
     pub fn read_item(&self, key: &PartitionKey, id: &str) -> Result<Option<Item>> {
-        let settings = self.settings();
-        settings.policy.partition_key.check_full(key)?;
-        let epk = settings.policy.partition_key.epk(key);
+        self.key_definition().check_full(key)?;
+        self.read_at(&self.settings(), &self.key_definition().epk(key), id)
+    }
+
+    fn read_at(&self, settings: &Settings, epk: &Epk, id: &str) -> Result<Option<Item>> {
         let root = self.core.root.load();
-        let slot = self.locate(&*root.snapshot, &epk, id)?;
+        let slot = self.locate(&*root.snapshot, epk, id)?;
         let now = u64::from(self.core.now_seconds());
         let liveness = settings.policy.liveness(now);
         let alive = |record: &Record| record.is_alive(liveness);

@@ -1,6 +1,6 @@
 //! Replace: the item must exist; its partition key stays. Its id may change.
 
-use super::body::Body;
+use super::body::{Body, UncheckedBody};
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
 use armilla_model::error::{Error, Result};
@@ -13,7 +13,17 @@ impl Txn {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written> {
-        let body = match self.parse_body(body) {
+        self.replace_parsed(id, UncheckedBody::parse(body), options)
+    }
+
+    /// The same with a body that was parsed before, or could not be.
+    pub fn replace_parsed(
+        &mut self,
+        id: &str,
+        body: Result<UncheckedBody>,
+        options: &WriteOptions,
+    ) -> Result<Written> {
+        let body = match body.and_then(UncheckedBody::check) {
             Ok(body) => body,
             // Of an item that is missing nothing else is said.
             Err(_) if self.look_up(id)?.is_none() => return Err(Error::not_found()),

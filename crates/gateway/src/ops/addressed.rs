@@ -1,76 +1,51 @@
-//! What a request on items addresses: the container, the partition key, the part of the key space.
+//! What a request on items addresses: the container, the partition key or the part of the key space.
+//!
+//! A [`Target`] is found once, before the request is let in; throughput is asked of its partitions and the
+//! operation works on it. Nothing behind this looks up the container, checks or hashes the key, or reads
+//! the session token again.
 
 use super::EngineService;
+use super::batch::is_bulk;
 use crate::auth::Principal;
 use crate::reply::Session;
-use crate::routes::ContainerPath;
+use crate::routes::{ContainerPath, Operation};
 use crate::{Call, Reply};
-use armilla_engine::Container;
+use armilla_engine::ContainerSettings as Settings;
+use armilla_engine::items::body::UncheckedBody;
 use armilla_engine::partition::Partition;
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::txn::Committed;
+use armilla_engine::{Container, ItemAddress};
 use armilla_model::charge::RequestCharge;
-use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::session_token::SessionToken;
 use armilla_model::{Error, Result};
 use std::sync::Arc;
 
-/// The container of a request. A client that cached another container of the same name is told.
-pub(super) fn container(
-    service: &EngineService,
-    call: &Call<'_>,
-    path: ContainerPath<'_>,
-) -> Result<Arc<Container>> {
-    let container = service.account.container(path.database, path.container)?;
-    if let Some(token) = call.context.session_token {
-        SessionToken::check_list(token)?;
-    }
-    if let Principal::Resource(grant) = call.principal
-        && grant.container_rid != *container.rid_text
-    {
-        // The name has come to mean another container since the token was looked at.
-        return Err(Error::Forbidden("The resource token is for another resource.".to_owned()));
-    }
-    match call.context.intended_container_rid {
-        Some(rid) if rid != &*container.rid_text => Err(Error::ContainerRecreated),
-        _ => Ok(container),
-    }
+/// What a request on items addresses.
+pub(super) struct Target {
+    /// The container.
+    pub(super) container: Arc<Container>,
+    /// Its settings when the request came.
+    pub(super) settings: Arc<Settings>,
+    /// What the client has seen.
+    session: Vec<SessionToken>,
+    /// How far it reaches, or why that cannot be said: told when the operation asks for it.
+    reach: Result<Reach>,
+    /// The body of a write, where it was parsed to find the key in it.
+    body: Option<UncheckedBody>,
 }
 
-/// The full key that a point operation needs.
-pub(super) fn full_key(call: &Call<'_>, container: &Container) -> Result<PartitionKey> {
-    let settings = container.settings();
-    let levels = settings.policy.partition_key.levels();
-    match call.context.key() {
-        // `[]` is how clients of migrated containers say "none".
-        Some(key) if key.0.is_empty() => Ok(armilla_engine::account::undefined_key(levels)),
-        Some(key) => settings.policy.partition_key.check_full(&key).map(|()| key),
-        None if settings.policy.has_system_key() => {
-            Ok(armilla_engine::account::undefined_key(levels))
-        }
-        None => Err(Error::bad_request(
-            "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.",
-        )),
-    }
-}
-
-/// The key of a write, taken from the item when the header says nothing.
-pub(super) fn key_of_write(
-    call: &Call<'_>,
-    container: &Container,
-    body: &[u8],
-) -> Result<PartitionKey> {
-    if call.context.partition_key.is_some() {
-        return full_key(call, container);
-    }
-    key_in_body(container, body)
-}
-
-/// The key that an item has.
-pub(super) fn key_in_body(container: &Container, body: &[u8]) -> Result<PartitionKey> {
-    let item = armilla_model::json::parse(body)?;
-    Ok(PartitionKey::of_item(&item, &container.settings().policy.partition_key))
+/// How far a request reaches into its container.
+enum Reach {
+    /// Its items are not asked for by their keys.
+    Container,
+    /// The items of one partition key.
+    Key(ItemAddress),
+    /// The items of the key that the body of a write names, which is not read yet.
+    KeyInBody,
+    /// The items of a part of the key space.
+    Span(Scope),
 }
 
 /// The part of the key space that a feed or query addresses, and the range it was sent to.
@@ -79,8 +54,153 @@ pub(super) struct Scope {
     pub span: EpkSpan,
     /// The range that the client named.
     pub range: Option<Arc<Partition>>,
+    /// The ranges that the keys are in.
+    pub partitions: Vec<Arc<Partition>>,
     /// True when a key or range limits the request; false when it is for the whole container.
     pub limited: bool,
+    /// True when it is limited by a key.
+    pub has_key: bool,
+}
+
+/// The container of a request, and the session that the client is in. A client that cached another
+/// container of the same name is told.
+fn find(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<(Arc<Container>, Vec<SessionToken>)> {
+    let container = service.account.container(path.database, path.container)?;
+    let session = match call.context.session_token {
+        Some(list) => SessionToken::parse_list(list)?,
+        None => Vec::new(),
+    };
+    if let Principal::Resource(grant) = call.principal
+        && grant.container_rid != *container.rid_text
+    {
+        // The name has come to mean another container since the token was looked at.
+        return Err(Error::Forbidden("The resource token is for another resource.".to_owned()));
+    }
+    match call.context.intended_container_rid {
+        Some(rid) if rid != &*container.rid_text => Err(Error::ContainerRecreated),
+        _ => Ok((container, session)),
+    }
+}
+
+/// The container of a request that is not about items.
+pub(super) fn container(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Arc<Container>> {
+    find(service, call, path).map(|(container, _)| container)
+}
+
+impl Target {
+    /// Finds what a request on items addresses; nothing where it is about something else.
+    pub(super) fn find(service: &EngineService, call: &Call<'_>) -> Option<Result<Self>> {
+        let path = call.operation.items_of()?;
+        Some(find(service, call, path).map(|(container, session)| {
+            let settings = container.settings();
+            let reach = reach(call, &container, &settings);
+            Self { container, settings, session, reach, body: None }
+        }))
+    }
+
+    /// True when the key has to be found in the body: [`read_body`](Self::read_body) does it.
+    pub(super) fn is_in_body(&self) -> bool {
+        matches!(self.reach, Ok(Reach::KeyInBody))
+    }
+
+    /// Parses the body of a write, which is the only one to name the key.
+    pub(super) async fn read_body(&mut self, service: &EngineService, call: &Call<'_>) {
+        let text = call.body.clone();
+        let parsed = service.staging(text.len(), move || Ok(UncheckedBody::read(&text)?)).await;
+        self.reach = parsed.and_then(|body| {
+            let key = PartitionKey::of_item(body.value(), self.container.key_definition());
+            self.body = Some(body);
+            ItemAddress::new(self.container.clone(), self.settings.clone(), key).map(Reach::Key)
+        });
+    }
+
+    /// The body, where it was parsed already.
+    pub(super) fn take_body(&mut self) -> Option<UncheckedBody> {
+        self.body.take()
+    }
+
+    /// The address of the one partition key that a point operation needs.
+    pub(super) fn address(&self) -> Result<&ItemAddress> {
+        match &self.reach {
+            Ok(Reach::Key(address)) => Ok(address),
+            Ok(_) => Err(key_is_missing()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The part of the key space that a feed or query needs.
+    pub(super) fn scope(&self) -> Result<&Scope> {
+        match &self.reach {
+            Ok(Reach::Span(scope)) => Ok(scope),
+            Ok(_) => Err(Error::Internal("a feed has no part of the key space".to_owned())),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The partitions that are addressed; none where that cannot be said.
+    pub(super) fn partitions(&self) -> &[Arc<Partition>] {
+        match &self.reach {
+            Ok(Reach::Key(address)) => std::slice::from_ref(&address.partition),
+            Ok(Reach::Span(scope)) => &scope.partitions,
+            Ok(Reach::Container | Reach::KeyInBody) | Err(_) => &[],
+        }
+    }
+
+    /// The refusal of a client that has seen a later state of a partition than this server has.
+    pub(super) fn session_refusal(&self) -> Option<Reply> {
+        self.partitions().iter().find_map(|partition| {
+            let error = self.container.check_session(&self.session, partition).err()?;
+            Some(self.refusal(error, partition))
+        })
+    }
+
+    /// Says which container answered.
+    pub(super) fn with_owner(&self, reply: Reply) -> Reply {
+        reply.owner(self.settings.alt_link.clone(), self.container.rid_text.clone())
+    }
+
+    /// Says which container and partition answered, and how far its log is.
+    pub(super) fn with_position_of(&self, reply: Reply, partition: &Partition) -> Reply {
+        self.with_owner(reply).position(position_of(partition))
+    }
+
+    /// Says which container and partition took a write: the one that was asked at first may have been
+    /// split meanwhile.
+    pub(super) fn with_commit(&self, reply: Reply, committed: Committed) -> Reply {
+        let Committed { partition: range, lsn } = committed;
+        self.with_owner(reply).position(SessionToken { range, lsn })
+    }
+
+    /// The answer to a refusal after routing: it carries the partition's position too.
+    pub(super) fn refusal(&self, error: Error, partition: &Partition) -> Reply {
+        self.with_position_of(Reply::error(error).charge(RequestCharge::ONE), partition)
+    }
+
+    /// Says which partition answered, or all of them where several did.
+    pub(super) fn with_positions(&self, reply: Reply) -> Reply {
+        match self.partitions() {
+            [only] => self.with_position_of(reply, only),
+            _ => self.with_owner(reply).session(Session::Several(self.container.session_tokens())),
+        }
+    }
+
+    /// The same with the position of one range, where it stands for all: Java and .NET cannot read a list
+    /// of positions in answers that no range id goes with.
+    pub(super) fn with_one_position(&self, reply: Reply) -> Reply {
+        match self.partitions() {
+            [only] => self.with_position_of(reply, only),
+            [first, ..] => self.with_owner(reply).session(Session::One(position_of(first))),
+            [] => self.with_owner(reply),
+        }
+    }
 }
 
 impl Scope {
@@ -93,17 +213,58 @@ impl Scope {
     }
 }
 
-/// Reads the scope from key, range and bounds.
-pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
+/// How far an operation on items reaches.
+fn reach(call: &Call<'_>, container: &Arc<Container>, settings: &Arc<Settings>) -> Result<Reach> {
+    use Operation as O;
+    match call.operation {
+        O::PlanQuery(_) => Ok(Reach::Container),
+        O::ExecuteBatch(_) if is_bulk(call) => Ok(Reach::Container),
+        O::CreateItem(_) | O::UpsertItem(_) | O::ReplaceItem(_)
+            if call.context.partition_key.is_none() =>
+        {
+            Ok(Reach::KeyInBody)
+        }
+        O::ExecuteProcedure(_) if call.context.for_each_partition => {
+            scope(call, container, settings).map(Reach::Span)
+        }
+        O::ListItems(_) | O::ReadChangeFeed(_) | O::QueryItems(_) | O::ListAttachments(_) => {
+            scope(call, container, settings).map(Reach::Span)
+        }
+        _ => {
+            let key = full_key(call, settings)?;
+            ItemAddress::new(container.clone(), settings.clone(), key).map(Reach::Key)
+        }
+    }
+}
+
+/// The key that a point operation names; empty for the undefined one.
+fn full_key(call: &Call<'_>, settings: &Settings) -> Result<PartitionKey> {
+    match call.context.key() {
+        // `[]` is how clients of migrated containers say "none".
+        Some(key) => Ok(key),
+        None if settings.policy.has_system_key() => Ok(PartitionKey::default()),
+        None => Err(key_is_missing()),
+    }
+}
+
+fn key_is_missing() -> Error {
+    Error::bad_request(
+        "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.",
+    )
+}
+
+/// Reads the part of the key space from key, range and bounds.
+fn scope(call: &Call<'_>, container: &Container, settings: &Settings) -> Result<Scope> {
     let context = &call.context;
-    let definition = container.settings().policy.partition_key.clone();
-    if let Some(key) = key_of_scope(call, container) {
+    if let Some(key) = key_of_scope(call, settings) {
+        let definition = container.key_definition();
         if key.0.len() > definition.levels() {
             definition.check_full(&key)?;
         }
         definition.check_lengths(&key)?;
         let span = EpkSpan::of_prefix(&definition.epk(&key));
-        return Ok(Scope { span, range: None, limited: true });
+        let partitions = touched(container, &span);
+        return Ok(Scope { span, range: None, partitions, limited: true, has_key: true });
     }
     let range = match &context.range_id {
         Some(range) => {
@@ -124,19 +285,28 @@ pub(super) fn scope(call: &Call<'_>, container: &Container) -> Result<Scope> {
         (None, Some(bounds)) => bounds,
         (None, None) => EpkSpan::all(),
     };
-    Ok(Scope { span, range, limited })
+    let partitions = match &range {
+        Some(range) => vec![range.clone()],
+        None => touched(container, &span),
+    };
+    Ok(Scope { span, range, partitions, limited, has_key: false })
+}
+
+fn touched(container: &Container, span: &EpkSpan) -> Vec<Arc<Partition>> {
+    let touched = container.partitions_in(span).into_iter();
+    touched.map(|(partition, _)| partition).collect()
 }
 
 /// The key that limits a feed or query, if one does. In a container without a partition key, clients name
 /// the one key of all items by `[]`.
-pub(super) fn key_of_scope(call: &Call<'_>, container: &Container) -> Option<PartitionKey> {
+fn key_of_scope(call: &Call<'_>, settings: &Settings) -> Option<PartitionKey> {
     let key = call.context.key()?;
     if !key.0.is_empty() {
         return Some(key);
     }
-    let policy = &container.settings().policy;
+    let policy = &settings.policy;
     let levels = policy.partition_key.levels();
-    policy.has_system_key().then(|| armilla_engine::account::undefined_key(levels))
+    policy.has_system_key().then(|| PartitionKey::undefined(levels))
 }
 
 /// The part of the key space between two bounds. A part without keys is refused as such: were it "gone",
@@ -154,78 +324,21 @@ fn bounds(start: Option<&[u8]>, end: Option<&[u8]>) -> Result<EpkSpan> {
     Ok(span)
 }
 
-/// Checks the client's session token against the partition that serves it.
-pub(super) fn check_session(
-    call: &Call<'_>,
-    container: &Container,
-    partition: &Partition,
-) -> Result<()> {
-    match call.context.session_token {
-        Some(text) => container.check_session(&SessionToken::parse_list(text)?, partition),
-        None => Ok(()),
-    }
-}
-
-/// Says which container and partition answered, and how far its log was.
-pub(super) fn from_partition(
-    reply: Reply,
-    container: &Container,
-    partition: &Partition,
-    lsn: Lsn,
-) -> Reply {
-    at_position(owned_by(reply, container), partition.range.id, lsn)
-}
-
-/// Names a range and its position: in the session token, by themselves, and in the LSN headers.
-fn at_position(reply: Reply, range: u32, lsn: Lsn) -> Reply {
-    reply.position(SessionToken { range, lsn })
-}
-
-/// Says which container and partition took a write: the one that was asked at first may have been
-/// split meanwhile.
-pub(super) fn from_commit(reply: Reply, container: &Container, committed: Committed) -> Reply {
-    at_position(owned_by(reply, container), committed.partition, committed.lsn)
-}
-
-/// Says which partition answered, or all of them where the request was not limited to one.
-pub(super) fn from_scope(reply: Reply, container: &Container, scope: &Scope) -> Reply {
-    match container.partitions_in(&scope.span).as_slice() {
-        [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
-        _ => owned_by(reply, container).session(Session::Several(container.session_tokens())),
-    }
-}
-
-/// The same with the position of one range, where it stands for all: Java and .NET cannot read a list
-/// of positions in answers that no range id goes with.
-pub(super) fn from_one_of(reply: Reply, container: &Container, scope: &Scope) -> Reply {
-    match container.partitions_in(&scope.span).as_slice() {
-        [(partition, _)] => from_partition(reply, container, partition, partition.lsn()),
-        [(first, _), ..] => owned_by(reply, container).session(at(first)),
-        [] => owned_by(reply, container),
-    }
+pub(super) fn position_of(partition: &Partition) -> SessionToken {
+    SessionToken { range: partition.range.id, lsn: partition.lsn() }
 }
 
 /// Says which container answered, where no partition did. One range's position stands for all, see
-/// [`from_one_of`].
+/// [`Target::with_one_position`].
 pub(super) fn from_container(reply: Reply, container: &Container) -> Reply {
     let reply = owned_by(reply, container);
     match container.partitions().first() {
-        Some(first) => reply.session(at(first)),
+        Some(first) => reply.session(Session::One(position_of(first))),
         None => reply,
     }
-}
-
-fn at(partition: &Partition) -> Session {
-    Session::One(SessionToken { range: partition.range.id, lsn: partition.lsn() })
 }
 
 /// Says which container answered.
 pub(super) fn owned_by(reply: Reply, container: &Container) -> Reply {
     reply.owner(container.alt_link(), container.rid_text.clone())
-}
-
-/// The answer to a refusal after routing: it carries the partition's position too.
-pub(super) fn refusal(error: Error, container: &Container, partition: &Partition) -> Reply {
-    let reply = Reply::error(error).charge(RequestCharge::ONE);
-    from_partition(reply, container, partition, partition.lsn())
 }

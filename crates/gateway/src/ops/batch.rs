@@ -6,34 +6,28 @@ mod rows;
 
 pub(super) use rows::Rows;
 
+use super::addressed::Target;
 use super::placement::{self, Place};
 use super::transaction::{Queued, begin, finish, queue};
-use super::{EngineService, addressed, bulk, metered};
+use super::{EngineService, bulk, metered};
 use crate::limits::INLINE_STAGING_MAX;
-use crate::routes::ContainerPath;
 use crate::wire::hybrid_row;
 use crate::{Call, Reply};
 use armilla_engine::items::batch::{self, Failure, Operation, Outcome};
 use armilla_engine::{Container, Txn};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::{Error, Result};
-use std::sync::Arc;
 
 /// Transactional batches and bulk.
-pub(super) async fn run(
-    service: &EngineService,
-    call: &Call<'_>,
-    path: ContainerPath<'_>,
-) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
+pub(super) async fn run(service: &EngineService, call: &Call<'_>, target: Target) -> Result<Reply> {
     let body = call.body.clone();
     let is_bulk = is_bulk(call);
     let operations = service.staging(body.len(), move || parse(&body, is_bulk)).await?;
-    let read_factor = metered::read_factor(service, call, &container.dials());
+    let read_factor = metered::read_factor(service, call, &target.container.dials());
     if is_bulk {
-        bulk::run(service, call, container, operations, read_factor).await
+        bulk::run(service, call, target, operations, read_factor).await
     } else {
-        transaction(service, call, container, operations, read_factor).await
+        transaction(service, call, target, operations, read_factor).await
     }
 }
 
@@ -57,26 +51,26 @@ fn parse(body: &[u8], is_bulk: bool) -> Result<Vec<Operation>> {
 async fn transaction(
     service: &EngineService,
     call: &Call<'_>,
-    container: Arc<Container>,
+    target: Target,
     operations: Vec<Operation>,
     read_factor: u64,
 ) -> Result<Reply> {
-    let key = addressed::full_key(call, &container)?;
-    let txn = begin(&container, key).await?;
+    let container = &target.container;
+    let txn = begin(target.address()?.clone()).await?;
     let partition = container.partition_of(txn.epk());
     let minimal: Vec<bool> = operations.iter().map(|operation| operation.minimal).collect();
     match stage(service, call, txn, operations).await? {
         Ok((outcomes, queued)) => {
             let committed = finish(queued).await?;
-            let mut rows = Rows::new(call, &container, size_of(&outcomes), read_factor);
+            let mut rows = Rows::new(call, container, size_of(&outcomes), read_factor);
             for (outcome, minimal) in outcomes.iter().zip(minimal) {
                 rows.success(outcome, minimal);
             }
-            Ok(addressed::from_commit(rows.reply(), &container, committed))
+            Ok(target.with_commit(rows.reply(), committed))
         }
         Err(failure) => {
-            let reply = failed_transaction(call, &container, &failure, minimal.len()).reply();
-            Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
+            let reply = failed_transaction(call, container, &failure, minimal.len()).reply();
+            Ok(target.with_position_of(reply, &partition))
         }
     }
 }

@@ -7,16 +7,18 @@
 //! lock of a partition that somebody else has. Each operation asks for throughput by itself: a request that runs into
 //! its limit is served as far as it goes.
 
+use super::addressed::Target;
 use super::batch::{Rows, charge_of};
-use super::transaction::{Queued, begin, finish, queue, try_begin};
-use super::{EngineService, addressed, metered};
+use super::transaction::{Queued, begin, finish, queue};
+use super::{EngineService, metered};
 use crate::auth::Principal;
 use crate::{Call, Reply};
+use armilla_engine::ContainerSettings as Settings;
 use armilla_engine::dials::Throttling;
 use armilla_engine::items::batch::{Operation, Outcome};
 use armilla_engine::partition::Partition;
 use armilla_engine::throttle::{Admission, Ask};
-use armilla_engine::{Container, Txn};
+use armilla_engine::{Container, ItemAddress, Txn};
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
@@ -27,10 +29,11 @@ use std::sync::Arc;
 pub(super) async fn run(
     service: &EngineService,
     call: &Call<'_>,
-    container: Arc<Container>,
+    target: Target,
     operations: Vec<Operation>,
     read_factor: u64,
 ) -> Result<Reply> {
+    let container = &target.container;
     let range = call.context.range_id.as_ref().and_then(|range| range.id.parse().ok());
     let partition = container.partition(range.ok_or(Error::PartitionGone)?)?;
     let stops_at_error = !call.context.batch_continue_on_error;
@@ -43,6 +46,7 @@ pub(super) async fn run(
         principal: call.principal.clone(),
         meter: Meter::new(call, container.clone(), partition.clone()),
         container: container.clone(),
+        settings: target.settings.clone(),
         partition: partition.clone(),
         read_factor,
         stops_at_error,
@@ -57,8 +61,8 @@ pub(super) async fn run(
         Ok((work, waits_for))
     };
     let (mut work, mut waits_for) = service.pools.writes.run(move || advance(work)).await?;
-    while let Some(key) = waits_for {
-        work.open = Some(begin(&container, key).await);
+    while let Some(address) = waits_for {
+        work.open = Some(begin(address).await);
         // What was queued will be written: this must not be refused any more.
         let resumed = service.pools.writes.resume(move || advance(work));
         (work, waits_for) = resumed.await?;
@@ -66,7 +70,7 @@ pub(super) async fn run(
     let reported = work.meter.reported;
     let rows = work.rows(call, &minimal).await;
     let reply = metered::with_report(rows.reply(), reported);
-    Ok(addressed::from_partition(reply, &container, &partition, partition.lsn()))
+    Ok(target.with_position_of(reply, &partition))
 }
 
 /// Operations of one partition key in their order, each with its number in the request.
@@ -97,6 +101,7 @@ struct Work {
     /// Who asks: a token may be for one partition key, and operations bring theirs.
     principal: Principal,
     container: Arc<Container>,
+    settings: Arc<Settings>,
     partition: Arc<Partition>,
     meter: Meter,
     read_factor: u64,
@@ -113,12 +118,12 @@ struct Work {
 }
 
 /// Somebody else has the lock of this partition key.
-struct Contended(PartitionKey);
+struct Contended(Box<ItemAddress>);
 
 impl Work {
     /// Stages operations until all are staged, or until one has to wait for the lock of its key:
-    /// then that key is returned, and `open` must be filled before the next call.
-    fn advance(&mut self) -> Option<PartitionKey> {
+    /// then its address is returned, and `open` must be filled before the next call.
+    fn advance(&mut self) -> Option<ItemAddress> {
         while let Some(mut group) = self.groups.pop_front() {
             while let Some((number, operation)) = group.operations.pop_front() {
                 match self.metered(group.key.as_ref(), operation) {
@@ -130,10 +135,10 @@ impl Work {
                             group.operations.clear();
                         }
                     }
-                    Err((Contended(key), operation)) => {
+                    Err((Contended(address), operation)) => {
                         group.operations.push_front((number, *operation));
                         self.groups.push_front(group);
-                        return Some(key);
+                        return Some(*address);
                     }
                 }
             }
@@ -188,9 +193,9 @@ impl Work {
                 let message = "The resource token is for another partition key.";
                 return Ok(Err(Error::Forbidden(message.to_owned())));
             }
-            match try_begin(&self.container, key.clone()) {
-                Ok(None) => return Err(Contended(key.clone())),
-                Ok(Some(txn)) => self.open = Some(Ok(txn)),
+            match self.try_begin(key) {
+                Ok(Err(contended)) => return Err(contended),
+                Ok(Ok(txn)) => self.open = Some(Ok(txn)),
                 Err(error) => return Ok(Err(error)),
             }
         }
@@ -204,6 +209,16 @@ impl Work {
             },
             Some(Err(error)) => Ok(Err(error)),
             None => Ok(Err(Error::PartitionGone)),
+        }
+    }
+
+    /// Opens a transaction, unless somebody has the lock of its key.
+    fn try_begin(&self, key: &PartitionKey) -> Result<Result<Txn, Contended>> {
+        let (container, settings) = (self.container.clone(), self.settings.clone());
+        let address = ItemAddress::new(container, settings, key.clone())?;
+        match address.try_lock() {
+            Some(lock) => Txn::at(address, lock).map(Ok),
+            None => Ok(Err(Contended(Box::new(address)))),
         }
     }
 

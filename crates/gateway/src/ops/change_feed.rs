@@ -6,12 +6,11 @@
 mod rows;
 
 use super::EngineService;
-use super::addressed::{self, Scope};
+use super::addressed::Target;
 use super::placement::{self, Place};
 use crate::auth::Belongs;
 use crate::headers::FeedMode;
 use crate::reply::{FeedBody, FeedKind};
-use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_engine::Container;
 use armilla_engine::feed::{Positions, Start};
@@ -50,27 +49,23 @@ enum Behind {
 pub(super) async fn read(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let scope = addressed::scope(call, &container)?;
-    let partitions = partitions(&container, &scope);
-    for partition in &partitions {
-        if let Err(error) = addressed::check_session(call, &container, partition) {
-            return Ok(addressed::refusal(error, &container, partition));
-        }
+    let (container, scope) = (&target.container, target.scope()?);
+    if let Some(refusal) = target.session_refusal() {
+        return Ok(refusal);
     }
     let key = scope.one_key().unwrap_or_default();
     let belongs = Belongs { kind: "changes", owner: &container.rid_text, scope: key };
     let seal = service.authenticator.seal();
     let question = question(call, |position| seal.open(belongs, position))?;
     let behind = |partition: &Arc<Partition>| container.changes_behind(partition, question.start);
-    let behind = partitions.iter().map(behind).sum::<u64>();
+    let behind = scope.partitions.iter().map(behind).sum::<u64>();
     let is_parsed = question.rows != Rows::Bare;
     let (owner, span, range) = (container.clone(), scope.span.clone(), scope.range.clone());
     let count_max = question.count_max;
     let work = move || question.page(&owner, &span, range.as_deref());
-    let page = match placement::of_feed(&partitions, count_max, behind, is_parsed) {
+    let page = match placement::of_feed(&scope.partitions, count_max, behind, is_parsed) {
         Place::Here => work(),
         Place::Pool => service.reading(work).await,
     };
@@ -91,20 +86,7 @@ pub(super) async fn read(
             reply.etag(format!("\"{position}\"")).charge(page.charge)
         }
     };
-    Ok(match &scope.range {
-        Some(range) => addressed::from_partition(reply, &container, range, range.lsn()),
-        None => addressed::from_one_of(reply, &container, &scope),
-    })
-}
-
-fn partitions(container: &Container, scope: &Scope) -> Vec<Arc<Partition>> {
-    match &scope.range {
-        Some(partition) => vec![partition.clone()],
-        None => {
-            let found = container.partitions_in(&scope.span).into_iter();
-            found.map(|(partition, _)| partition).collect()
-        }
-    }
+    Ok(target.with_one_position(reply))
 }
 
 fn question<'a>(call: &Call<'a>, open: impl Fn(&'a str) -> Result<&'a str>) -> Result<Question> {

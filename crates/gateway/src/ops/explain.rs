@@ -3,10 +3,11 @@
 //! A page is made as that of any query: its partitions are asked for throughput and pay for it, and it runs
 //! where queries run, under their limits. A plan alone reads nothing and costs nothing.
 
+use super::addressed::Target;
 use super::{EngineService, metered, query};
 use crate::headers::{Client, ExplainForm, PartitionKeyHeader};
 use crate::routes::{ContainerPath, Operation};
-use crate::wire::explain::ExplainRequest;
+use crate::wire::{self, explain::ExplainRequest};
 use crate::{Call, Reply, RequestContext};
 use armilla_model::Result;
 
@@ -26,7 +27,11 @@ pub(super) async fn answer(service: &EngineService, call: Call<'_>) -> Reply {
 /// Answers with the plan of a query.
 pub(super) async fn plan(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     let asked = ExplainRequest::parse(&call.body)?;
-    query::explain(service, &as_query(&asked, call)?, path(&asked)).await
+    let query = as_query(&asked, call)?;
+    match Target::find(service, &query) {
+        Some(target) => query::explain(service, &query, target?).await,
+        None => Err(wire::misrouted(call)),
+    }
 }
 
 fn path(asked: &ExplainRequest) -> ContainerPath<'_> {

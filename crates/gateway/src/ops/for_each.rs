@@ -19,10 +19,10 @@ use super::{EngineService, addressed};
 use crate::auth::{Belongs, Principal};
 use crate::error::status_of;
 use crate::{Call, Reply};
-use armilla_engine::Container;
 use armilla_engine::query::{Limit, Options, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::scripts::{Executed, Script};
+use armilla_engine::{Container, ItemAddress};
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::{Definition, Epk, Hashing, PartitionKey};
 use armilla_model::value::{Object, Value};
@@ -110,8 +110,8 @@ pub(super) async fn execute(
             query.page(Options { count_max, continuation: after.as_deref(), range_by_range: false })
         })
         .await?;
-    let definition = container.settings().policy.partition_key.clone();
-    let (keys, last) = keys_of(&page.rows, &definition, position.last)?;
+    let definition = container.key_definition();
+    let (keys, last) = keys_of(&page.rows, definition, position.last)?;
     let mut report = run_all(container, &script, keys, &arguments).await;
     report.charge += page.charge;
     let progress = match &page.continuation {
@@ -233,7 +233,8 @@ async fn run_one(
 ) -> Result<Executed> {
     let mut put_off = 0;
     loop {
-        let ran = run(container, script.clone(), key.clone(), arguments.to_owned(), false).await;
+        let address = ItemAddress::of(container, key.clone())?;
+        let ran = run(address, script.clone(), arguments.to_owned(), false).await;
         let ran = ran.map(|(executed, _)| executed);
         let error = match &ran {
             Ok(executed) => executed.result.as_ref().err(),

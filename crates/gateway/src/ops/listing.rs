@@ -1,10 +1,10 @@
 //! Feeds of items.
 
+use super::EngineService;
+use super::addressed::Target;
 use super::placement::{self, Place};
-use super::{EngineService, addressed};
 use crate::auth::Belongs;
 use crate::reply::{FeedBody, FeedKind};
-use crate::routes::ContainerPath;
 use crate::{Call, Reply};
 use armilla_model::Result;
 use armilla_model::limits::FEED_PAGE_DEFAULT;
@@ -13,14 +13,11 @@ use armilla_model::limits::FEED_PAGE_DEFAULT;
 pub(super) async fn list(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let scope = addressed::scope(call, &container)?;
-    let touched = container.partitions_in(&scope.span).into_iter();
-    let partitions: Vec<_> = touched.map(|(partition, _)| partition).collect();
-    for partition in &partitions {
-        addressed::check_session(call, &container, partition)?;
+    let (container, scope) = (&target.container, target.scope()?);
+    if let Some(refusal) = target.session_refusal() {
+        return Ok(refusal);
     }
     let count_max = call.context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize);
     let seal = service.authenticator.seal();
@@ -34,11 +31,11 @@ pub(super) async fn list(
         let body = FeedBody::of(FeedKind::Items, &owner.rid_text, &texts);
         Ok((Reply::feed(body).charge(page.charge), page.continuation))
     };
-    let (reply, next) = match placement::of_list(&partitions, count_max) {
+    let (reply, next) = match placement::of_list(&scope.partitions, count_max) {
         Place::Here => work(),
         Place::Pool => service.reading(work).await,
     }?;
     let next = next.map(|token| seal.close(belongs, &token));
     let reply = reply.continuation(next);
-    Ok(addressed::from_one_of(reply, &container, &scope))
+    Ok(target.with_one_position(reply))
 }

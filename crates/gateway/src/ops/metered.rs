@@ -1,7 +1,8 @@
 //! What surrounds every request: throughput is asked for before it does anything and charged after
 //! its work, reads cost by their consistency, and everything is counted.
 
-use super::{EngineService, addressed, admission, batch};
+use super::addressed::Target;
+use super::{EngineService, addressed, admission, batch, refused};
 use crate::headers::Consistency;
 use crate::metrics::Served;
 use crate::reply::Fact;
@@ -24,27 +25,43 @@ enum Payer {
     /// The account, for everything that is no item.
     Account,
     /// The partitions that the request addresses. None are named while nothing is throttled.
-    Items { container: Arc<Container>, partitions: Vec<Arc<Partition>>, ask: Ask },
+    Items {
+        container: Arc<Container>,
+        dials: Arc<Dials>,
+        partitions: Vec<Arc<Partition>>,
+        ask: Ask,
+    },
 }
 
 /// Answers a request within its throughput.
-pub(super) async fn call(service: &EngineService, call: Call<'_>) -> Reply {
+pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
     let started = Instant::now();
     let operation = call.operation;
     let level = call.context.consistency.unwrap_or(service.consistency);
-    let script = procedure(&operation).map(str::to_owned);
-    let mut payer = Payer::of(service, &call);
+    let readable = service.decode(&mut call).await;
+    let mut target = Target::find(service, &call);
+    if let Some(Ok(target)) = &mut target
+        && target.is_in_body()
+        && readable.is_ok()
+    {
+        Box::pin(target.read_body(service, &call)).await;
+    }
+    let mut payer = Payer::of(&call, target.as_ref());
     let reply = match payer.admit(service, &call) {
         _ if level > service.consistency => too_strong(service.consistency),
         Admission::Refused(retry_after) => payer.refuse(retry_after),
         admission => {
             let reply = match admission::admit_write(service, &call) {
-                Ok(_under_way) => service.perform(call).await,
+                Ok(_under_way) => match readable.and(target.transpose()) {
+                    Ok(target) => service.perform(call, target).await,
+                    Err(error) => refused(&operation, error),
+                },
                 Err(error) => Reply::error(error),
             };
             let charge = payer.charge(service, &operation, level, &reply);
             payer.pay(service, charge, reply.shares());
-            if let (Payer::Items { container, .. }, Some(script)) = (&payer, &script) {
+            if let (Payer::Items { container, .. }, Some(script)) = (&payer, procedure(&operation))
+            {
                 container.remember_script(script, charge);
             }
             with_report(reply.charge(charge), admission)
@@ -91,32 +108,31 @@ fn procedure<'a>(operation: &Operation<'a>) -> Option<&'a str> {
 }
 
 impl Payer {
-    fn of(service: &EngineService, call: &Call<'_>) -> Self {
-        match call.operation {
-            Operation::PlanQuery(_)
-            | Operation::ExplainQuery
-            | Operation::ReadDials(_)
-            | Operation::TurnDials(_) => return Self::Nobody,
-            _ => {}
-        }
-        let Some(path) = call.operation.items_of() else { return Self::Account };
-        let Ok(container) = addressed::container(service, call, path) else {
-            return Self::Nobody;
+    fn of(call: &Call<'_>, target: Option<&Result<Target>>) -> Self {
+        let target = match (call.operation, target) {
+            (
+                Operation::PlanQuery(_)
+                | Operation::ExplainQuery
+                | Operation::ReadDials(_)
+                | Operation::TurnDials(_),
+                _,
+            ) => return Self::Nobody,
+            (_, None) => return Self::Account,
+            (_, Some(Err(_))) => return Self::Nobody,
+            (_, Some(Ok(target))) => target,
         };
-        // The operations of a bulk request ask and pay one by one.
-        let throttled = container.dials().throttle != Throttling::Off && !batch::is_bulk(call);
-        let partitions = match throttled.then(|| partitions(call, &container)) {
-            Some(Ok(partitions)) => partitions,
-            // What cannot be addressed is refused by the operation itself.
-            Some(Err(_)) | None => Vec::new(),
-        };
+        let (container, dials) = (target.container.clone(), target.container.dials());
+        // The operations of a bulk request ask and pay one by one. What cannot be addressed is refused
+        // by the operation itself.
+        let throttled = dials.throttle != Throttling::Off && !batch::is_bulk(call);
+        let partitions = if throttled { target.partitions().to_vec() } else { Vec::new() };
         let reserve = procedure(&call.operation).filter(|_| throttled);
         let ask = Ask {
             low_priority: call.context.low_priority,
             reserve: reserve.map_or(RequestCharge::ZERO, |script| container.script_reserve(script)),
             ..Ask::default()
         };
-        Self::Items { container, partitions, ask }
+        Self::Items { container, dials, partitions, ask }
     }
 
     /// Asks for throughput: each partition that is addressed must have some left.
@@ -124,7 +140,7 @@ impl Payer {
         match self {
             Self::Nobody => Admission::Free,
             Self::Account => service.account.admit_metadata(),
-            Self::Items { container, partitions, ask } => {
+            Self::Items { container, partitions, ask, .. } => {
                 let mut outcome = Admission::Free;
                 for partition in partitions {
                     let admission = container.admit(partition, ask, call.context.throughput_bucket);
@@ -139,9 +155,10 @@ impl Payer {
         match self {
             Self::Items { container, partitions, .. } => {
                 let reply = Reply::error(Error::TooManyRequests { retry_after });
+                let reply = addressed::owned_by(reply, container);
                 match partitions.as_slice() {
-                    [only] => addressed::from_partition(reply, container, only, only.lsn()),
-                    _ => addressed::owned_by(reply, container),
+                    [only] => reply.position(addressed::position_of(only)),
+                    _ => reply,
                 }
             }
             _ => Reply::error(Error::MetadataThrottled { retry_after }),
@@ -156,9 +173,9 @@ impl Payer {
         level: Consistency,
         reply: &Reply,
     ) -> RequestCharge {
-        let dials: Arc<Dials> = match self {
-            Self::Items { container, .. } => container.dials(),
-            _ => service.account.dials(),
+        let dials = match self {
+            Self::Items { dials, .. } => dials.clone(),
+            Self::Nobody | Self::Account => service.account.dials(),
         };
         let rates = &dials.profile.rates;
         let status = reply.status();
@@ -184,7 +201,7 @@ impl Payer {
         match self {
             Self::Nobody => {}
             Self::Account => service.account.spend_metadata(charge),
-            Self::Items { container, partitions, ask } => {
+            Self::Items { container, partitions, ask, .. } => {
                 let evenly = charge.steps() / partitions.len().max(1) as u64;
                 let all: RequestCharge = shares.iter().map(|(_, share)| *share).sum();
                 // Reads of strong consistency cost twice what their parts say.
@@ -240,23 +257,4 @@ pub(super) fn later(left: Admission, right: Admission) -> Admission {
         Admission::Refused(wait) => (3, *wait),
     };
     if rank(&left) >= rank(&right) { left } else { right }
-}
-
-/// The partitions that a request addresses.
-fn partitions(call: &Call<'_>, container: &Container) -> Result<Vec<Arc<Partition>>> {
-    let writes_item = matches!(
-        call.operation,
-        Operation::CreateItem(_) | Operation::UpsertItem(_) | Operation::ReplaceItem(_)
-    );
-    if writes_item && call.context.partition_key.is_none() {
-        let key = addressed::key_of_write(call, container, &call.body)?;
-        let epk = container.settings().policy.partition_key.epk(&key);
-        return Ok(vec![container.partition_of(&epk)]);
-    }
-    let scope = addressed::scope(call, container)?;
-    if let Some(range) = scope.range {
-        return Ok(vec![range]);
-    }
-    let touched = container.partitions_in(&scope.span);
-    Ok(touched.into_iter().map(|(partition, _)| partition).collect())
 }

@@ -1,12 +1,11 @@
 //! Queries over items, and the plans that clients ask for before they fan out.
 
 use super::EngineService;
-use super::addressed::{self, Scope};
+use super::addressed::{Scope, Target};
 use super::placement::{self, Place};
 use crate::auth::{Belongs, SEAL_LENGTH};
 use crate::headers::{Client, ExplainForm, token_over_limit};
 use crate::reply::{Fact, FeedBody, FeedKind};
-use crate::routes::ContainerPath;
 use crate::wire::explain;
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -25,21 +24,18 @@ use std::sync::Arc;
 pub(super) async fn query(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
     if call.context.feed_mode.is_some() {
         return Err(Error::bad_request(
             "The change feed takes no query: send a-im with GET, or the query without a-im.",
         ));
     }
-    let scope = addressed::scope(call, &container)?;
-    for (partition, _) in container.partitions_in(&scope.span) {
-        if let Err(error) = addressed::check_session(call, &container, &partition) {
-            return Ok(addressed::refusal(error, &container, &partition));
-        }
+    let (container, scope) = (&target.container, target.scope()?);
+    if let Some(refusal) = target.session_refusal() {
+        return Ok(refusal);
     }
-    let refusal = match plan_for_merging_client(service, call, &container, &scope).await {
+    let refusal = match plan_for_merging_client(service, call, container, scope).await {
         Ok(None) => None,
         Ok(Some(plan)) => {
             let message = "Cross partition query can not be directly served by the gateway; merge it by its plan.";
@@ -48,28 +44,20 @@ pub(super) async fn query(
         Err(error) => Some(error),
     };
     if let Some(error) = refusal {
-        return Ok(addressed::from_scope(
-            Reply::error(error).charge(RequestCharge::ONE),
-            &container,
-            &scope,
-        ));
+        return Ok(target.with_positions(Reply::error(error).charge(RequestCharge::ONE)));
     }
-    match page(service, call, &container, &scope).await {
+    match page(service, call, container, scope).await {
         Ok((page, _)) if token_is_too_long(call, &page) => {
-            Ok(addressed::from_scope(Reply::error(token_over_limit()), &container, &scope))
+            Ok(target.with_positions(Reply::error(token_over_limit())))
         }
         Ok((page, facts)) => {
-            let seal = |token: &str| {
-                service.authenticator.seal().close(belongs(&container, &scope), token)
-            };
+            let seal =
+                |token: &str| service.authenticator.seal().close(belongs(container, scope), token);
             let continuation = page.continuation.as_deref().map(seal);
-            let reply = reply(call, &container, &scope, &page, &facts, continuation);
-            Ok(reply.shared(page.shares))
+            let reply = reply(call, container, scope, &page, &facts, continuation);
+            Ok(target.with_positions(reply).shared(page.shares))
         }
-        Err(error) => {
-            let reply = Reply::error(error).charge(RequestCharge::ONE);
-            Ok(addressed::from_scope(reply, &container, &scope))
-        }
+        Err(error) => Ok(target.with_positions(Reply::error(error).charge(RequestCharge::ONE))),
     }
 }
 
@@ -191,7 +179,7 @@ async fn compiled(
     let wants_usage = (context.populate_index_metrics || context.populate_index_metrics_v2)
         && context.continuation.is_none();
     let (container, body) = (container.clone(), call.body.clone());
-    let (scope, client) = (query_scope(call, &container, scope), Arc::downgrade(here));
+    let (scope, client) = (query_scope(call, scope), Arc::downgrade(here));
     compiling(service, &call.body, move || {
         let request = Request::parse(&body)?;
         let advice = match wants_advice {
@@ -262,10 +250,9 @@ fn gateway_token(token: &str) -> String {
     format!("{{\"token\":{},\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}", quoted(token))
 }
 
-fn query_scope(call: &Call<'_>, container: &Container, scope: &Scope) -> query::Scope {
-    let has_key = addressed::key_of_scope(call, container).is_some();
+fn query_scope(call: &Call<'_>, scope: &Scope) -> query::Scope {
     let limit = match scope.limited {
-        true if has_key => Limit::Key,
+        true if scope.has_key => Limit::Key,
         true => Limit::Range,
         false => Limit::Container,
     };
@@ -326,7 +313,7 @@ fn reply(
     if !facts.advice.is_empty() {
         reply = reply.fact(Fact::QueryAdvice, query_advice(&facts.advice));
     }
-    addressed::from_scope(reply, container, scope)
+    reply
 }
 
 /// Times in milliseconds and counts, as all SDKs split them.
@@ -432,41 +419,39 @@ fn percent_encode(text: &str) -> String {
 pub(super) async fn explain(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let scope = addressed::scope(call, &container)?;
+    let (container, scope) = (&target.container, target.scope()?);
     let here = Arc::new(());
-    let (query, _) = compiled(service, call, &container, &scope, &here).await?;
+    let (query, _) = compiled(service, call, container, scope, &here).await?;
     let count_max = call.context.max_item_count.map_or(QUERY_PAGE_DEFAULT, |count| count as usize);
     let token = call.context.continuation;
-    let token = token.map(|token| own_token(service, &container, &scope, token)).transpose()?;
+    let token = token.map(|token| own_token(service, container, scope, token)).transpose()?;
     let body = compiling(service, &call.body, move || {
         let continuation = token.as_deref();
         let plan = query.plan(Options { count_max, continuation, range_by_range: false })?;
         Ok(explain::answer(&query.explain(&plan, None), None, None))
     });
     let reply = Reply::ok(body.await?).charge(RequestCharge::ZERO);
-    Ok(addressed::owned_by(reply, &container))
+    Ok(target.with_owner(reply))
 }
 
 /// Answers with a plan.
 pub(super) async fn plan(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
     // A whole key beside the query: one range answers, and skips for itself.
-    let levels = container.settings().policy.partition_key.paths.len();
+    let levels = target.container.key_definition().levels();
     let key = call.context.partition_key.as_ref();
     let for_one_key = key.is_some_and(|key| key.components.len() == levels);
-    let (asked, body) = (container.clone(), call.body.clone());
+    let (asked, body) = (target.container.clone(), call.body.clone());
     let features = call.context.query_features.map(str::to_owned);
     let plan = compiling(service, &call.body, move || {
         let request = Request::parse(&body)?;
         Ok(query::plan(&asked, &request, features.as_deref(), for_one_key)?.to_json())
     });
     let plan = plan.await?;
-    Ok(addressed::owned_by(Reply::ok(plan).charge(RequestCharge::ZERO), &container))
+    Ok(target.with_owner(Reply::ok(plan).charge(RequestCharge::ZERO)))
 }

@@ -25,7 +25,7 @@ pub(super) fn key_share(
 ) -> KeyShare {
     let Some(container) = container(service, address) else { return KeyShare::Outside };
     let Ok(partition) = container.partition(address.range) else { return KeyShare::Outside };
-    let definition = &container.settings().policy.partition_key;
+    let definition = container.key_definition();
     let levels = definition.levels();
     if key.0.len() > levels {
         // The operation refuses it in its own words.
@@ -33,7 +33,7 @@ pub(super) fn key_share(
     }
     if key.0.is_empty() || key.0.len() == levels {
         let epk = match key.0.is_empty() {
-            true => definition.epk(&armilla_engine::account::undefined_key(levels)),
+            true => definition.epk(&PartitionKey::undefined(levels)),
             false => definition.epk(key),
         };
         return if partition.range.contains(&epk) { KeyShare::Whole } else { KeyShare::Outside };

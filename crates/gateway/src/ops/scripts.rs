@@ -1,15 +1,15 @@
 //! Stored procedures, triggers and user functions as resources.
 
+use super::addressed::Target;
 use super::{EngineService, addressed, databases, for_each, transaction};
 use crate::reply::Fact;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
 use crate::wire::container::with_quota;
 use crate::wire::{self, page, script};
 use crate::{Call, Reply};
-use armilla_engine::Container;
 use armilla_engine::partition::Partition;
 use armilla_engine::scripts::{self, Executed, Kind, Procedure, Script};
-use armilla_model::partition_key::PartitionKey;
+use armilla_engine::{Container, ItemAddress};
 use armilla_model::value::Object;
 use armilla_model::{Error, Result};
 use http::StatusCode;
@@ -58,22 +58,22 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
 pub(super) async fn execute(
     service: &EngineService,
     call: &Call<'_>,
-    path: ScriptPath<'_>,
+    target: Target,
+    segment: &str,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path.container)?;
-    let script = container.script(Kind::Procedure, path.script)?;
+    let script = target.container.script(Kind::Procedure, segment)?;
     if call.context.for_each_partition {
-        return for_each::execute(service, call, &container, script).await;
+        return for_each::execute(service, call, &target.container, script).await;
     }
-    if call.context.key().is_none() {
+    if call.context.partition_key.is_none() {
         return Err(Error::PartitionKeyMismatch(
             "PartitionKey value must be supplied for this operation, in the header x-ms-documentdb-partitionkey.".to_owned(),
         ));
     }
-    let key = addressed::full_key(call, &container)?;
+    let address = target.address()?.clone();
     let arguments = scripts::arguments(&call.body)?;
     let logging = call.context.script_logging;
-    let (executed, partition) = run(&container, script, key, arguments, logging).await?;
+    let (executed, partition) = run(address, script, arguments, logging).await?;
     let (reply, committed) = match executed.result {
         Ok((body, committed)) => (Reply::ok(body), Some(committed)),
         Err(error) => (Reply::error(error), None),
@@ -84,20 +84,20 @@ pub(super) async fn execute(
         None => reply,
     };
     Ok(match committed {
-        Some(committed) => addressed::from_commit(reply, &container, committed),
-        None => addressed::from_partition(reply, &container, &partition, partition.lsn()),
+        Some(committed) => target.with_commit(reply, committed),
+        None => target.with_position_of(reply, &partition),
     })
 }
 
 /// Runs a procedure in one logical partition, and says which physical one that is in.
 pub(super) async fn run(
-    container: &Arc<Container>,
+    address: ItemAddress,
     script: Arc<Script>,
-    key: PartitionKey,
     arguments: String,
     logging: bool,
 ) -> Result<(Executed, Arc<Partition>)> {
-    let txn = transaction::begin(container, key).await?;
+    let container = address.container.clone();
+    let txn = transaction::begin(address).await?;
     let partition = container.partition_of(txn.epk());
     let (sender, receiver) = oneshot::channel();
     let here = Arc::new(());

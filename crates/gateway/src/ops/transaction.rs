@@ -3,44 +3,25 @@
 
 use armilla_engine::locks::PartitionLock;
 use armilla_engine::txn::Committed;
-use armilla_engine::{Container, Txn};
-use armilla_model::partition_key::{Epk, PartitionKey};
+use armilla_engine::{ItemAddress, Txn};
 use armilla_model::{Error, Result};
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Waits for the lock of a logical partition and opens a transaction under it.
-pub(super) async fn begin(container: &Arc<Container>, key: PartitionKey) -> Result<Txn> {
-    let (key, epk) = address(container, key)?;
-    let lock = match container.try_lock(&epk) {
-        Some(lock) => lock,
-        None => wait_for_lock(container, &epk).await?,
-    };
-    Txn::begin(container.clone(), key, lock)
+pub(super) async fn begin(address: ItemAddress) -> Result<Txn> {
+    match address.try_lock() {
+        Some(lock) => Txn::at(address, lock),
+        None => {
+            let lock = wait_for_lock(&address).await?;
+            Txn::at(address.renewed(), lock)
+        }
+    }
 }
 
-/// Opens a transaction if nobody has the lock of its logical partition.
-pub(super) fn try_begin(container: &Arc<Container>, key: PartitionKey) -> Result<Option<Txn>> {
-    let (key, epk) = address(container, key)?;
-    let lock = container.try_lock(&epk);
-    lock.map(|lock| Txn::begin(container.clone(), key, lock)).transpose()
-}
-
-fn address(container: &Container, key: PartitionKey) -> Result<(PartitionKey, Epk)> {
-    let definition = &container.settings().policy.partition_key;
-    let key = match key.0.is_empty() {
-        true => armilla_engine::account::undefined_key(definition.levels()),
-        false => key,
-    };
-    definition.check_full(&key)?;
-    let epk = definition.epk(&key);
-    Ok((key, epk))
-}
-
-async fn wait_for_lock(container: &Container, epk: &Epk) -> Result<PartitionLock> {
+async fn wait_for_lock(address: &ItemAddress) -> Result<PartitionLock> {
     let (sender, receiver) = oneshot::channel();
     // A client that went away has dropped the receiver: the lock goes to the next one.
-    container.lock(epk, move |lock| sender.send(lock).err())?;
+    address.lock(move |lock| sender.send(lock).err())?;
     receiver.await.map_err(|_| Error::Internal("The server stopped while this write waited for its partition key. Nothing was written; send it again.".to_owned()))
 }
 

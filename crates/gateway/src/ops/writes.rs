@@ -4,20 +4,20 @@
 //! take its time, on the pool of writes, and awaits one notification: that the commit is durable and
 //! visible.
 
+use super::EngineService;
+use super::addressed::Target;
 use super::placement::{self, Place};
 use super::transaction::{Queued, begin, commit, finish, queue};
-use super::{EngineService, addressed};
 use crate::headers::{IndexingDirective, RequestContext};
 use crate::limits::INLINE_STAGING_MAX;
-use crate::routes::{ContainerPath, ItemPath};
 use crate::wire::container::with_quota;
 use crate::{Call, Reply};
+use armilla_engine::items::body::UncheckedBody;
 use armilla_engine::items::patch::Patch;
 use armilla_engine::items::{WriteOptions, Written};
 use armilla_engine::scripts::{TriggeredVerb, TriggeredWrite};
-use armilla_engine::{Container, Txn};
+use armilla_engine::{Container, ItemAddress, Txn};
 use armilla_model::charge::RequestCharge;
-use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
 use bytes::Bytes;
 use http::StatusCode;
@@ -27,111 +27,143 @@ use tokio::sync::oneshot;
 pub(super) async fn create(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    mut target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let key = key_of_body(service, call, &container).await?;
-    write(service, call, container, key, Verb::Create(call.body.clone())).await
+    let body = ItemBody::of(call, &mut target);
+    write(service, call, &target, Verb::Create(body)).await
 }
 
 pub(super) async fn upsert(
     service: &EngineService,
     call: &Call<'_>,
-    path: ContainerPath<'_>,
+    mut target: Target,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let key = key_of_body(service, call, &container).await?;
-    write(service, call, container, key, Verb::Upsert(call.body.clone())).await
+    let body = ItemBody::of(call, &mut target);
+    write(service, call, &target, Verb::Upsert(body)).await
 }
 
 pub(super) async fn replace(
     service: &EngineService,
     call: &Call<'_>,
-    path: ItemPath<'_>,
+    mut target: Target,
+    segment: &str,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path.container)?;
-    let key = key_of_body(service, call, &container).await?;
-    let id = id_of(&container, &key, path.item)?.into_owned();
-    write(service, call, container, key, Verb::Replace(id, call.body.clone())).await
+    let body = ItemBody::of(call, &mut target);
+    let id = id_of(target.address()?, segment)?;
+    write(service, call, &target, Verb::Replace(id, body)).await
 }
 
 pub(super) async fn patch(
     service: &EngineService,
     call: &Call<'_>,
-    path: ItemPath<'_>,
+    target: Target,
+    segment: &str,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path.container)?;
-    let key = addressed::full_key(call, &container)?;
+    let address = target.address()?;
     let body = call.body.clone();
     let patch = service.staging(body.len(), move || Patch::parse(&body)).await?;
-    let id = id_of(&container, &key, path.item)?.into_owned();
-    write(service, call, container, key, Verb::Patch(id, patch)).await
+    let id = id_of(address, segment)?;
+    write(service, call, &target, Verb::Patch(id, patch)).await
 }
 
 pub(super) async fn delete(
     service: &EngineService,
     call: &Call<'_>,
-    path: ItemPath<'_>,
+    target: Target,
+    segment: &str,
 ) -> Result<Reply> {
-    let container = addressed::container(service, call, path.container)?;
-    let key = addressed::full_key(call, &container)?;
-    let id = id_of(&container, &key, path.item)?.into_owned();
-    write(service, call, container, key, Verb::Delete(id)).await
+    let id = id_of(target.address()?, segment)?;
+    write(service, call, &target, Verb::Delete(id)).await
 }
 
 /// What a write does, with all that it needs on whichever thread it is staged.
 enum Verb {
-    Create(Bytes),
-    Upsert(Bytes),
-    Replace(String, Bytes),
+    Create(ItemBody),
+    Upsert(ItemBody),
+    Replace(String, ItemBody),
     Patch(String, Patch),
     Delete(String),
 }
 
-impl Verb {
-    fn stage(&self, txn: &mut Txn, options: &WriteOptions) -> Result<Written> {
-        match self {
-            Self::Create(body) => txn.create_item(body, options),
-            Self::Upsert(body) => txn.upsert_item(body, options),
-            Self::Replace(id, body) => txn.replace_item(id, body, options),
-            Self::Patch(id, patch) => txn.patch_item(id, patch, options),
-            Self::Delete(id) => txn.delete_item(id, options),
+/// The body of a write: as it came, or parsed, which is done once.
+enum ItemBody {
+    Text(Bytes),
+    Parsed(Result<UncheckedBody>),
+}
+
+impl ItemBody {
+    /// The body of a call, parsed where its key had to be found in it.
+    fn of(call: &Call<'_>, target: &mut Target) -> Self {
+        match target.take_body() {
+            Some(body) => Self::Parsed(Ok(body)),
+            None => Self::Text(call.body.clone()),
         }
     }
 
-    /// The same for a write with triggers; patches have none.
-    fn triggered(self) -> Result<TriggeredVerb, Self> {
+    fn parse(&mut self) {
+        if let Self::Text(text) = self {
+            *self = Self::Parsed(UncheckedBody::parse(text));
+        }
+    }
+
+    fn id(&self) -> Option<&str> {
         match self {
-            Self::Create(body) => Ok(TriggeredVerb::Create(body)),
-            Self::Upsert(body) => Ok(TriggeredVerb::Upsert(body)),
-            Self::Replace(id, body) => Ok(TriggeredVerb::Replace(id, body)),
+            Self::Parsed(Ok(body)) => body.id(),
+            Self::Parsed(Err(_)) | Self::Text(_) => None,
+        }
+    }
+
+    fn parsed(self) -> Result<UncheckedBody> {
+        match self {
+            Self::Text(text) => UncheckedBody::parse(&text),
+            Self::Parsed(outcome) => outcome,
+        }
+    }
+}
+
+impl Verb {
+    fn parse(&mut self) {
+        if let Self::Create(body) | Self::Upsert(body) | Self::Replace(_, body) = self {
+            body.parse();
+        }
+    }
+
+    /// The items it is about: one, or two where a replacement gives another id.
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        let (id, body) = match self {
+            Self::Create(body) | Self::Upsert(body) => (None, Some(body)),
+            Self::Replace(id, body) => (Some(id), Some(body)),
+            Self::Patch(id, _) | Self::Delete(id) => (Some(id), None),
+        };
+        id.map(String::as_str).into_iter().chain(body.and_then(ItemBody::id))
+    }
+
+    fn stage(self, txn: &mut Txn, options: &WriteOptions) -> Result<Written> {
+        match self {
+            Self::Create(body) => txn.create_parsed(body.parsed()?, options),
+            Self::Upsert(body) => txn.upsert_parsed(body.parsed()?, options),
+            Self::Replace(id, body) => txn.replace_parsed(&id, body.parsed(), options),
+            Self::Patch(id, patch) => txn.patch_item(&id, &patch, options),
+            Self::Delete(id) => txn.delete_item(&id, options),
+        }
+    }
+
+    /// The same for a write with triggers, which take the text; patches have none.
+    fn triggered(self, text: &Bytes) -> Result<TriggeredVerb, Self> {
+        match self {
+            Self::Create(_) => Ok(TriggeredVerb::Create(text.clone())),
+            Self::Upsert(_) => Ok(TriggeredVerb::Upsert(text.clone())),
+            Self::Replace(id, _) => Ok(TriggeredVerb::Replace(id, text.clone())),
             Self::Delete(id) => Ok(TriggeredVerb::Delete(id)),
             Self::Patch(..) => Err(self),
         }
     }
 }
 
-/// The key of a write that may name it in its body only.
-async fn key_of_body(
-    service: &EngineService,
-    call: &Call<'_>,
-    container: &Arc<Container>,
-) -> Result<PartitionKey> {
-    if call.context.partition_key.is_some() {
-        return addressed::full_key(call, container);
-    }
-    let (container, body) = (container.clone(), call.body.clone());
-    service.staging(body.len(), move || addressed::key_in_body(&container, &body)).await
-}
-
-pub(super) async fn delete_partition(
-    service: &EngineService,
-    call: &Call<'_>,
-    path: ContainerPath<'_>,
-) -> Result<Reply> {
-    let container = addressed::container(service, call, path)?;
-    let key = addressed::full_key(call, &container)?;
-    let mut txn = begin(&container, key).await?;
+pub(super) async fn delete_partition(service: &EngineService, target: Target) -> Result<Reply> {
+    let address = target.address()?;
+    let container = &target.container;
+    let mut txn = begin(address.clone()).await?;
     let partition = container.partition_of(txn.epk());
     let staging = move || txn.delete_partition().map(|cost| (txn, cost));
     let (txn, cost) = service.pools.writes.run(staging).await?;
@@ -139,51 +171,47 @@ pub(super) async fn delete_partition(
     // The removals are the container's to pay, not the request's.
     container.charge_background(&partition, cost);
     let reply = Reply::new(StatusCode::OK).charge(RequestCharge::ONE);
-    Ok(addressed::from_commit(reply, &container, committed))
+    Ok(target.with_commit(reply, committed))
 }
 
 /// The id that a path segment names: itself, unless it is the rid of an item.
-fn id_of<'s>(
-    container: &Container,
-    key: &PartitionKey,
-    segment: &'s str,
-) -> Result<std::borrow::Cow<'s, str>> {
+fn id_of(address: &ItemAddress, segment: &str) -> Result<String> {
     const RID_LENGTH: usize = 24;
     if segment.len() == RID_LENGTH
         && segment.ends_with("==")
-        && container.read_item(key, segment)?.is_none()
-        && let Some(id) = container.id_of_rid(key, segment)?
+        && address.read_item(segment)?.is_none()
+        && let Some(id) = address.id_of_rid(segment)?
     {
-        return Ok(id.into());
+        return Ok(id);
     }
-    Ok(segment.into())
+    Ok(segment.to_owned())
 }
 
 /// One write: lock, stage, commit, answer.
 async fn write(
     service: &EngineService,
     call: &Call<'_>,
-    container: Arc<Container>,
-    key: PartitionKey,
+    target: &Target,
     verb: Verb,
 ) -> Result<Reply> {
+    let address = target.address()?.clone();
     let verb = match names_triggers(call) {
         false => verb,
-        true => match verb.triggered() {
-            Ok(verb) => return triggered(call, container, key, verb).await,
+        true => match verb.triggered(&call.body) {
+            Ok(verb) => return triggered(call, target, address, verb).await,
             Err(verb) => verb,
         },
     };
-    let txn = begin(&container, key).await?;
+    let txn = begin(address).await?;
     match stage(service, txn, verb, write_options(call), call.body.len()).await? {
         Staged::Queued(written, queued) => {
             let committed = finish(queued).await?;
-            let reply = written_reply(call, &container, &written).charge(written.charge);
-            Ok(addressed::from_commit(reply, &container, committed))
+            let reply = written_reply(call, &target.container, written);
+            Ok(target.with_commit(reply, committed))
         }
         Staged::Refused(error, txn) => {
-            let partition = container.partition_of(txn.epk());
-            Ok(addressed::refusal(error, &container, &partition))
+            let partition = target.container.partition_of(txn.epk());
+            Ok(target.refusal(error, &partition))
         }
     }
 }
@@ -194,32 +222,37 @@ enum Staged {
     Refused(Error, Box<Txn>),
 }
 
+impl Staged {
+    fn of(mut txn: Txn, verb: Verb, options: &WriteOptions) -> Self {
+        match verb.stage(&mut txn, options) {
+            Ok(written) => Self::Queued(written, queue(txn)),
+            Err(error) => Self::Refused(error, Box::new(txn)),
+        }
+    }
+}
+
 /// Stages a write where it belongs: a large one on the pool, and also a small one that turns out to be
 /// about a large item.
 async fn stage(
     service: &EngineService,
     mut txn: Txn,
-    verb: Verb,
+    mut verb: Verb,
     options: WriteOptions,
     body_bytes: usize,
 ) -> Result<Staged> {
-    let staged = |txn: Txn, outcome| match outcome {
-        Ok(written) => Staged::Queued(written, queue(txn)),
-        Err(error) => Staged::Refused(error, Box::new(txn)),
-    };
     if placement::of_staging(body_bytes) == Place::Here {
+        verb.parse();
         txn.limit_loading(Some(INLINE_STAGING_MAX));
-        let outcome = verb.stage(&mut txn, &options);
-        if !txn.is_heavy() {
-            return Ok(staged(txn, outcome));
-        }
+        let is_light = match txn.look_ahead(verb.ids()) {
+            Ok(is_light) => is_light,
+            Err(error) => return Ok(Staged::Refused(error, Box::new(txn))),
+        };
         txn.limit_loading(None);
+        if is_light {
+            return Ok(Staged::of(txn, verb, &options));
+        }
     }
-    let work = move || {
-        let outcome = verb.stage(&mut txn, &options);
-        Ok(staged(txn, outcome))
-    };
-    service.pools.writes.run(work).await
+    service.pools.writes.run(move || Ok(Staged::of(txn, verb, &options))).await
 }
 
 fn write_options(call: &Call<'_>) -> WriteOptions {
@@ -238,14 +271,15 @@ fn names_triggers(call: &Call<'_>) -> bool {
 /// One write with the triggers it names: all of it runs on the scripts' threads.
 async fn triggered(
     call: &Call<'_>,
-    container: Arc<Container>,
-    key: PartitionKey,
+    target: &Target,
+    address: ItemAddress,
     verb: TriggeredVerb,
 ) -> Result<Reply> {
+    let container = &target.container;
     let names = RequestContext::trigger_names;
     let triggers =
         container.triggers(names(call.context.pre_triggers), names(call.context.post_triggers))?;
-    let txn = begin(&container, key).await?;
+    let txn = begin(address).await?;
     let partition = container.partition_of(txn.epk());
     let (sender, receiver) = oneshot::channel();
     let here = Arc::new(());
@@ -258,20 +292,17 @@ async fn triggered(
     let charge = outcome.charge;
     Ok(match outcome.result {
         Ok((written, committed)) => {
-            let reply = written_reply(call, &container, &written).charge(charge);
-            addressed::from_commit(reply, &container, committed)
+            let reply = written_reply(call, container, written).charge(charge);
+            target.with_commit(reply, committed)
         }
-        Err(error) => {
-            let reply = Reply::error(error).charge(charge);
-            addressed::from_partition(reply, &container, &partition, partition.lsn())
-        }
+        Err(error) => target.with_position_of(Reply::error(error).charge(charge), &partition),
     })
 }
 
-fn written_reply(call: &Call<'_>, container: &Container, written: &Written) -> Reply {
-    let Some(etag) = written.etag else { return Reply::no_content() };
+fn written_reply(call: &Call<'_>, container: &Container, written: Written) -> Reply {
+    let Some(etag) = written.etag else { return Reply::no_content().charge(written.charge) };
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-    let reply = Reply::json(status, written.text.clone());
+    let reply = Reply::json(status, written.text).charge(written.charge);
     let reply = if call.context.prefer_minimal { reply.minimal() } else { reply };
     with_quota(reply.etag(etag.to_string()), container)
 }

@@ -16,6 +16,7 @@ mod execution;
 mod explained;
 mod offers;
 mod official;
+mod once;
 mod partitions;
 mod pressure;
 mod queries;
