@@ -2,26 +2,28 @@
 //!
 //! Every label comes from a bounded set: operations and statuses are words of fixed lists, and
 //! containers beyond a number go by the name `other`. What changes by itself (sizes, throughput) is
-//! read when somebody asks.
+//! read when somebody asks. Counting a request takes no lock.
 
+mod durations;
 mod kinds;
 
 use crate::service::DirectEvent;
+use arc_swap::ArcSwap;
 use armilla_engine::admission::Load;
 use armilla_engine::observe::Observer;
 use armilla_engine::{Account, Container};
 use armilla_model::charge::RequestCharge;
-use kinds::{Kinds, Places};
+use durations::Durations;
+use kinds::{Kept, Kind, Owner, Places};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// Containers with labels of their own.
@@ -83,25 +85,22 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     units: Family<OperationLabels, Units>,
     throttled: Family<OperationLabels, Counter>,
-    latency: Family<OperationLabels, Histogram, fn() -> Histogram>,
+    latency: Family<OperationLabels, Durations>,
     partition_units: Family<PartitionLabels, Units>,
     background_units: Family<PartitionLabels, Units>,
-    commits: Histogram,
-    compactions: Histogram,
+    commits: Durations,
+    compactions: Durations,
     direct_connections: Counter,
     direct_refused: Counter,
     names: Names,
-    kinds: Kinds,
+    kinds: Kept<Kind, Places>,
+    /// By container and range.
+    partitions: Kept<(u32, u32), Units>,
 }
 
 /// Containers that have labels of their own.
 #[derive(Clone, Default)]
-struct Names(Arc<RwLock<HashSet<u32>>>);
-
-/// From 50 µs to 26 s.
-fn durations() -> Histogram {
-    Histogram::new(exponential_buckets(0.000_05, 3.0, 13))
-}
+struct Names(Arc<ArcSwap<HashSet<u32>>>);
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -110,15 +109,16 @@ impl Default for Metrics {
             requests: Family::default(),
             units: Family::default(),
             throttled: Family::default(),
-            latency: Family::new_with_constructor(durations as fn() -> Histogram),
+            latency: Family::default(),
             partition_units: Family::default(),
             background_units: Family::default(),
-            commits: durations(),
-            compactions: durations(),
+            commits: Durations::default(),
+            compactions: Durations::default(),
             direct_connections: Counter::default(),
             direct_refused: Counter::default(),
             names: Names::default(),
-            kinds: Kinds::default(),
+            kinds: Kept::default(),
+            partitions: Kept::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -181,55 +181,45 @@ impl Metrics {
 
     /// Counts an answered request.
     pub(crate) fn count(&self, served: &Served<'_>) {
-        if !self.kinds.count(served) {
-            let (places, shared) = self.places_of(served);
-            places.count(served);
-            if !shared {
-                self.kinds.keep(served, places);
-            }
-        }
-        if served.throttled > 0 {
-            let (database, container) = self.names.of(served.container);
-            let labels = OperationLabels { operation: served.operation, database, container };
-            self.throttled.get_or_create(&labels).inc_by(served.throttled);
-        }
-        if let Some(container) = served.container {
+        let owner = self.names.owner(served.container);
+        let Served { operation, status, .. } = *served;
+        // Ranges are told apart for containers with labels of their own.
+        let range = served.range.filter(|_| matches!(owner, Owner::Container(_)));
+        let kind = Kind { operation, owner, range, status };
+        self.kinds.with(kind, || self.places_of(served, range), |places| places.count(served));
+        if let (Some(container), Owner::Container(number)) = (served.container, owner) {
             for &(partition, charge) in served.shares {
-                self.charge_partition(container, partition, charge);
+                let make = || self.units_of(container, partition);
+                self.partitions.with((number, partition), make, |units| {
+                    units.inc_by(charge.units());
+                });
             }
         }
     }
 
-    /// Where a request is counted, and whether that is where containers without names of their own
-    /// are, of which there may be any number.
-    fn places_of(&self, served: &Served<'_>) -> (Places, bool) {
+    /// Where a request is counted.
+    fn places_of(&self, served: &Served<'_>, range: Option<u32>) -> Places {
         let (database, container) = self.names.of(served.container);
-        let shared = container == OTHER;
         let labels = OperationLabels { operation: served.operation, database, container };
         let OperationLabels { operation, database, container } = labels.clone();
         let status = u32::from(served.status);
         let request = RequestLabels { operation, database, container, status };
-        let range = served.range.filter(|_| served.container.is_some() && !shared);
-        let partition_units = range.map(|partition| {
-            let OperationLabels { database, container, .. } = labels.clone();
-            let labels = PartitionLabels { database, container, partition };
-            self.partition_units.get_or_create(&labels).clone()
-        });
-        let places = Places {
+        let partition_units =
+            served.container.zip(range).map(|(container, range)| self.units_of(container, range));
+        Places {
             requests: self.requests.get_or_create(&request).clone(),
             units: self.units.get_or_create(&labels).clone(),
+            throttled: self.throttled.get_or_create(&labels).clone(),
             latency: self.latency.get_or_create(&labels).clone(),
             partition_units,
-        };
-        (places, shared)
+        }
     }
 
-    fn charge_partition(&self, container: &Container, partition: u32, charge: RequestCharge) {
+    /// Where the units of a range are counted.
+    fn units_of(&self, container: &Container, partition: u32) -> Units {
         let (database, container) = self.names.of(Some(container));
-        if container != OTHER {
-            let labels = PartitionLabels { database, container, partition };
-            self.partition_units.get_or_create(&labels).inc_by(charge.units());
-        }
+        let labels = PartitionLabels { database, container, partition };
+        self.partition_units.get_or_create(&labels).clone()
     }
 
     /// Who hears of commits, compactions and background work.
@@ -332,34 +322,48 @@ impl Names {
         (settings.database.to_string(), settings.name.to_string())
     }
 
+    /// Whose labels a container's requests are counted under.
+    fn owner(&self, container: Option<&Container>) -> Owner {
+        match container {
+            None => Owner::Nobody,
+            Some(container) if self.is_known(container.number) => {
+                Owner::Container(container.number)
+            }
+            Some(_) => Owner::Other,
+        }
+    }
+
     fn is_known(&self, number: u32) -> bool {
-        use std::sync::PoisonError;
-        if self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&number) {
-            return true;
+        let known = self.0.load();
+        if known.contains(&number) || known.len() >= CONTAINERS_MAX {
+            return known.contains(&number);
         }
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < CONTAINERS_MAX {
-            known.insert(number);
-        }
-        known.contains(&number)
+        self.0.rcu(|known| {
+            let mut known = HashSet::clone(known);
+            if known.len() < CONTAINERS_MAX {
+                known.insert(number);
+            }
+            known
+        });
+        self.0.load().contains(&number)
     }
 }
 
 /// What the engine tells by itself.
 struct Heard {
-    commits: Histogram,
-    compactions: Histogram,
+    commits: Durations,
+    compactions: Durations,
     background_units: Family<PartitionLabels, Units>,
     names: Names,
 }
 
 impl Observer for Heard {
     fn committed(&self, took: Duration) {
-        self.commits.observe(took.as_secs_f64());
+        self.commits.observe(took);
     }
 
     fn compacted(&self, took: Duration) {
-        self.compactions.observe(took.as_secs_f64());
+        self.compactions.observe(took);
     }
 
     fn charged_in_background(&self, container: &Container, partition: u32, charge: RequestCharge) {

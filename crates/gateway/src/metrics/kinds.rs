@@ -1,39 +1,47 @@
 //! Where requests of one kind are counted, looked up once and kept at hand.
 //!
-//! Counters are found by their labels, which are texts: making and hashing them for every request
-//! would cost more than the counting.
+//! Counters are found by their labels, which are texts, in maps with locks: making and hashing labels for
+//! every request would cost more than the counting, and all threads would meet at the locks. What is kept
+//! here is read without one: a map is never changed, but replaced by one that has a kind more.
 
+use super::durations::Durations;
 use super::{Served, Units};
+use arc_swap::ArcSwap;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::histogram::Histogram;
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::hash::Hash;
+use std::sync::Arc;
 
 /// Kinds that are kept at hand; others are looked up each time.
 const KINDS_MAX: usize = 4096;
 
-/// What requests have in common that are counted in the same places.
+/// What requests have in common that are counted in the same places. Containers that share their labels
+/// share their kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Kind {
-    operation: &'static str,
-    container: Option<u32>,
-    range: Option<u32>,
-    status: u16,
+pub(super) struct Kind {
+    pub(super) operation: &'static str,
+    pub(super) owner: Owner,
+    pub(super) range: Option<u32>,
+    pub(super) status: u16,
 }
 
-impl Kind {
-    fn of(served: &Served<'_>) -> Self {
-        let Served { operation, range, status, .. } = *served;
-        let container = served.container.map(|container| container.number);
-        Self { operation, container, range, status }
-    }
+/// Whose requests they are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Owner {
+    /// No container's.
+    Nobody,
+    /// Of a container with labels of its own.
+    Container(u32),
+    /// Of one of those that share theirs.
+    Other,
 }
 
 /// The places where requests of a kind are counted.
 pub(super) struct Places {
     pub(super) requests: Counter,
     pub(super) units: Units,
-    pub(super) latency: Histogram,
+    pub(super) throttled: Counter,
+    pub(super) latency: Durations,
     /// Those of the range that answered, if it was one.
     pub(super) partition_units: Option<Units>,
 }
@@ -44,29 +52,40 @@ impl Places {
         let units = served.charge.units();
         self.requests.inc();
         self.units.inc_by(units);
-        self.latency.observe(served.took.as_secs_f64());
+        self.latency.observe(served.took);
+        if served.throttled > 0 {
+            self.throttled.inc_by(served.throttled);
+        }
         if let Some(of_partition) = &self.partition_units {
             of_partition.inc_by(units);
         }
     }
 }
 
-/// The places of all kinds that came so far.
-#[derive(Default)]
-pub(super) struct Kinds(RwLock<HashMap<Kind, Places>>);
+/// Values that are made once for each key, and then found without a lock.
+pub(super) struct Kept<K, V>(ArcSwap<HashMap<K, Arc<V>>>);
 
-impl Kinds {
-    /// Counts a request whose kind is known; false when it is not.
-    pub(super) fn count(&self, served: &Served<'_>) -> bool {
-        let kinds = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        kinds.get(&Kind::of(served)).map(|places| places.count(served)).is_some()
+impl<K, V> Default for Kept<K, V> {
+    fn default() -> Self {
+        Self(ArcSwap::from_pointee(HashMap::new()))
     }
+}
 
-    /// Keeps the places of a request's kind, while there is room.
-    pub(super) fn keep(&self, served: &Served<'_>, places: Places) {
-        let mut kinds = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if kinds.len() < KINDS_MAX {
-            kinds.insert(Kind::of(served), places);
+impl<K: Copy + Eq + Hash, V> Kept<K, V> {
+    /// Uses the value of a key, which is made if it is new, and kept while there is room.
+    pub(super) fn with(&self, key: K, make: impl FnOnce() -> V, use_it: impl FnOnce(&V)) {
+        if let Some(value) = self.0.load().get(&key) {
+            return use_it(value);
         }
+        let value = Arc::new(make());
+        use_it(&value);
+        self.0.rcu(|kept| {
+            let mut kept = HashMap::clone(kept);
+            if kept.len() < KINDS_MAX {
+                // Whoever was quicker made it of the same counters.
+                kept.entry(key).or_insert_with(|| value.clone());
+            }
+            kept
+        });
     }
 }
