@@ -2,6 +2,8 @@
 //! named, how long they grow. A rule that is wrong is changed here, in the open.
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
+#[path = "house_rules/protocol.rs"]
+mod protocol;
 #[path = "house_rules/query.rs"]
 mod query;
 

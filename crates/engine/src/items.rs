@@ -22,7 +22,7 @@ pub struct WriteOptions {
     pub if_match: Option<String>,
     /// The version that must not be current; `*` refuses any existing item.
     pub if_none_match: Option<String>,
-    /// `x-ms-indexing-directive: Exclude`.
+    /// The item is left out of the index.
     pub exclude_from_index: bool,
 }
 

@@ -2,7 +2,6 @@
 
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
-use armilla_model::value::{Object, Value};
 use std::sync::Arc;
 
 /// Least manual throughput.
@@ -61,77 +60,11 @@ impl Throughput {
         Ok(Self::Autoscale { max, increment_percent })
     }
 
-    /// Reads the header `x-ms-cosmos-offer-autopilot-settings`.
-    pub fn parse_autoscale(text: &str) -> Result<Self> {
-        let value = armilla_model::json::parse(text.as_bytes())?;
-        Self::from_autoscale_settings(&value)
-    }
-
-    /// Reads `offerAutopilotSettings`.
-    pub fn from_autoscale_settings(settings: &Value) -> Result<Self> {
-        let max = settings.get("maxThroughput").and_then(Value::as_i64);
-        let max =
-            max.ok_or_else(|| Error::bad_request("Autoscale settings need 'maxThroughput'."))?;
-        let policy =
-            settings.get("autoUpgradePolicy").and_then(|policy| policy.get("throughputPolicy"));
-        let percent = policy.and_then(|policy| policy.get("incrementPercent"));
-        let percent =
-            percent.and_then(Value::as_i64).and_then(|percent| u32::try_from(percent).ok());
-        Self::autoscale(max, percent)
-    }
-
     /// The most it allows per second.
     pub fn peak(self) -> u32 {
         match self {
             Self::Manual(units) => units,
             Self::Autoscale { max, .. } => max,
-        }
-    }
-
-    /// The member `content` of the offer.
-    pub fn content(self, highest: u32) -> Object {
-        let mut content = Object::new();
-        match self {
-            Self::Manual(units) => {
-                content.insert("offerThroughput", i64::from(units).into());
-                content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
-            }
-            Self::Autoscale { max, increment_percent } => {
-                let mut settings = Object::of([
-                    ("maxThroughput", i64::from(max).into()),
-                    ("maximumTierThroughput", i64::from(max).into()),
-                ]);
-                // Clients tell an increment of zero from none.
-                if let Some(percent) = increment_percent {
-                    let percent = Object::of([("incrementPercent", i64::from(percent).into())]);
-                    let policy = Object::of([("throughputPolicy", Value::object(percent))]);
-                    settings.insert("autoUpgradePolicy", Value::object(policy));
-                }
-                content.insert("offerThroughput", i64::from(max / 10).into());
-                content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
-                content.insert("offerAutopilotSettings", Value::object(settings));
-            }
-        }
-        let parameters = Object::of([
-            ("maxThroughputEverProvisioned", i64::from(highest).into()),
-            ("maxConsumedStorageEverInKB", 0.into()),
-        ]);
-        content.insert("offerMinimumThroughputParameters", Value::object(parameters));
-        content
-    }
-
-    /// Reads what [`content`](Self::content) wrote, or a client changed.
-    pub fn from_content(content: &Value) -> Result<Self> {
-        match content.get("offerAutopilotSettings") {
-            Some(settings) if settings.get("maxThroughput").is_some() => {
-                Self::from_autoscale_settings(settings)
-            }
-            _ => {
-                let units = content.get("offerThroughput").and_then(Value::as_i64);
-                Self::manual(units.ok_or_else(|| {
-                    Error::bad_request("An offer needs 'content.offerThroughput'.")
-                })?)
-            }
         }
     }
 }
@@ -146,35 +79,22 @@ pub struct Share {
 }
 
 impl Share {
-    /// Reads `throughputBuckets` of an offer's content; nothing when there is none.
-    pub fn from_content(content: &Value) -> Result<Option<Vec<Self>>> {
-        let Some(list) = content.get("throughputBuckets").and_then(Value::as_array) else {
-            return Ok(None);
-        };
-        list.iter().map(Self::read).collect::<Result<_>>().map(Some)
-    }
-
-    fn read(value: &Value) -> Result<Self> {
-        let number = |name: &str, max: u8| {
-            let number = value.get(name).and_then(Value::as_i64);
-            let number = number.and_then(|number| u8::try_from(number).ok());
-            number.filter(|number| (1..=max).contains(number)).ok_or_else(|| {
-                Error::bad_request(format!("'{name}' of a throughput bucket must be 1 to {max}."))
+    /// Checks a bucket.
+    ///
+    /// # Errors
+    ///
+    /// When the number or the part is out of range.
+    pub fn new(number: i64, percent: i64) -> Result<Self> {
+        let within = |number: i64, max: u8, what: &str| {
+            let number = u8::try_from(number).ok().filter(|number| (1..=max).contains(number));
+            number.ok_or_else(|| {
+                Error::bad_request(format!("The {what} of a throughput bucket must be 1 to {max}."))
             })
         };
-        let number_of = number("id", crate::throttle::SHARES_MAX)?;
-        Ok(Self { number: number_of, percent: number("maxThroughputPercentage", 100)? })
-    }
-
-    /// The member `throughputBuckets`.
-    pub fn list(shares: &[Self]) -> Value {
-        let one = |share: &Self| {
-            Value::object(Object::of([
-                ("id", i64::from(share.number).into()),
-                ("maxThroughputPercentage", i64::from(share.percent).into()),
-            ]))
-        };
-        Value::array(shares.iter().map(one).collect())
+        Ok(Self {
+            number: within(number, crate::throttle::SHARES_MAX, "id")?,
+            percent: within(percent, 100, "percentage")?,
+        })
     }
 }
 
@@ -263,29 +183,10 @@ mod tests {
     }
 
     #[test]
-    fn throughput_buckets_read_back() {
-        let text = br#"{"throughputBuckets":[{"id":1,"maxThroughputPercentage":20}]}"#;
-        let content = armilla_model::json::parse(text).unwrap();
-        let shares = Share::from_content(&content).unwrap().unwrap();
-        assert_eq!(shares, [Share { number: 1, percent: 20 }]);
-        for bad in
-            [r#"{"id":6,"maxThroughputPercentage":20}"#, r#"{"id":1,"maxThroughputPercentage":0}"#]
-        {
-            let text = format!(r#"{{"throughputBuckets":[{bad}]}}"#);
-            let content = armilla_model::json::parse(text.as_bytes()).unwrap();
-            assert!(Share::from_content(&content).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn content_reads_back() {
-        for throughput in [
-            Throughput::Manual(500),
-            Throughput::Autoscale { max: 4000, increment_percent: Some(0) },
-            Throughput::Autoscale { max: 4000, increment_percent: None },
-        ] {
-            let content = Value::object(throughput.content(4000));
-            assert_eq!(Throughput::from_content(&content).unwrap(), throughput);
+    fn throughput_buckets_are_parts_of_the_whole() {
+        assert_eq!(Share::new(1, 20).unwrap(), Share { number: 1, percent: 20 });
+        for (number, percent) in [(6, 20), (0, 20), (1, 0), (1, 101), (-1, 5)] {
+            assert!(Share::new(number, percent).is_err(), "{number}: {percent}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub use page::{Metrics, Page};
 pub(crate) use plan::Overlay;
 pub use plan::{Cost, Plan};
 pub(crate) use prepare::QueryCache;
-pub use request::{Request, ResumeFilter};
+pub use request::{Request, ResumeFilter, ResumeValue};
 pub use token::{INVALID_TOKEN, is_of_the_service};
 
 use crate::container::{Container, Settings};
@@ -288,11 +288,7 @@ fn spans(
     let definition = &policy.partition_key;
     let mut spans = match constraint {
         KeyConstraint::Any if scope.limit == Limit::Container && !scope.cross_partition => {
-            return Err(Error::bad_request(
-                "Cross partition query is required but disabled. Please set \
-                 x-ms-documentdb-query-enablecrosspartition to true, specify \
-                 x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-            ));
+            return Err(Error::CrossPartitionDisabled);
         }
         KeyConstraint::Any => return Ok(vec![scope.span.clone()]),
         KeyConstraint::Keys(keys) => keys
@@ -351,8 +347,7 @@ pub fn compiles_briefly(body: &[u8]) -> bool {
 }
 
 /// A query over a small list, such as the databases of an account.
-pub fn over_list(body: &[u8], rows: Vec<Value>) -> Result<Vec<Value>> {
-    let request = Request::parse(body)?;
+pub fn over_list(request: &Request, rows: Vec<Value>) -> Result<Vec<Value>> {
     let query = armilla_sql::parse(&request.text)?;
     let schema = Schema::none();
     let options = ListOptions::new(&schema);

@@ -8,14 +8,15 @@
 
 mod support;
 
-use armilla_engine::items::batch;
-use armilla_engine::items::patch::Patch;
+use armilla_engine::items::batch::{Operation, Verb};
+use armilla_engine::items::body::UncheckedBody;
+use armilla_engine::items::patch::{Patch, PatchOperation, PatchVerb, Pointer};
 use armilla_engine::items::{WriteOptions, Written};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::clock::{Clock, ManualClock};
 use armilla_model::partition_key::PartitionKey;
-use armilla_model::{Error, Result, Value, json};
+use armilla_model::{Error, Number, Result, Value, json};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -330,10 +331,9 @@ fn body(partition: u64, id: u64, email: u64, ttl: Option<i64>) -> String {
 fn patch(by: i64, condition_holds: bool) -> Patch {
     let condition =
         if condition_holds { "FROM c WHERE c.count >= 0" } else { "FROM c WHERE c.count < 0" };
-    let text = format!(
-        r#"{{"condition":"{condition}","operations":[{{"op":"incr","path":"/count","value":{by}}}]}}"#
-    );
-    Patch::parse(text.as_bytes()).unwrap()
+    let verb = PatchVerb::Increment(Number::Int(by));
+    let operation = PatchOperation { verb, path: Pointer::parse("/count").unwrap() };
+    Patch::new(Some(condition.to_owned()), vec![operation]).unwrap()
 }
 
 fn kind(error: &Error) -> &'static str {
@@ -384,12 +384,18 @@ fn random_operations_agree_with_a_plain_map() {
 #[test]
 fn a_batch_that_fails_leaves_nothing() {
     let bench = Bench::new(r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#, |_| {});
-    let operations = batch::parse(
-        br#"[{"operationType":"Create","resourceBody":{"id":"a","pk":"p"}},
-             {"operationType":"Read","id":"a"},
-             {"operationType":"Delete","id":"missing"}]"#,
-    )
-    .unwrap();
+    let operation = |verb| Operation {
+        verb,
+        options: WriteOptions::default(),
+        partition_key: None,
+        minimal: false,
+    };
+    let operations = [
+        Verb::Create(UncheckedBody::parse(br#"{"id":"a","pk":"p"}"#).unwrap()),
+        Verb::Read("a".to_owned()),
+        Verb::Delete("missing".to_owned()),
+    ];
+    let operations = operations.into_iter().map(operation).collect();
     let key = PartitionKey::parse(r#"["p"]"#).unwrap();
     let mut txn = bench.begin(&key);
     let failure = txn.run_batch(operations).unwrap_err();

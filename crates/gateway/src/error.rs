@@ -28,7 +28,7 @@ pub struct ErrorStatus {
 /// Looks an error up in the table.
 pub fn status_of(error: &Error) -> ErrorStatus {
     let (status, substatus) = match error {
-        Error::BadRequest(_) | Error::QuerySyntax(_) => (400, 0),
+        Error::BadRequest(_) | Error::QuerySyntax(_) | Error::CrossPartitionDisabled => (400, 0),
         Error::PartitionKeyMismatch(_) => (400, 1001),
         Error::CrossPartitionQuery { .. } => (400, 1004),
         Error::ContainerRecreated => (400, 1024),
@@ -111,6 +111,12 @@ pub fn write_document(error: &Error, subject: Option<Subject>, activity_id: &str
         _ => {}
     }
     message.push_str(error.message());
+    if *error == Error::CrossPartitionDisabled {
+        message.push_str(
+            " Please set x-ms-documentdb-query-enablecrosspartition to true, specify \
+             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        );
+    }
     message.push_str("\r\nActivityId: ");
     message.push_str(activity_id);
     if let Some(Subject { resource, operation }) = subject {

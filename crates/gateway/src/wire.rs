@@ -6,6 +6,7 @@
 //! Members stand in the order in which the service writes them. What is read from a body is
 //! checked here; what it means is the engine's business.
 
+pub(crate) mod batch;
 pub(crate) mod container;
 pub(crate) mod database;
 pub(crate) mod encryption_key;
@@ -13,7 +14,9 @@ pub(crate) mod explain;
 pub mod hybrid_row;
 pub(crate) mod offer;
 pub(crate) mod page;
+pub mod patch;
 pub(crate) mod permission;
+pub mod query;
 pub(crate) mod range;
 pub(crate) mod script;
 pub(crate) mod user;

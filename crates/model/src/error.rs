@@ -20,6 +20,8 @@ pub enum Error {
     PartitionKeyMismatch(String),
     /// The container that the client cached by `_rid` is not the one that is there now.
     ContainerRecreated,
+    /// A query reaches over partitions, and its client has not allowed that.
+    CrossPartitionDisabled,
     /// A query across partitions that must go through a query plan.
     CrossPartitionQuery {
         /// What cannot be served directly.
@@ -154,6 +156,7 @@ impl Error {
             Self::ContainerRecreated => {
                 "The container was deleted and created again; read it anew."
             }
+            Self::CrossPartitionDisabled => "Cross partition query is required but disabled.",
             Self::SessionNotAvailable => {
                 "The read session is not available for the input session token."
             }

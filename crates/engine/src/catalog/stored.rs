@@ -1,9 +1,11 @@
 //! The catalog's entries in `meta`: JSON texts, since they are small, rare and worth reading by
 //! people.
 
+mod offers;
+
 use super::Casing;
 use crate::encryption::EncryptionKey;
-use crate::offers::{Offer, Share, Throughput};
+use crate::offers::Offer;
 use crate::ranges::Range;
 use crate::scripts::{Kind, Script, Trigger, TriggerOperation};
 use crate::users::{Mode, Permission, User};
@@ -278,11 +280,7 @@ pub(crate) fn write_offer(offer: &Offer) -> Vec<u8> {
     object.insert("resource", Value::String(offer.resource.clone()));
     object.insert("resourceRid", Value::String(offer.resource_rid.clone()));
     object.insert("highest", i64::from(offer.highest).into());
-    let mut content = offer.throughput.content(offer.highest);
-    if !offer.shares.is_empty() {
-        content.insert("throughputBuckets", Share::list(&offer.shares));
-    }
-    object.insert("content", Value::object(content));
+    object.insert("content", Value::object(offers::write(offer)));
     finish(object)
 }
 
@@ -292,9 +290,9 @@ pub(crate) fn read_offer(number: u32, entry: &StoredEntry) -> Result<Offer, Stor
         number,
         resource: entry.text("resource")?,
         resource_rid: entry.text("resourceRid")?,
-        throughput: Throughput::from_content(content).map_err(|_| corrupt())?,
+        throughput: offers::throughput(content)?,
         highest: u32::try_from(entry.number("highest")?).map_err(|_| corrupt())?,
-        shares: Share::from_content(content).map_err(|_| corrupt())?.unwrap_or_default(),
+        shares: offers::shares(content)?,
         etag: entry.etag()?,
         ts: entry.number("ts")?,
     })

@@ -15,110 +15,96 @@ use std::sync::Arc;
 /// A patch: operations, and a condition under which they apply.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// `FROM c WHERE …`.
-    pub condition: Option<String>,
-    operations: Vec<Operation>,
+    condition: Option<String>,
+    operations: Vec<PatchOperation>,
 }
 
+/// One change of a patch.
 #[derive(Clone, Debug)]
-struct Operation {
-    verb: Verb,
-    path: Vec<String>,
-    written: String,
+pub struct PatchOperation {
+    /// What to do.
+    pub verb: PatchVerb,
+    /// Where.
+    pub path: Pointer,
 }
 
+/// What a patch does at a place.
 #[derive(Clone, Debug)]
-enum Verb {
+pub enum PatchVerb {
+    /// Puts a value there; in an array, before what is there.
     Add(Value),
+    /// Puts a value there, over what is there.
     Set(Value),
+    /// Puts a value in the place of what must be there.
     Replace(Value),
+    /// Takes away what must be there.
     Remove,
+    /// Adds to the number there.
     Increment(Number),
-    /// From here.
-    Move(Vec<String>, Arc<str>),
+    /// Moves a value from here.
+    Move(Pointer),
+}
+
+/// A JSON pointer: `/a/0/b`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    steps: Vec<String>,
+    written: Arc<str>,
 }
 
 impl Patch {
-    /// Reads a patch: `{"condition", "operations"}` or a bare array of operations.
-    pub fn parse(body: &[u8]) -> Result<Self> {
-        Self::from_value(&armilla_model::json::parse(body)?)
-    }
-
-    /// Reads a patch from a value, as batches carry it.
-    pub fn from_value(body: &Value) -> Result<Self> {
-        let condition = match body.get("condition") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(condition)) => Some(condition.to_string()),
-            Some(other) => return refuse(format!("'condition' must be a string, and is {other}.")),
-        };
-        let operations = body.get("operations").unwrap_or(body).as_array();
-        let Some(operations) = operations.filter(|operations| !operations.is_empty()) else {
-            return refuse("A patch needs a list of 'operations'.".to_owned());
-        };
-        if operations.len() > PATCH_OPERATIONS_MAX {
-            return refuse(format!(
-                "A patch may have at most {PATCH_OPERATIONS_MAX} operations, and has {}.",
-                operations.len()
-            ));
-        }
-        let operations = operations.iter().map(Operation::parse).collect::<Result<_>>()?;
+    /// A patch of so many operations, and a condition (`FROM c WHERE …`).
+    ///
+    /// # Errors
+    ///
+    /// When there are none, or too many.
+    pub fn new(condition: Option<String>, operations: Vec<PatchOperation>) -> Result<Self> {
+        Self::check_count(operations.len())?;
         Ok(Self { condition, operations })
     }
 
-    /// Number of operations.
-    pub fn len(&self) -> usize {
-        self.operations.len()
+    /// Refuses a patch of so many operations, before they are looked at.
+    ///
+    /// # Errors
+    ///
+    /// When there are none, or too many.
+    pub fn check_count(count: usize) -> Result<()> {
+        match count {
+            0 => refuse("A patch needs a list of 'operations'.".to_owned()),
+            1..=PATCH_OPERATIONS_MAX => Ok(()),
+            _ => refuse(format!(
+                "A patch may have at most {PATCH_OPERATIONS_MAX} operations, and has {count}."
+            )),
+        }
     }
 
-    /// Never: a patch has at least one operation.
-    pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+    /// Applies the operations to an item, whatever the condition says.
+    ///
+    /// # Errors
+    ///
+    /// When one of them does not fit the item, which is then half patched.
+    pub fn apply(&self, item: &mut Value) -> Result<()> {
+        self.operations.iter().try_for_each(|operation| apply(item, operation))
     }
 }
 
-impl Operation {
-    fn parse(value: &Value) -> Result<Self> {
-        let text = |name: &str| match value.get(name) {
-            Some(Value::String(text)) => Ok(text.clone()),
-            _ => refuse(format!("A patch operation needs '{name}': {value}")),
+impl Pointer {
+    /// Reads a pointer.
+    ///
+    /// # Errors
+    ///
+    /// When it does not begin with a slash.
+    pub fn parse(written: &str) -> Result<Self> {
+        let Some(path) = written.strip_prefix('/') else {
+            return refuse(format!("The patch path '{written}' must begin with '/'."));
         };
-        let written = text("path")?;
-        let operand = || match value.get("value") {
-            Some(value) => Ok(value.clone()),
-            None => refuse(format!("The patch operation at '{written}' needs a 'value'.")),
-        };
-        let verb = match &*text("op")?.to_ascii_lowercase() {
-            "add" => Verb::Add(operand()?),
-            "set" => Verb::Set(operand()?),
-            "replace" => Verb::Replace(operand()?),
-            "remove" => Verb::Remove,
-            "incr" | "increment" => match operand()? {
-                Value::Number(number) => Verb::Increment(number),
-                other => return refuse(format!("'incr' needs a number, and got {other}.")),
-            },
-            "move" => {
-                let from = text("from")?;
-                Verb::Move(pointer(&from)?, from)
-            }
-            other => {
-                return refuse(format!(
-                    "The patch operation '{other}' is not one of add, set, replace, remove, incr, move."
-                ));
-            }
-        };
-        Ok(Self { verb, path: pointer(&written)?, written: written.to_string() })
+        let step = |part: &str| part.replace("~1", "/").replace("~0", "~");
+        Ok(Self { steps: path.split('/').map(step).collect(), written: written.into() })
     }
 }
 
 fn refuse<T>(message: String) -> Result<T> {
     Err(Error::BadRequest(message))
-}
-
-fn pointer(written: &str) -> Result<Vec<String>> {
-    let Some(path) = written.strip_prefix('/') else {
-        return refuse(format!("The patch path '{written}' must begin with '/'."));
-    };
-    Ok(path.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
 impl Txn {
@@ -144,49 +130,51 @@ impl Txn {
         let body = Body::from_value(&item)?;
         super::body::check_size(body.bytes.len())?;
         let mut written = self.replace_with(id, body, &WriteOptions::default())?;
-        written.charge += self.container().rates().patch_operation * patch.len() as u64;
+        let count = patch.operations.len() as u64;
+        written.charge += self.container().rates().patch_operation * count;
         Ok(written)
     }
 
     /// The id, the partition key and what the server writes are out of reach.
-    fn refuse_fixed(&self, operation: &Operation) -> Result<()> {
-        let touched = |path: &[String]| {
+    fn refuse_fixed(&self, operation: &PatchOperation) -> Result<()> {
+        let touched = |pointer: &Pointer| {
+            let path = pointer.steps.as_slice();
             let first = path.first().map_or("", String::as_str);
             let system =
                 matches!(first, "id" | "_rid" | "_self" | "_etag" | "_ts" | "_attachments");
             let keys = &self.policy().partition_key.paths;
             system || keys.iter().any(|key| key.0.starts_with(path) || path.starts_with(&key.0))
         };
-        let from = if let Verb::Move(from, _) = &operation.verb { Some(from) } else { None };
-        if touched(&operation.path) || from.is_some_and(|from| touched(from)) {
+        let from = if let PatchVerb::Move(from) = &operation.verb { Some(from) } else { None };
+        if touched(&operation.path) || from.is_some_and(touched) {
             return refuse(format!(
                 "The patch path '{}' names the id, the partition key or a system property, which cannot be patched.",
-                operation.written
+                operation.path.written
             ));
         }
         Ok(())
     }
 }
 
-fn apply(item: &mut Value, operation: &Operation) -> Result<()> {
-    let place = Place { path: &operation.path, written: &operation.written };
+fn apply(item: &mut Value, operation: &PatchOperation) -> Result<()> {
+    let place = &operation.path;
     match &operation.verb {
-        Verb::Add(value) => place.put(item, value.clone(), InArray::Insert),
-        Verb::Set(value) => place.put(item, value.clone(), InArray::Overwrite),
-        Verb::Replace(value) => {
+        PatchVerb::Add(value) => place.put(item, value.clone(), InArray::Insert),
+        PatchVerb::Set(value) => place.put(item, value.clone(), InArray::Overwrite),
+        PatchVerb::Replace(value) => {
             *place.existing(item)? = value.clone();
             Ok(())
         }
-        Verb::Remove => place.remove(item).map(drop),
-        Verb::Increment(by) => place.increment(item, *by),
-        Verb::Move(from, source) => {
-            if operation.path.starts_with(from) && operation.path != *from {
+        PatchVerb::Remove => place.remove(item).map(drop),
+        PatchVerb::Increment(by) => place.increment(item, *by),
+        PatchVerb::Move(from) => {
+            if place.steps.starts_with(&from.steps) && place != from {
                 return refuse(format!(
                     "'{}' lies inside what is to be moved there.",
                     place.written
                 ));
             }
-            let value = Place { path: from, written: source }.remove(item)?;
+            let value = from.remove(item)?;
             place.put(item, value, InArray::Insert)
         }
     }
@@ -198,12 +186,7 @@ enum InArray {
     Overwrite,
 }
 
-struct Place<'p> {
-    path: &'p [String],
-    written: &'p str,
-}
-
-impl Place<'_> {
+impl Pointer {
     fn missing<T>(&self) -> Result<T> {
         refuse(format!(
             "For the patch operation the path '{}' does not exist in the item.",
@@ -213,7 +196,7 @@ impl Place<'_> {
 
     /// The object or array that holds the target, and the last step.
     fn parent<'v>(&self, item: &'v mut Value) -> Result<(&'v mut Value, &str)> {
-        let Some((last, steps)) = self.path.split_last() else { return self.missing() };
+        let Some((last, steps)) = self.steps.split_last() else { return self.missing() };
         let mut node = item;
         for step in steps {
             node = match child(node, step) {
@@ -295,58 +278,5 @@ fn child<'v>(node: &'v mut Value, step: &str) -> Option<&'v mut Value> {
         Value::Object(object) => Arc::make_mut(object).get_mut(step),
         Value::Array(elements) => Arc::make_mut(elements).get_mut(step.parse::<usize>().ok()?),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use armilla_model::json::parse;
-
-    fn patched(item: &str, operations: &str) -> Result<String> {
-        let patch = Patch::parse(operations.as_bytes())?;
-        let mut item = parse(item.as_bytes()).unwrap();
-        patch.operations.iter().try_for_each(|operation| apply(&mut item, operation))?;
-        Ok(item.to_json())
-    }
-
-    #[test]
-    fn every_operation() {
-        let check = |item, operations, expected: &str| {
-            assert_eq!(patched(item, operations).unwrap(), expected, "{operations}");
-        };
-        check(r#"{"a":1}"#, r#"[{"op":"add","path":"/b","value":2}]"#, r#"{"a":1,"b":2}"#);
-        check(r#"{"a":[1,3]}"#, r#"[{"op":"add","path":"/a/1","value":2}]"#, r#"{"a":[1,2,3]}"#);
-        check(r#"{"a":[1]}"#, r#"[{"op":"add","path":"/a/-","value":2}]"#, r#"{"a":[1,2]}"#);
-        check(r#"{"a":[1,3]}"#, r#"[{"op":"set","path":"/a/1","value":2}]"#, r#"{"a":[1,2]}"#);
-        check(r#"{"a":1}"#, r#"[{"op":"replace","path":"/a","value":2}]"#, r#"{"a":2}"#);
-        check(r#"{"a":1,"b":2}"#, r#"[{"op":"remove","path":"/a"}]"#, r#"{"b":2}"#);
-        check(r#"{"a":1}"#, r#"[{"op":"incr","path":"/a","value":1.5}]"#, r#"{"a":2.5}"#);
-        check(r#"{}"#, r#"[{"op":"incr","path":"/a","value":5}]"#, r#"{"a":5}"#);
-        check(r#"{"a":1}"#, r#"[{"op":"move","from":"/a","path":"/b"}]"#, r#"{"b":1}"#);
-        check(r#"{"a/b":1}"#, r#"[{"op":"remove","path":"/a~1b"}]"#, "{}");
-    }
-
-    #[test]
-    fn what_is_refused() {
-        for (item, operations) in [
-            (r#"{}"#, r#"[{"op":"add","path":"/a/b","value":1}]"#),
-            (r#"{"a":[]}"#, r#"[{"op":"add","path":"/a/1","value":1}]"#),
-            (r#"{}"#, r#"[{"op":"replace","path":"/a","value":1}]"#),
-            (r#"{}"#, r#"[{"op":"remove","path":"/a"}]"#),
-            (r#"{"a":"x"}"#, r#"[{"op":"incr","path":"/a","value":1}]"#),
-            (r#"{"a":{}}"#, r#"[{"op":"move","from":"/a","path":"/a/b"}]"#),
-            (r#"{}"#, r#"[{"op":"fly","path":"/a"}]"#),
-            (r#"{}"#, r#"[]"#),
-            (r#"{}"#, r#"[{"op":"add","path":"a","value":1}]"#),
-        ] {
-            assert!(patched(item, operations).is_err(), "{operations} was accepted");
-        }
-    }
-
-    #[test]
-    fn a_move_from_a_missing_path_names_the_source() {
-        let refusal = patched("{}", r#"[{"op":"move","from":"/source","path":"/target"}]"#);
-        assert!(refusal.unwrap_err().message().contains("'/source' does not exist"));
     }
 }

@@ -1,11 +1,10 @@
-//! A query as clients send it.
+//! A query: its text, its parameters, and where it goes on.
 
 use armilla_model::error::{Error, Result};
-use armilla_model::rid::{self, ChildKind};
 use armilla_model::value::{Type, Value};
 use std::sync::Arc;
 
-/// A query as clients send it.
+/// A query.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The text.
@@ -38,9 +37,13 @@ pub enum ResumeValue {
 }
 
 impl Request {
-    /// Reads `{"query", "parameters"}`, or the bare text that old clients send.
-    pub fn parse(body: &[u8]) -> Result<Self> {
-        let body = armilla_model::json::parse(body)?;
+    /// Reads a query as a document, `{"query", "parameters"}`, or its bare text.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        Self::from_value(&armilla_model::json::parse(text)?)
+    }
+
+    /// The same from a value.
+    pub fn from_value(body: &Value) -> Result<Self> {
         if let Some(text) = body.as_str() {
             return Ok(Self::of_text(text));
         }
@@ -58,51 +61,18 @@ impl Request {
             Ok((name.into(), parameter.get("value").cloned().unwrap_or_default()))
         };
         let parameters = parameters.iter().map(parameter).collect::<Result<Vec<_>>>()?;
+        Self::new(text, parameters)
+    }
+
+    /// A query with its parameters, checked.
+    pub fn new(text: &str, parameters: Vec<(Arc<str>, Value)>) -> Result<Self> {
         armilla_sql::check_parameters(&parameters)?;
-        let resume = match body.get("resumeFilter") {
-            None | Some(Value::Null) => None,
-            Some(filter) => Some(ResumeFilter::parse(filter)?),
-        };
-        Ok(Self { text: text.to_owned(), parameters, resume })
+        Ok(Self { text: text.to_owned(), parameters, resume: None })
     }
 
     /// A query without parameters.
     pub fn of_text(text: &str) -> Self {
         Self { text: text.to_owned(), parameters: Vec::new(), resume: None }
-    }
-}
-
-impl ResumeFilter {
-    fn parse(filter: &Value) -> Result<Self> {
-        let malformed = || Error::bad_request("'resumeFilter' is malformed.");
-        let values = filter.get("value").and_then(Value::as_array).ok_or_else(malformed)?;
-        let values = values.iter().map(ResumeValue::parse).collect::<Option<_>>();
-        let docno = match filter.get("rid") {
-            None | Some(Value::Null) => None,
-            Some(rid) => Some(docno_of(rid).ok_or_else(malformed)?),
-        };
-        let exclude = filter.get("exclude").and_then(Value::as_bool).unwrap_or(false);
-        Ok(Self { values: values.ok_or_else(malformed)?, docno, exclude })
-    }
-}
-
-fn docno_of(rid: &Value) -> Option<u64> {
-    let bytes = rid::decode(rid.as_str()?)?;
-    rid::split_child(&bytes, ChildKind::Document).map(|(_, docno)| docno)
-}
-
-impl ResumeValue {
-    /// `[]` is undefined; arrays and objects come as the hash of their text.
-    fn parse(value: &Value) -> Option<Self> {
-        match value {
-            Value::Array(elements) => elements.is_empty().then_some(Self::Exact(Value::Undefined)),
-            Value::Object(object) => match object.get("type")?.as_str()? {
-                "array" => Some(Self::OfType(Type::Array)),
-                "object" => Some(Self::OfType(Type::Object)),
-                _ => None,
-            },
-            scalar => Some(Self::Exact(scalar.clone())),
-        }
     }
 }
 
@@ -119,20 +89,6 @@ mod tests {
         assert!(request.parameters[1].1.is_undefined());
         for body in [&b"{}"[..], b"[]", br#"{"query":"q","parameters":{}}"#, b"{\"query\":1}"] {
             assert!(Request::parse(body).is_err());
-        }
-    }
-
-    #[test]
-    fn resume_filters() {
-        let read = |text: &str| {
-            Request::parse(format!(r#"{{"query":"q","resumeFilter":{text}}}"#).as_bytes())
-        };
-        let filter = read(r#"{"value":[1,[],{"type":"array","low":1,"high":2}],"exclude":true}"#);
-        let filter = filter.unwrap().resume.unwrap();
-        assert!(filter.exclude && filter.docno.is_none());
-        assert!(matches!(filter.values[2], ResumeValue::OfType(Type::Array)));
-        for text in ["1", "{}", r#"{"value":[[1]]}"#, r#"{"value":[1],"rid":"x"}"#] {
-            assert!(read(text).is_err(), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! View of a page: the ranges it addresses, each as of one moment, and who is there in them.
 //!
 //! An item is there for a query when it lives (its time to live has not passed) and when its writer did not
-//! exclude it from the index (`x-ms-indexing-directive: Exclude`): such items are seen by reads, lists and the change
+//! exclude it from the index by a directive: such items are seen by reads, lists and the change
 //! feed, and by queries only that name them by id and partition key. Where a container has no index nothing is
 //! excluded.
 

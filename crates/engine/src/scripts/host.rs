@@ -200,7 +200,7 @@ impl TxnHost {
         page_size: usize,
         continuation: Option<&str>,
     ) -> Result<Page> {
-        let request = Request { resume: None, ..Request::parse(query_json.as_bytes())? };
+        let request = Request::parse(query_json.as_bytes())?;
         let scope = Scope {
             span: EpkSpan::of_prefix(self.txn.epk()),
             limit: Limit::Key,

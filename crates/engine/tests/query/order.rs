@@ -1,7 +1,8 @@
 //! Order: positions that clients name themselves, and what time to live does to indexes.
 
 use crate::support::{Bench, everything, texts};
-use armilla_engine::query::{Access, Request};
+use armilla_engine::query::{Access, Request, ResumeFilter, ResumeValue};
+use armilla_model::rid::{self, ChildKind};
 use armilla_model::{Value, json};
 
 fn filled() -> Bench {
@@ -13,9 +14,26 @@ fn filled() -> Bench {
     bench
 }
 
+/// A position as clients write it: `[]` is undefined.
+fn position(filter: &str) -> ResumeFilter {
+    let filter = json::parse(filter.as_bytes()).unwrap();
+    let value = |value: &Value| match value {
+        Value::Array(_) => ResumeValue::Exact(Value::Undefined),
+        value => ResumeValue::Exact(value.clone()),
+    };
+    let docno = |rid: &Value| {
+        let bytes = rid::decode(rid.as_str().unwrap()).unwrap();
+        rid::split_child(&bytes, ChildKind::Document).unwrap().1
+    };
+    ResumeFilter {
+        values: filter.get("value").unwrap().as_array().unwrap().iter().map(value).collect(),
+        docno: filter.get("rid").map(docno),
+        exclude: filter.get("exclude").and_then(Value::as_bool).unwrap_or(false),
+    }
+}
+
 fn resumed(bench: &Bench, text: &str, filter: &str) -> Vec<String> {
-    let body = format!(r#"{{"query":"{text}","resumeFilter":{filter}}}"#);
-    let request = Request::parse(body.as_bytes()).unwrap();
+    let request = Request { resume: Some(position(filter)), ..Request::of_text(text) };
     let [items, index, paged] = [(Access::Items, 100), (Access::Index, 100), (Access::Index, 2)]
         .map(|(access, page_size)| {
             let pages = bench.pages_in(&request, &everything(), page_size, access).unwrap();

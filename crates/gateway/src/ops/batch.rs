@@ -11,9 +11,9 @@ use super::placement::{self, Place};
 use super::transaction::{Queued, begin, finish, queue};
 use super::{EngineService, bulk, metered};
 use crate::limits::INLINE_STAGING_MAX;
-use crate::wire::hybrid_row;
+use crate::wire::{self, hybrid_row};
 use crate::{Call, Reply};
-use armilla_engine::items::batch::{self, Failure, Operation, Outcome};
+use armilla_engine::items::batch::{Failure, Operation, Outcome};
 use armilla_engine::{Container, Txn};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::{Error, Result};
@@ -42,9 +42,9 @@ fn parse(body: &[u8], is_bulk: bool) -> Result<Vec<Operation>> {
     if hybrid_row::is_hybrid_row(body) {
         hybrid_row::parse_operations(body)
     } else if is_bulk {
-        batch::parse_each(body)
+        wire::batch::parse_each(body)
     } else {
-        batch::parse(body)
+        wire::batch::parse(body)
     }
 }
 

@@ -76,5 +76,6 @@ pub(super) async fn select(
     let body = call.body.clone();
     rows.sort_by_key(|(number, _)| *number);
     let rows = rows.into_iter().map(|(_, row)| Value::object(row)).collect();
-    service.reading(move || armilla_engine::query::over_list(&body, rows)).await
+    let select = move || armilla_engine::query::over_list(&wire::query::parse(&body)?, rows);
+    service.reading(select).await
 }

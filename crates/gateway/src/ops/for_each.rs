@@ -126,8 +126,9 @@ pub(super) async fn execute(
 
 impl Task {
     fn read(body: &[u8]) -> Result<Self> {
-        let request = Request { resume: None, ..Request::parse(body)? };
-        let arguments = match json::parse(body)?.get("arguments") {
+        let body = json::parse(body)?;
+        let request = Request::from_value(&body)?;
+        let arguments = match body.get("arguments") {
             None | Some(Value::Null) => String::new(),
             Some(list @ Value::Array(_)) => list.to_json(),
             Some(_) => return Err(Error::bad_request("'arguments' must be an array.")),

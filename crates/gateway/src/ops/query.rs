@@ -7,11 +7,11 @@ use crate::auth::{Belongs, SEAL_LENGTH};
 use crate::headers::{Client, ExplainForm, token_over_limit};
 use crate::reply::{Fact, FeedBody, FeedKind};
 use crate::wire::explain;
-use crate::{Call, Reply};
+use crate::{Call, Reply, wire};
 use armilla_engine::Container;
 use armilla_engine::query::explain::Explanation;
 use armilla_engine::query::{
-    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Plan, Query, Request,
+    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Plan, Query,
 };
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
@@ -82,7 +82,7 @@ async fn plan_for_merging_client(
     }
     let (container, body) = (container.clone(), call.body.clone());
     compiling(service, &call.body, move || {
-        let request = Request::parse(&body)?;
+        let request = wire::query::parse(&body)?;
         let merge = query::client_merge(&container, &request)?;
         // Python's pipeline hands out the rows of single ranges as they are.
         let merge = merge.filter(|merge| client != Client::Python || !merge.groups);
@@ -181,7 +181,7 @@ async fn compiled(
     let (container, body) = (container.clone(), call.body.clone());
     let (scope, client) = (query_scope(call, scope), Arc::downgrade(here));
     compiling(service, &call.body, move || {
-        let request = Request::parse(&body)?;
+        let request = wire::query::parse(&body)?;
         let advice = match wants_advice {
             true => query::advice(&container, &request)?,
             false => Vec::new(),
@@ -449,7 +449,7 @@ pub(super) async fn plan(
     let (asked, body) = (target.container.clone(), call.body.clone());
     let features = call.context.query_features.map(str::to_owned);
     let plan = compiling(service, &call.body, move || {
-        let request = Request::parse(&body)?;
+        let request = wire::query::parse(&body)?;
         Ok(query::plan(&asked, &request, features.as_deref(), for_one_key)?.to_json())
     });
     let plan = plan.await?;

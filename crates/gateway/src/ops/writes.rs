@@ -10,7 +10,7 @@ use super::placement::{self, Place};
 use super::transaction::{Queued, begin, commit, finish, queue};
 use crate::headers::{IndexingDirective, RequestContext};
 use crate::limits::INLINE_STAGING_MAX;
-use crate::wire::container::with_quota;
+use crate::wire::{self, container::with_quota};
 use crate::{Call, Reply};
 use armilla_engine::items::body::UncheckedBody;
 use armilla_engine::items::patch::Patch;
@@ -61,7 +61,7 @@ pub(super) async fn patch(
 ) -> Result<Reply> {
     let address = target.address()?;
     let body = call.body.clone();
-    let patch = service.staging(body.len(), move || Patch::parse(&body)).await?;
+    let patch = service.staging(body.len(), move || wire::patch::parse(&body)).await?;
     let id = id_of(address, segment)?;
     write(service, call, &target, Verb::Patch(id, patch)).await
 }

@@ -8,15 +8,22 @@ use armilla_engine::catalog::Catalog;
 use armilla_engine::offers::{Offer, Share, Throughput};
 use armilla_model::rid;
 use armilla_model::value::{Object, Value};
-use armilla_model::{Error, Result};
+use armilla_model::{Error, Result, json};
 use std::sync::Arc;
 
 /// The resource.
 pub(crate) fn shape(offer: &Offer) -> Object {
     let rid = rid_text(offer.number);
-    let mut content = offer.throughput.content(offer.highest);
+    let mut content = content(offer.throughput, offer.highest);
     if !offer.shares.is_empty() {
-        content.insert("throughputBuckets", Share::list(&offer.shares));
+        let share = |share: &Share| {
+            Value::object(Object::of([
+                ("id", i64::from(share.number).into()),
+                ("maxThroughputPercentage", i64::from(share.percent).into()),
+            ]))
+        };
+        let shares = offer.shares.iter().map(share).collect();
+        content.insert("throughputBuckets", Value::array(shares));
     }
     Object::of([
         ("resource", Value::String(offer.resource.clone())),
@@ -30,6 +37,61 @@ pub(crate) fn shape(offer: &Offer) -> Object {
         ("_etag", etag_member(offer.etag)),
         ("_ts", ts_member(offer.ts)),
     ])
+}
+
+/// The member `content`.
+fn content(throughput: Throughput, highest: u32) -> Object {
+    let mut content = Object::new();
+    match throughput {
+        Throughput::Manual(units) => {
+            content.insert("offerThroughput", i64::from(units).into());
+            content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
+        }
+        Throughput::Autoscale { max, increment_percent } => {
+            let mut settings = Object::of([
+                ("maxThroughput", i64::from(max).into()),
+                ("maximumTierThroughput", i64::from(max).into()),
+            ]);
+            // Clients tell an increment of zero from none.
+            if let Some(percent) = increment_percent {
+                let percent = Object::of([("incrementPercent", i64::from(percent).into())]);
+                let policy = Object::of([("throughputPolicy", Value::object(percent))]);
+                settings.insert("autoUpgradePolicy", Value::object(policy));
+            }
+            content.insert("offerThroughput", i64::from(max / 10).into());
+            content.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
+            content.insert("offerAutopilotSettings", Value::object(settings));
+        }
+    }
+    let parameters = Object::of([
+        ("maxThroughputEverProvisioned", i64::from(highest).into()),
+        ("maxConsumedStorageEverInKB", 0.into()),
+    ]);
+    content.insert("offerMinimumThroughputParameters", Value::object(parameters));
+    content
+}
+
+/// Reads `content`, which a client may have changed.
+fn throughput(content: &Value) -> Result<Throughput> {
+    match content.get("offerAutopilotSettings") {
+        Some(settings) if settings.get("maxThroughput").is_some() => autoscale(settings),
+        _ => {
+            let units = content.get("offerThroughput").and_then(Value::as_i64);
+            let missing = || Error::bad_request("An offer needs 'content.offerThroughput'.");
+            Throughput::manual(units.ok_or_else(missing)?)
+        }
+    }
+}
+
+/// Reads autoscale settings: a member of `content`, or a header.
+fn autoscale(settings: &Value) -> Result<Throughput> {
+    let max = settings.get("maxThroughput").and_then(Value::as_i64);
+    let max = max.ok_or_else(|| Error::bad_request("Autoscale settings need 'maxThroughput'."))?;
+    let policy =
+        settings.get("autoUpgradePolicy").and_then(|policy| policy.get("throughputPolicy"));
+    let percent = policy.and_then(|policy| policy.get("incrementPercent"));
+    let percent = percent.and_then(Value::as_i64).and_then(|percent| u32::try_from(percent).ok());
+    Throughput::autoscale(max, percent)
 }
 
 /// The rid: three bytes of the offer's number.
@@ -56,7 +118,7 @@ pub(crate) fn wanted(context: &RequestContext<'_>) -> Result<Option<Throughput>>
     match (context.offer_throughput, context.autopilot_settings) {
         (None, None) => Ok(None),
         (Some(units), None) => Throughput::manual(i64::from(units)).map(Some),
-        (None, Some(settings)) => Throughput::parse_autoscale(settings).map(Some),
+        (None, Some(settings)) => autoscale(&json::parse(settings.as_bytes())?).map(Some),
         (Some(_), Some(_)) => Err(Error::bad_request(
             "Manual throughput (x-ms-offer-throughput) and autoscale settings (x-ms-cosmos-offer-autopilot-settings) cannot be set at once.",
         )),
@@ -75,14 +137,20 @@ pub(crate) fn change(context: &RequestContext<'_>, body: &Value) -> Result<Offer
         (false, true) => Ok(OfferChange::ToManual),
         (false, false) => {
             let content = content.ok_or_else(|| Error::bad_request("An offer needs 'content'."))?;
-            Throughput::from_content(content).map(OfferChange::Set)
+            throughput(content).map(OfferChange::Set)
         }
     }
 }
 
 /// The throughput buckets that a replacement sets, if it says anything about them.
 pub(crate) fn shares(body: &Value) -> Result<Option<Vec<Share>>> {
-    body.get("content").map_or(Ok(None), Share::from_content)
+    let list = body.get("content").and_then(|content| content.get("throughputBuckets"));
+    let Some(list) = list.and_then(Value::as_array) else { return Ok(None) };
+    let share = |value: &Value| {
+        let number = |name: &str| value.get(name).and_then(Value::as_i64).unwrap_or_default();
+        Share::new(number("id"), number("maxThroughputPercentage"))
+    };
+    list.iter().map(share).collect::<Result<_>>().map(Some)
 }
 
 fn autoscale_settings(content: Option<&Value>) -> Option<&Value> {
@@ -93,7 +161,6 @@ fn autoscale_settings(content: Option<&Value>) -> Option<&Value> {
 mod tests {
     use super::*;
     use armilla_model::etag::ETag;
-    use armilla_model::json;
 
     fn offer() -> Offer {
         Offer {
@@ -114,6 +181,32 @@ mod tests {
             Value::object(shape(&offer())).to_json(),
             r#"{"resource":"dbs/uQEAAA==/colls/uQEAAIAAAAE=/","offerType":"Invalid","offerResourceId":"uQEAAIAAAAE=","offerVersion":"V2","content":{"offerThroughput":400,"offerIsRUPerMinuteThroughputEnabled":false,"offerMinimumThroughputParameters":{"maxThroughputEverProvisioned":400,"maxConsumedStorageEverInKB":0}},"id":"Xk3c","_rid":"Xk3c","_self":"offers/Xk3c/","_etag":"\"00000000-0000-0000-0000-000000000000\"","_ts":1763234659}"#
         );
+    }
+
+    #[test]
+    fn content_reads_back() {
+        for wanted in [
+            Throughput::Manual(500),
+            Throughput::Autoscale { max: 4000, increment_percent: Some(0) },
+            Throughput::Autoscale { max: 4000, increment_percent: None },
+        ] {
+            assert_eq!(throughput(&Value::object(content(wanted, 4000))).unwrap(), wanted);
+        }
+    }
+
+    #[test]
+    fn throughput_buckets_read_back() {
+        let offer = Offer { shares: vec![Share { number: 1, percent: 20 }], ..offer() };
+        let body = Value::object(shape(&offer));
+        assert_eq!(shares(&body).unwrap(), Some(offer.shares));
+        for bad in [
+            r#"{"id":6,"maxThroughputPercentage":20}"#,
+            r#"{"id":1,"maxThroughputPercentage":0}"#,
+            "{}",
+        ] {
+            let text = format!(r#"{{"content":{{"throughputBuckets":[{bad}]}}}}"#);
+            assert!(shares(&json::parse(text.as_bytes()).unwrap()).is_err(), "{bad}");
+        }
     }
 
     #[test]

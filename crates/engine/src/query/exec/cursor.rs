@@ -32,7 +32,9 @@ impl<'a> Cursor<'a> {
         };
         let resume = run.query.request.resume.as_ref();
         if resume.is_some_and(|resume| resume.values.len() != keys.len()) {
-            return Err(Error::bad_request("'resumeFilter' needs one value per ORDER BY key."));
+            return Err(Error::bad_request(
+                "A position to resume from needs one value per ORDER BY key.",
+            ));
         }
         let (after, window) = match &run.plan.position {
             None => (None, Window::of(compiled)),

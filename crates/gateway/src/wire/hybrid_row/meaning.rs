@@ -4,7 +4,7 @@ use super::operation::OperationRow;
 use armilla_engine::items::WriteOptions;
 use armilla_engine::items::batch::{Operation, Verb};
 use armilla_engine::items::body::UncheckedBody;
-use armilla_engine::items::patch::Patch;
+use crate::wire::patch;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, binary_json};
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ impl<'b> OperationRow<'b> {
         }
         Ok(match self.operation_type {
             Some(0) => Verb::Create(self.item()?),
-            Some(1) => Verb::Patch(self.id()?, Patch::parse(self.body()?)?),
+            Some(1) => Verb::Patch(self.id()?, patch::parse(self.body()?)?),
             Some(2) => Verb::Read(self.id()?),
             Some(4) => Verb::Delete(self.id()?),
             Some(5) => Verb::Replace(self.id()?, self.item()?),

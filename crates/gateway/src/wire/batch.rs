@@ -1,0 +1,160 @@
+//! Batches as clients write them in JSON: an array of operations.
+
+use super::patch;
+use armilla_engine::items::WriteOptions;
+use armilla_engine::items::batch::{Operation, Verb};
+use armilla_engine::items::body::UncheckedBody;
+use armilla_model::json::{self, JsonError, RawMembers};
+use armilla_model::limits::BATCH_OPERATIONS_MAX;
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::value::Value;
+use armilla_model::{Error, Result};
+
+/// Reads the array of operations. Bodies are parsed once, straight from the client's text.
+pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation>> {
+    parse_each(body)?
+        .into_iter()
+        .map(|operation| match operation.verb {
+            Verb::Unreadable(error) => Err(error),
+            _ => Ok(operation),
+        })
+        .collect()
+}
+
+/// The same for operations that stand alone: one that cannot be read is refused when its turn comes, and its
+/// neighbours are none the worse for it. Clients do not show what a whole request is refused for.
+pub(crate) fn parse_each(body: &[u8]) -> Result<Vec<Operation>> {
+    let operations = json::raw_objects(body)?;
+    if operations.is_empty() {
+        return Err(Error::bad_request("Batch request has no operations."));
+    }
+    if operations.len() > BATCH_OPERATIONS_MAX {
+        return Err(Error::bad_request(format!(
+            "Batch request has more operations than what is supported. It has {}, and may have {BATCH_OPERATIONS_MAX}.",
+            operations.len()
+        )));
+    }
+    let parse = |members: &RawMembers<'_>| {
+        let raw = RawOperation { members, batch: body };
+        raw.parse().unwrap_or_else(|error| raw.unreadable(error))
+    };
+    Ok(operations.iter().map(parse).collect())
+}
+
+/// An operation as the client wrote it.
+struct RawOperation<'b> {
+    members: &'b RawMembers<'b>,
+    /// The text of the whole batch, to say where in it something is wrong.
+    batch: &'b [u8],
+}
+
+impl RawOperation<'_> {
+    fn parse(&self) -> Result<Operation> {
+        let kind = self.text("operationType")?.unwrap_or_default();
+        let verb = match kind.to_ascii_lowercase().as_str() {
+            "create" => Verb::Create(self.body()?),
+            "upsert" => Verb::Upsert(self.body()?),
+            "read" => Verb::Read(self.id()?),
+            "replace" => Verb::Replace(self.id()?, self.body()?),
+            "patch" => Verb::Patch(self.id()?, patch::from_value(&self.patch()?)?),
+            "delete" => Verb::Delete(self.id()?),
+            other => {
+                return Err(Error::bad_request(format!(
+                    "The batch operation type '{other}' is not known."
+                )));
+            }
+        };
+        let directive = self.text("indexingDirective")?;
+        let options = WriteOptions {
+            if_match: self.text("ifMatch")?,
+            if_none_match: self.text("ifNoneMatch")?,
+            exclude_from_index: directive.is_some_and(|text| text.eq_ignore_ascii_case("exclude")),
+        };
+        let minimal = self.value("minimalReturnPreference")?;
+        let minimal = minimal.and_then(|value| value.as_bool()).unwrap_or(false);
+        Ok(Operation { verb, options, partition_key: self.partition_key()?, minimal })
+    }
+
+    fn unreadable(&self, error: Error) -> Operation {
+        Operation {
+            verb: Verb::Unreadable(error),
+            options: WriteOptions::default(),
+            partition_key: self.partition_key().ok().flatten(),
+            minimal: false,
+        }
+    }
+
+    fn raw(&self, name: &str) -> Option<&[u8]> {
+        self.members.iter().find(|member| &*member.0 == name).map(|member| member.1)
+    }
+
+    fn value(&self, name: &str) -> Result<Option<Value>> {
+        self.raw(name).map(json::parse).transpose().map_err(|error| self.located(error))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.value(name)?.and_then(|value| value.as_str().map(str::to_owned)))
+    }
+
+    fn id(&self) -> Result<String> {
+        self.text("id")?.ok_or_else(|| Error::bad_request("The batch operation needs an 'id'."))
+    }
+
+    fn body(&self) -> Result<UncheckedBody> {
+        let text = self.raw("resourceBody").ok_or_else(no_body)?;
+        UncheckedBody::read(text).map_err(|error| self.located(error))
+    }
+
+    fn patch(&self) -> Result<Value> {
+        self.value("resourceBody")?.ok_or_else(no_body)
+    }
+
+    /// Bulk carries the key as a JSON array inside a string.
+    fn partition_key(&self) -> Result<Option<PartitionKey>> {
+        match self.value("partitionKey")? {
+            Some(Value::String(header)) => PartitionKey::parse(&header).map(Some),
+            Some(array @ Value::Array(_)) => PartitionKey::parse(&array.to_json()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// An error in a part of the batch, with its line and column in the whole of it.
+    fn located(&self, error: JsonError) -> Error {
+        json::parse(self.batch).err().unwrap_or(error).into()
+    }
+}
+
+fn no_body() -> Error {
+    Error::bad_request("The batch operation needs a 'resourceBody'.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_keep_their_numbers_as_written() {
+        let text = br#"[{"operationType":"Create","resourceBody":{"id":"a", "n":1.50}}]"#;
+        let Verb::Create(body) = parse(text).unwrap().remove(0).verb else {
+            panic!("not a create");
+        };
+        let body = body.check().unwrap();
+        assert!(body.bytes.ends_with(br#"{"id":"a","n":1.50"#));
+    }
+
+    #[test]
+    fn errors_name_the_place_in_the_whole_batch() {
+        let text = b"[{\"operationType\":\"Create\",\n\"resourceBody\":{\"a\":1,\"a\" 2}}]";
+        let message = parse(text).unwrap_err().message().to_owned();
+        assert!(message.contains("line 2"), "{message}");
+    }
+
+    #[test]
+    fn what_is_no_batch_is_refused() {
+        for text in
+            ["{}", "[]", "[1]", r#"[{"operationType":"Sing"}]"#, r#"[{"operationType":"Create"}]"#]
+        {
+            assert!(parse(text.as_bytes()).is_err(), "{text} was accepted");
+        }
+    }
+}
