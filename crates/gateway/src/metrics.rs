@@ -14,7 +14,7 @@ use armilla_engine::observe::Observer;
 use armilla_engine::{Account, Container};
 use armilla_model::charge::RequestCharge;
 use durations::Durations;
-use kinds::{Kept, Kind, Owner, Places};
+use kinds::{CountedFor, KeptCounters, Places, RequestKind};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
@@ -93,9 +93,9 @@ pub struct Metrics {
     direct_connections: Counter,
     direct_refused: Counter,
     names: Names,
-    kinds: Kept<Kind, Places>,
+    kinds: KeptCounters<RequestKind, Places>,
     /// By container and range.
-    partitions: Kept<(u32, u32), Units>,
+    partitions: KeptCounters<(u32, u32), Units>,
 }
 
 /// Containers that have labels of their own.
@@ -117,8 +117,8 @@ impl Default for Metrics {
             direct_connections: Counter::default(),
             direct_refused: Counter::default(),
             names: Names::default(),
-            kinds: Kept::default(),
-            partitions: Kept::default(),
+            kinds: KeptCounters::default(),
+            partitions: KeptCounters::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -184,10 +184,10 @@ impl Metrics {
         let owner = self.names.owner(served.container);
         let Served { operation, status, .. } = *served;
         // Ranges are told apart for containers with labels of their own.
-        let range = served.range.filter(|_| matches!(owner, Owner::Container(_)));
-        let kind = Kind { operation, owner, range, status };
+        let range = served.range.filter(|_| matches!(owner, CountedFor::Container(_)));
+        let kind = RequestKind { operation, owner, range, status };
         self.kinds.with(kind, || self.places_of(served, range), |places| places.count(served));
-        if let (Some(container), Owner::Container(number)) = (served.container, owner) {
+        if let (Some(container), CountedFor::Container(number)) = (served.container, owner) {
             for &(partition, charge) in served.shares {
                 let make = || self.units_of(container, partition);
                 self.partitions.with((number, partition), make, |units| {
@@ -323,13 +323,13 @@ impl Names {
     }
 
     /// Whose labels a container's requests are counted under.
-    fn owner(&self, container: Option<&Container>) -> Owner {
+    fn owner(&self, container: Option<&Container>) -> CountedFor {
         match container {
-            None => Owner::Nobody,
+            None => CountedFor::Nobody,
             Some(container) if self.is_known(container.number) => {
-                Owner::Container(container.number)
+                CountedFor::Container(container.number)
             }
-            Some(_) => Owner::Other,
+            Some(_) => CountedFor::Other,
         }
     }
 

@@ -39,7 +39,7 @@ use crate::routes::{ContainerPath, Operation};
 use crate::service::{DirectEvent, KeyShare, RangeAddress, RangeState};
 use crate::wire::{self, permission};
 use crate::{Call, Reply, Service};
-use addressed::Target;
+use addressed::ItemTarget;
 use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
@@ -161,7 +161,7 @@ impl EngineService {
     }
 
     /// Does the work of a request.
-    async fn perform(&self, call: Call<'_>, target: Option<Target>) -> Reply {
+    async fn perform(&self, call: Call<'_>, target: Option<ItemTarget>) -> Reply {
         let outcome = match target {
             Some(target) => self.perform_on_items(&call, target).await,
             None => Box::pin(self.perform_on_resources(&call)).await,
@@ -178,7 +178,7 @@ impl EngineService {
     /// What is about items.
     // What waits is in a box of its own. A future is as large as the largest of its parts and is
     // moved on its way to the connection; point reads would be copying most of their time.
-    async fn perform_on_items(&self, call: &Call<'_>, target: Target) -> Result<Reply> {
+    async fn perform_on_items(&self, call: &Call<'_>, target: ItemTarget) -> Result<Reply> {
         match call.operation {
             Operation::ReadItem(path) => items::read(call, &target, path.item),
             Operation::CreateItem(_) => Box::pin(writes::create(self, call, target)).await,
@@ -282,7 +282,7 @@ mod tests {
         size_of::<F>()
     }
 
-    fn size_of_work<'a, F>(_: fn(&'a EngineService, Call<'a>, Option<Target>) -> F) -> usize {
+    fn size_of_work<'a, F>(_: fn(&'a EngineService, Call<'a>, Option<ItemTarget>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -18,16 +18,16 @@ const KINDS_MAX: usize = 4096;
 /// What requests have in common that are counted in the same places. Containers that share their labels
 /// share their kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Kind {
+pub(super) struct RequestKind {
     pub(super) operation: &'static str,
-    pub(super) owner: Owner,
+    pub(super) owner: CountedFor,
     pub(super) range: Option<u32>,
     pub(super) status: u16,
 }
 
 /// Whose requests they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
+pub(super) enum CountedFor {
     /// No container's.
     Nobody,
     /// Of a container with labels of its own.
@@ -63,15 +63,15 @@ impl Places {
 }
 
 /// Values that are made once for each key, and then found without a lock.
-pub(super) struct Kept<K, V>(ArcSwap<HashMap<K, Arc<V>>>);
+pub(super) struct KeptCounters<K, V>(ArcSwap<HashMap<K, Arc<V>>>);
 
-impl<K, V> Default for Kept<K, V> {
+impl<K, V> Default for KeptCounters<K, V> {
     fn default() -> Self {
         Self(ArcSwap::from_pointee(HashMap::new()))
     }
 }
 
-impl<K: Copy + Eq + Hash, V> Kept<K, V> {
+impl<K: Copy + Eq + Hash, V> KeptCounters<K, V> {
     /// Uses the value of a key, which is made if it is new, and kept while there is room.
     pub(super) fn with(&self, key: K, make: impl FnOnce() -> V, use_it: impl FnOnce(&V)) {
         if let Some(value) = self.0.load().get(&key) {

@@ -1,6 +1,6 @@
 //! What a request on items addresses: the container, the partition key or the part of the key space.
 //!
-//! A [`Target`] is found once, before the request is let in; throughput is asked of its partitions and the
+//! A [`ItemTarget`] is found once, before the request is let in; throughput is asked of its partitions and the
 //! operation works on it. Nothing behind this looks up the container, checks or hashes the key, or reads
 //! the session token again.
 
@@ -23,7 +23,7 @@ use armilla_model::{Error, Result};
 use std::sync::Arc;
 
 /// What a request on items addresses.
-pub(super) struct Target {
+pub(super) struct ItemTarget {
     /// The container.
     pub(super) container: Arc<Container>,
     /// Its settings when the request came.
@@ -31,13 +31,13 @@ pub(super) struct Target {
     /// What the client has seen.
     session: Vec<SessionToken>,
     /// How far it reaches, or why that cannot be said: told when the operation asks for it.
-    reach: Result<Reach>,
+    reach: Result<TargetReach>,
     /// The body of a write, where it was parsed to find the key in it.
     body: Option<UncheckedBody>,
 }
 
 /// How far a request reaches into its container.
-enum Reach {
+enum TargetReach {
     /// Its items are not asked for by their keys.
     Container,
     /// The items of one partition key.
@@ -95,7 +95,7 @@ pub(super) fn container(
     find(service, call, path).map(|(container, _)| container)
 }
 
-impl Target {
+impl ItemTarget {
     /// Finds what a request on items addresses; nothing where it is about something else.
     pub(super) fn find(service: &EngineService, call: &Call<'_>) -> Option<Result<Self>> {
         let path = call.operation.items_of()?;
@@ -108,7 +108,7 @@ impl Target {
 
     /// True when the key has to be found in the body: [`read_body`](Self::read_body) does it.
     pub(super) fn is_in_body(&self) -> bool {
-        matches!(self.reach, Ok(Reach::KeyInBody))
+        matches!(self.reach, Ok(TargetReach::KeyInBody))
     }
 
     /// Parses the body of a write, which is the only one to name the key.
@@ -118,7 +118,8 @@ impl Target {
         self.reach = parsed.and_then(|body| {
             let key = PartitionKey::of_item(body.value(), self.container.key_definition());
             self.body = Some(body);
-            ItemAddress::new(self.container.clone(), self.settings.clone(), key).map(Reach::Key)
+            ItemAddress::new(self.container.clone(), self.settings.clone(), key)
+                .map(TargetReach::Key)
         });
     }
 
@@ -130,7 +131,7 @@ impl Target {
     /// The address of the one partition key that a point operation needs.
     pub(super) fn address(&self) -> Result<&ItemAddress> {
         match &self.reach {
-            Ok(Reach::Key(address)) => Ok(address),
+            Ok(TargetReach::Key(address)) => Ok(address),
             Ok(_) => Err(key_is_missing()),
             Err(error) => Err(error.clone()),
         }
@@ -139,7 +140,7 @@ impl Target {
     /// The part of the key space that a feed or query needs.
     pub(super) fn scope(&self) -> Result<&Scope> {
         match &self.reach {
-            Ok(Reach::Span(scope)) => Ok(scope),
+            Ok(TargetReach::Span(scope)) => Ok(scope),
             Ok(_) => Err(Error::Internal("a feed has no part of the key space".to_owned())),
             Err(error) => Err(error.clone()),
         }
@@ -148,9 +149,9 @@ impl Target {
     /// The partitions that are addressed; none where that cannot be said.
     pub(super) fn partitions(&self) -> &[Arc<Partition>] {
         match &self.reach {
-            Ok(Reach::Key(address)) => std::slice::from_ref(&address.partition),
-            Ok(Reach::Span(scope)) => &scope.partitions,
-            Ok(Reach::Container | Reach::KeyInBody) | Err(_) => &[],
+            Ok(TargetReach::Key(address)) => std::slice::from_ref(&address.partition),
+            Ok(TargetReach::Span(scope)) => &scope.partitions,
+            Ok(TargetReach::Container | TargetReach::KeyInBody) | Err(_) => &[],
         }
     }
 
@@ -214,25 +215,29 @@ impl Scope {
 }
 
 /// How far an operation on items reaches.
-fn reach(call: &Call<'_>, container: &Arc<Container>, settings: &Arc<Settings>) -> Result<Reach> {
+fn reach(
+    call: &Call<'_>,
+    container: &Arc<Container>,
+    settings: &Arc<Settings>,
+) -> Result<TargetReach> {
     use Operation as O;
     match call.operation {
-        O::PlanQuery(_) => Ok(Reach::Container),
-        O::ExecuteBatch(_) if is_bulk(call) => Ok(Reach::Container),
+        O::PlanQuery(_) => Ok(TargetReach::Container),
+        O::ExecuteBatch(_) if is_bulk(call) => Ok(TargetReach::Container),
         O::CreateItem(_) | O::UpsertItem(_) | O::ReplaceItem(_)
             if call.context.partition_key.is_none() =>
         {
-            Ok(Reach::KeyInBody)
+            Ok(TargetReach::KeyInBody)
         }
         O::ExecuteProcedure(_) if call.context.for_each_partition => {
-            scope(call, container, settings).map(Reach::Span)
+            scope(call, container, settings).map(TargetReach::Span)
         }
         O::ListItems(_) | O::ReadChangeFeed(_) | O::QueryItems(_) | O::ListAttachments(_) => {
-            scope(call, container, settings).map(Reach::Span)
+            scope(call, container, settings).map(TargetReach::Span)
         }
         _ => {
             let key = full_key(call, settings)?;
-            ItemAddress::new(container.clone(), settings.clone(), key).map(Reach::Key)
+            ItemAddress::new(container.clone(), settings.clone(), key).map(TargetReach::Key)
         }
     }
 }
@@ -329,7 +334,7 @@ pub(super) fn position_of(partition: &Partition) -> SessionToken {
 }
 
 /// Says which container answered, where no partition did. One range's position stands for all, see
-/// [`Target::with_one_position`].
+/// [`ItemTarget::with_one_position`].
 pub(super) fn from_container(reply: Reply, container: &Container) -> Reply {
     let reply = owned_by(reply, container);
     match container.partitions().first() {

@@ -6,7 +6,7 @@ mod rows;
 
 pub(super) use rows::Rows;
 
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::placement::{self, Place};
 use super::transaction::{Queued, begin, finish, queue};
 use super::{EngineService, bulk, metered};
@@ -19,7 +19,11 @@ use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::{Error, Result};
 
 /// Transactional batches and bulk.
-pub(super) async fn run(service: &EngineService, call: &Call<'_>, target: Target) -> Result<Reply> {
+pub(super) async fn run(
+    service: &EngineService,
+    call: &Call<'_>,
+    target: ItemTarget,
+) -> Result<Reply> {
     let body = call.body.clone();
     let is_bulk = is_bulk(call);
     let operations = service.staging(body.len(), move || parse(&body, is_bulk)).await?;
@@ -51,7 +55,7 @@ fn parse(body: &[u8], is_bulk: bool) -> Result<Vec<Operation>> {
 async fn transaction(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
     operations: Vec<Operation>,
     read_factor: u64,
 ) -> Result<Reply> {

@@ -7,7 +7,7 @@
 //! lock of a partition that somebody else has. Each operation asks for throughput by itself: a request that runs into
 //! its limit is served as far as it goes.
 
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::batch::{Rows, charge_of};
 use super::transaction::{Queued, begin, finish, queue};
 use super::{EngineService, metered};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub(super) async fn run(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
     operations: Vec<Operation>,
     read_factor: u64,
 ) -> Result<Reply> {

@@ -6,7 +6,7 @@
 mod rows;
 
 use super::EngineService;
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::placement::{self, Place};
 use crate::auth::Belongs;
 use crate::headers::FeedMode;
@@ -49,7 +49,7 @@ enum Behind {
 pub(super) async fn read(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
 ) -> Result<Reply> {
     let (container, scope) = (&target.container, target.scope()?);
     if let Some(refusal) = target.session_refusal() {

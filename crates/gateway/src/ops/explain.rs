@@ -3,7 +3,7 @@
 //! A page is made as that of any query: its partitions are asked for throughput and pay for it, and it runs
 //! where queries run, under their limits. A plan alone reads nothing and costs nothing.
 
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::{EngineService, metered, query};
 use crate::headers::{Client, ExplainForm, PartitionKeyHeader};
 use crate::routes::{ContainerPath, Operation};
@@ -28,7 +28,7 @@ pub(super) async fn answer(service: &EngineService, call: Call<'_>) -> Reply {
 pub(super) async fn plan(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     let asked = ExplainRequest::parse(&call.body)?;
     let query = as_query(&asked, call)?;
-    match Target::find(service, &query) {
+    match ItemTarget::find(service, &query) {
         Some(target) => query::explain(service, &query, target?).await,
         None => Err(wire::misrouted(call)),
     }

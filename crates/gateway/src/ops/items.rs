@@ -1,6 +1,6 @@
 //! Point reads.
 
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use crate::reply::Session;
 use crate::wire::container;
 use crate::{Call, Reply};
@@ -10,7 +10,7 @@ use armilla_model::{Error, Result};
 
 /// The answer for an item that is not there. Of several ranges, one that nobody ever wrote to has no
 /// state that a session could read back: its token is left out, which SDKs' tests insist on.
-fn missing(target: &Target, address: &ItemAddress) -> Reply {
+fn missing(target: &ItemTarget, address: &ItemAddress) -> Reply {
     let partition = &address.partition;
     let reply = target.refusal(Error::not_found(), partition);
     let untouched = partition.is_untouched() && target.container.partitions().len() > 1;
@@ -18,7 +18,7 @@ fn missing(target: &Target, address: &ItemAddress) -> Reply {
 }
 
 /// Answers with the stored text, as it is.
-pub(super) fn read(call: &Call<'_>, target: &Target, segment: &str) -> Result<Reply> {
+pub(super) fn read(call: &Call<'_>, target: &ItemTarget, segment: &str) -> Result<Reply> {
     let address = target.address()?;
     if let Some(refusal) = target.session_refusal() {
         return Ok(refusal);

@@ -1,7 +1,7 @@
 //! Feeds of items.
 
 use super::EngineService;
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::placement::{self, Place};
 use crate::auth::Belongs;
 use crate::reply::{FeedBody, FeedKind};
@@ -13,7 +13,7 @@ use armilla_model::limits::FEED_PAGE_DEFAULT;
 pub(super) async fn list(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
 ) -> Result<Reply> {
     let (container, scope) = (&target.container, target.scope()?);
     if let Some(refusal) = target.session_refusal() {

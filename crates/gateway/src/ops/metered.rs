@@ -1,7 +1,7 @@
 //! What surrounds every request: throughput is asked for before it does anything and charged after
 //! its work, reads cost by their consistency, and everything is counted.
 
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::{EngineService, addressed, admission, batch, refused};
 use crate::headers::Consistency;
 use crate::metrics::Served;
@@ -39,7 +39,7 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
     let operation = call.operation;
     let level = call.context.consistency.unwrap_or(service.consistency);
     let readable = service.decode(&mut call).await;
-    let mut target = Target::find(service, &call);
+    let mut target = ItemTarget::find(service, &call);
     if let Some(Ok(target)) = &mut target
         && target.is_in_body()
         && readable.is_ok()
@@ -108,7 +108,7 @@ fn procedure<'a>(operation: &Operation<'a>) -> Option<&'a str> {
 }
 
 impl Payer {
-    fn of(call: &Call<'_>, target: Option<&Result<Target>>) -> Self {
+    fn of(call: &Call<'_>, target: Option<&Result<ItemTarget>>) -> Self {
         let target = match (call.operation, target) {
             (
                 Operation::PlanQuery(_)

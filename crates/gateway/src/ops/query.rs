@@ -1,7 +1,7 @@
 //! Queries over items, and the plans that clients ask for before they fan out.
 
 use super::EngineService;
-use super::addressed::{Scope, Target};
+use super::addressed::{ItemTarget, Scope};
 use super::placement::{self, Place};
 use crate::auth::{Belongs, SEAL_LENGTH};
 use crate::headers::{Client, ExplainForm, token_over_limit};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(super) async fn query(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
 ) -> Result<Reply> {
     if call.context.feed_mode.is_some() {
         return Err(Error::bad_request(
@@ -419,7 +419,7 @@ fn percent_encode(text: &str) -> String {
 pub(super) async fn explain(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
 ) -> Result<Reply> {
     let (container, scope) = (&target.container, target.scope()?);
     let here = Arc::new(());
@@ -440,7 +440,7 @@ pub(super) async fn explain(
 pub(super) async fn plan(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
 ) -> Result<Reply> {
     // A whole key beside the query: one range answers, and skips for itself.
     let levels = target.container.key_definition().levels();

@@ -1,6 +1,6 @@
 //! Stored procedures, triggers and user functions as resources.
 
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::{EngineService, addressed, databases, for_each, transaction};
 use crate::reply::Fact;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
@@ -58,7 +58,7 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
 pub(super) async fn execute(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
     segment: &str,
 ) -> Result<Reply> {
     let script = target.container.script(Kind::Procedure, segment)?;

@@ -5,7 +5,7 @@
 //! visible.
 
 use super::EngineService;
-use super::addressed::Target;
+use super::addressed::ItemTarget;
 use super::placement::{self, Place};
 use super::transaction::{Queued, begin, commit, finish, queue};
 use crate::headers::{IndexingDirective, RequestContext};
@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 pub(super) async fn create(
     service: &EngineService,
     call: &Call<'_>,
-    mut target: Target,
+    mut target: ItemTarget,
 ) -> Result<Reply> {
     let body = ItemBody::of(call, &mut target);
     write(service, call, &target, Verb::Create(body)).await
@@ -36,7 +36,7 @@ pub(super) async fn create(
 pub(super) async fn upsert(
     service: &EngineService,
     call: &Call<'_>,
-    mut target: Target,
+    mut target: ItemTarget,
 ) -> Result<Reply> {
     let body = ItemBody::of(call, &mut target);
     write(service, call, &target, Verb::Upsert(body)).await
@@ -45,7 +45,7 @@ pub(super) async fn upsert(
 pub(super) async fn replace(
     service: &EngineService,
     call: &Call<'_>,
-    mut target: Target,
+    mut target: ItemTarget,
     segment: &str,
 ) -> Result<Reply> {
     let body = ItemBody::of(call, &mut target);
@@ -56,7 +56,7 @@ pub(super) async fn replace(
 pub(super) async fn patch(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
     segment: &str,
 ) -> Result<Reply> {
     let address = target.address()?;
@@ -69,7 +69,7 @@ pub(super) async fn patch(
 pub(super) async fn delete(
     service: &EngineService,
     call: &Call<'_>,
-    target: Target,
+    target: ItemTarget,
     segment: &str,
 ) -> Result<Reply> {
     let id = id_of(target.address()?, segment)?;
@@ -93,7 +93,7 @@ enum ItemBody {
 
 impl ItemBody {
     /// The body of a call, parsed where its key had to be found in it.
-    fn of(call: &Call<'_>, target: &mut Target) -> Self {
+    fn of(call: &Call<'_>, target: &mut ItemTarget) -> Self {
         match target.take_body() {
             Some(body) => Self::Parsed(Ok(body)),
             None => Self::Text(call.body.clone()),
@@ -160,7 +160,7 @@ impl Verb {
     }
 }
 
-pub(super) async fn delete_partition(service: &EngineService, target: Target) -> Result<Reply> {
+pub(super) async fn delete_partition(service: &EngineService, target: ItemTarget) -> Result<Reply> {
     let address = target.address()?;
     let container = &target.container;
     let mut txn = begin(address.clone()).await?;
@@ -191,7 +191,7 @@ fn id_of(address: &ItemAddress, segment: &str) -> Result<String> {
 async fn write(
     service: &EngineService,
     call: &Call<'_>,
-    target: &Target,
+    target: &ItemTarget,
     verb: Verb,
 ) -> Result<Reply> {
     let address = target.address()?.clone();
@@ -271,7 +271,7 @@ fn names_triggers(call: &Call<'_>) -> bool {
 /// One write with the triggers it names: all of it runs on the scripts' threads.
 async fn triggered(
     call: &Call<'_>,
-    target: &Target,
+    target: &ItemTarget,
     address: ItemAddress,
     verb: TriggeredVerb,
 ) -> Result<Reply> {

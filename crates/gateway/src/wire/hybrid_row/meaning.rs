@@ -1,10 +1,10 @@
 //! What the rows of a request mean: operations of the engine.
 
 use super::operation::OperationRow;
+use crate::wire::patch;
 use armilla_engine::items::WriteOptions;
 use armilla_engine::items::batch::{Operation, Verb};
 use armilla_engine::items::body::UncheckedBody;
-use crate::wire::patch;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, binary_json};
 use std::borrow::Cow;
