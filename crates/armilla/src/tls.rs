@@ -1,8 +1,8 @@
-//! The certificate: one of the user's, or one that is made here, kept in the data folder and made again
+//! The certificate: one of the user's, or one that `gateway::certificates` makes, kept in the data folder here and made again
 //! before it ends or when its names change.
 
 use crate::given_file;
-use armilla_gateway::tls::{Authority, Identity};
+use armilla_gateway::certificates::{Authority, Identity};
 use armilla_model::clock::Clock;
 use armilla_storage::disk::{Disk, FolderDisk};
 use base64::Engine as _;

@@ -297,11 +297,3 @@ impl<'a> Change<'a> {
         self.catalog.databases.insert(database.name.clone(), Arc::new(database));
     }
 }
-
-/// Refuses a change of a resource whose version is not the expected one.
-fn check_etag(etag: ETag, if_match: Option<&str>) -> Result<()> {
-    if if_match.is_some_and(|wanted| !etag.matches(wanted)) {
-        return Err(Error::precondition_failed());
-    }
-    Ok(())
-}

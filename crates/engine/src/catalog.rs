@@ -9,9 +9,7 @@ use crate::container::Container;
 use crate::encryption::EncryptionKey;
 use crate::offers::Offer;
 use crate::users::User;
-use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
-use armilla_model::limits::NAME_LENGTH_MAX;
 use armilla_model::rid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -126,34 +124,4 @@ impl Casing {
             Self::Lower => word.to_ascii_lowercase(),
         }
     }
-}
-
-/// Checks the name of a database, container, script, user or permission.
-pub fn check_name(name: &str) -> Result<()> {
-    let refuse =
-        |why: &str| Err(Error::bad_request(format!("The name '{name}' is invalid: it {why}.")));
-    if name.is_empty() {
-        return refuse("is empty");
-    }
-    if name.chars().count() > NAME_LENGTH_MAX {
-        // The sentence in the middle is one that the SDKs' tests look for.
-        return refuse(&format!(
-            "is too long. Ensure to provide a unique non-empty string less than '{NAME_LENGTH_MAX}' characters"
-        ));
-    }
-    if name.contains(['/', '\\', '?', '#']) {
-        return refuse("contains one of the characters / \\ ? #");
-    }
-    if name.ends_with([' ', '\n', '\r', '\t']) {
-        return refuse("ends with white space");
-    }
-    if name.chars().any(char::is_control) {
-        return refuse("contains control characters");
-    }
-    Ok(())
-}
-
-/// Checks the name of a script, in which the service also takes tabs and line ends.
-pub fn check_script_name(name: &str) -> Result<()> {
-    check_name(&name.replace(['\t', '\r', '\n'], "_"))
 }

@@ -6,7 +6,8 @@
 //!
 //! The index crate declares the files it needs and the store has the one door to them; this is
 //! the adapter between the two. Everything here is derived: a folder that is lost, or that nobody
-//! names any more, costs time and never data.
+//! names any more, costs time and never data. Whether files are whole is found out by `Index::open`; what is
+//! done with damaged ones is decided in `generation::open`.
 
 use armilla_index::{Files, Limits, Output};
 use armilla_storage::StoreError;

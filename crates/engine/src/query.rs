@@ -36,7 +36,7 @@ pub(crate) use exec::{CachedOrders, ScriptDeadline};
 pub use page::{Metrics, Page};
 pub(crate) use plan::Overlay;
 pub use plan::{Cost, Plan};
-pub(crate) use prepare::QueryCache;
+pub(crate) use prepare::{QueryCache, is_pure};
 pub use request::{Request, ResumeFilter, ResumeValue};
 pub use token::{INVALID_TOKEN, is_of_the_service};
 
@@ -46,7 +46,7 @@ use crate::ranges::EpkSpan;
 use crate::scripts::Client;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, Hashing};
-use armilla_model::policy::{ComputedProperty, ContainerPolicy};
+use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
 use armilla_sql::Schema;
 use armilla_sql::access::KeyConstraint;
@@ -55,7 +55,6 @@ use armilla_sql::reference::{self, Options as ListOptions};
 use exec::Work;
 use plan::costs::BRIEF_TEXT_MAX;
 use prepare::{Prepared, Shape};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -314,31 +313,6 @@ pub fn condition_holds(condition: &str, item: &Value) -> Result<bool> {
     let query = armilla_sql::parse_condition(condition)?;
     let schema = Schema::none();
     Ok(reference::meets(&query, item, ListOptions::new(&schema))?)
-}
-
-/// Refuses computed properties that are no queries over one item, that share a name, or whose value is
-/// not determined by the item. Those that the container has already are not judged by the last rule.
-pub fn check_computed(policy: &ContainerPolicy, before: &[ComputedProperty]) -> Result<()> {
-    Schema::new(policy)?;
-    let mut names = HashSet::new();
-    for property in &policy.computed {
-        let name = &property.name;
-        if !names.insert(name) {
-            return Err(Error::bad_request(format!(
-                "Computed property name '{name}' cannot be used in multiple definitions."
-            )));
-        }
-        let query = armilla_sql::parse(&property.query)?;
-        let compiled = armilla_sql::compile(&query, &[], &Schema::none())?;
-        if !before.contains(property) && !prepare::is_pure(&compiled) {
-            return Err(Error::bad_request(format!(
-                "The computed property '{name}' is not determined by the item: user-defined functions, \
-                 DOCUMENTID, and functions of time and chance such as NOW and RAND are not allowed \
-                 in computed properties. Call them in the queries instead."
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// True when a request is so short that it is compiled in a moment, on whichever thread.

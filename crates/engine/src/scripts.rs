@@ -8,6 +8,7 @@
 //! query ── FunctionSession ── a thread of its own ─► script engine
 //! ```
 
+mod cache;
 mod call;
 mod custody;
 mod failure;

@@ -11,6 +11,7 @@
 
 mod commit;
 mod current;
+pub(crate) mod unique;
 
 pub use commit::IndexChange;
 pub use current::{Current, StagedItem};
@@ -20,10 +21,10 @@ use crate::container::{Container, Settings};
 use crate::indexing::{self, ItemTerms};
 use crate::items::body::Body;
 use crate::items::{WriteOptions, Written};
-use crate::keys::{self, ItemKey};
+use crate::keys::ItemKey;
 use crate::locks::PartitionLock;
 use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
-use crate::{store_failure, unique};
+use crate::store_failure;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
 use armilla_model::lsn::Lsn;
@@ -31,7 +32,7 @@ use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::rid::{self, ChildKind};
 use armilla_model::value::Value;
-use armilla_storage::{Keyspace, Snapshot};
+use armilla_storage::Snapshot;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -453,62 +454,6 @@ impl Txn {
             }
         }
     }
-
-    /// Takes an item's unique keys, giving back those it had.
-    fn claim(&mut self, at: usize, tuples: &[[u8; 16]]) -> Result<()> {
-        let owner = (self.staged[at].key.hash, self.staged[at].key.probe);
-        let wanted: Vec<_> = self.unique_keys_of(tuples);
-        for key in &wanted {
-            if self.owner_of(key)?.is_some_and(|other| other != owner) {
-                return Err(Error::UniqueKeyViolation(
-                    "Unique index constraint violation: another item of this logical partition has the same values.".to_owned(),
-                ));
-            }
-        }
-        for key in self.unique_keys_of(self.staged[at].tuples()) {
-            // An expired item may have lost its keys to another one since.
-            if self.recorded_owner(&key)? == Some(owner) {
-                self.unique.insert(key, None);
-            }
-        }
-        for key in wanted {
-            self.unique.insert(key, Some(owner));
-        }
-        Ok(())
-    }
-
-    fn unique_keys_of(&self, tuples: &[[u8; 16]]) -> Vec<Vec<u8>> {
-        let definition = &self.policy().partition_key;
-        let number = self.container.number;
-        let key = |(constraint, tuple): (usize, &[u8; 16])| {
-            keys::unique(number, definition, &self.epk, constraint as u8, *tuple)
-        };
-        tuples.iter().enumerate().map(key).collect()
-    }
-
-    /// Who is written down as having a unique key.
-    fn recorded_owner(&self, key: &[u8]) -> Result<Option<Owner>> {
-        if let Some(owner) = self.unique.get(key) {
-            return Ok(*owner);
-        }
-        let stored = self.snapshot.get(Keyspace::Unique, key);
-        let stored = stored.map_err(|error| self.container.failed_at(&self.epk, error))?;
-        Ok(stored.as_deref().and_then(read_owner))
-    }
-
-    /// Who has a unique key. An owner that has expired does not count.
-    fn owner_of(&self, key: &[u8]) -> Result<Option<Owner>> {
-        if let Some(owner) = self.unique.get(key) {
-            return Ok(*owner);
-        }
-        let Some((hash, probe)) = self.recorded_owner(key)? else { return Ok(None) };
-        let place = ItemKey { epk: self.epk.clone(), hash, probe };
-        let alive = match self.container.get(&*self.snapshot, &place)? {
-            Some(record) => self.is_alive(&record),
-            None => false,
-        };
-        Ok(alive.then_some((hash, probe)))
-    }
 }
 
 impl Staged {
@@ -555,9 +500,4 @@ impl Staged {
 pub(crate) fn parse_stored(text: &[u8]) -> Result<Value> {
     armilla_model::json::parse(text)
         .map_err(|error| Error::Internal(format!("a stored item is not JSON: {error}")))
-}
-
-fn read_owner(value: &[u8]) -> Option<Owner> {
-    let (probe, hash) = value.split_last()?;
-    Some((u64::from_be_bytes(hash.try_into().ok()?), *probe))
 }

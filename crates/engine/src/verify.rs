@@ -12,7 +12,7 @@ use crate::feed_entry::FeedEntry;
 use crate::keys::{self, ItemKey, LogPosition};
 use crate::limits::VERIFY_FINDINGS_MAX;
 use crate::record::Record;
-use crate::unique;
+use crate::txn::unique;
 use armilla_model::ttl;
 use armilla_model::value::Value;
 use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};

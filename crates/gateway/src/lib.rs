@@ -14,6 +14,7 @@
 pub mod account_document;
 pub mod activity;
 pub mod auth;
+pub mod certificates;
 pub mod cors;
 pub mod direct;
 pub mod error;
@@ -28,7 +29,6 @@ pub mod request;
 pub mod routes;
 pub mod serve;
 pub mod service;
-pub mod tls;
 pub mod wire;
 
 pub use handle::{Gateway, Settings};

@@ -1,5 +1,6 @@
 //! Entity tags: 16 bytes that change with every write of a resource.
 
+use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,6 +42,16 @@ impl ETag {
         let bare = header.trim().trim_matches('"');
         bare == "*"
             || (bare.len() == Self::TEXT_LENGTH && self.to_string().trim_matches('"') == bare)
+    }
+}
+
+impl ETag {
+    /// Refuses (412) what is asked of another version than this one: the `If-Match` rule.
+    pub fn check(&self, if_match: Option<&str>) -> Result<()> {
+        if if_match.is_some_and(|wanted| !self.matches(wanted)) {
+            return Err(Error::precondition_failed());
+        }
+        Ok(())
     }
 }
 

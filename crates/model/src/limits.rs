@@ -1,6 +1,6 @@
 //! Every maximum has a name. Values are the service's (`docs/protocol/limits.md#limits-of-the-service`).
 
-/// Largest item, as UTF-8 JSON.
+/// Largest item, as UTF-8 JSON; larger ones are refused in `engine::items::body`.
 pub const ITEM_SIZE_MAX: usize = 2 * 1024 * 1024;
 /// Largest request body.
 pub const REQUEST_SIZE_MAX: usize = 2 * 1024 * 1024 + 64 * 1024;

@@ -2,7 +2,7 @@
 //!
 //! BM25 needs to know the whole container (how many items, how many words, how many hold a term)
 //! before it can score one item, so a ranked query reads the container twice: once for
-//! [`Statistics`], once for scores. Scores are then fused: each component ranks the rows for itself
+//! [`Statistics`], once for scores (the formula is in `functions::full_text::bm25`). Scores are then fused: each component ranks the rows for itself
 //! and a row gets `Σ |weight| / (60 + rank)`. Equal scores share a rank and the next one follows it;
 //! a negative weight ranks the worst first.
 

@@ -1,7 +1,6 @@
 //! Containers: create, replace and delete.
 
-use super::{Account, Change, check_etag};
-use crate::catalog::check_name;
+use super::{Account, Change};
 use crate::catalog::stored::StoredContainer;
 use crate::container::{Container, Settings};
 use crate::dials::Turned;
@@ -9,6 +8,7 @@ use crate::generation::IndexDefinition;
 use crate::index_files::{IndexName, index_failure};
 use crate::indexing::PathDictionary;
 use crate::keys::Meta;
+use crate::names::check_name;
 use crate::offers::{MANUAL_MIN, Throughput};
 use crate::partition::{Partition, Sequencer};
 use crate::{ranges, reindex, store_failure};
@@ -46,7 +46,7 @@ impl Account {
     ) -> Result<Arc<Container>> {
         let name = name_of(new.definition)?;
         let policy = ContainerPolicy::parse(new.definition)?;
-        crate::query::check_computed(&policy, &[])?;
+        crate::computed::check_computed(&policy, &[])?;
         self.change(|change| {
             let database =
                 change.catalog.database(database).cloned().ok_or_else(Error::parent_not_found)?;
@@ -151,14 +151,14 @@ impl Account {
         let container = self.container(database, container).map_err(|_| Error::not_found())?;
         let _only_one = container.replacing();
         let before = container.settings();
-        check_etag(before.etag, if_match)?;
+        before.etag.check(if_match)?;
         if name_of(definition)? != &*before.name {
             return Err(Error::bad_request("The id of a container cannot be changed."));
         }
         let definition = with_fixed_parts(definition, &before.policy);
         let policy = ContainerPolicy::parse(&definition)?;
         before.policy.check_replacement(&policy)?;
-        crate::query::check_computed(&policy, &before.policy.computed)?;
+        crate::computed::check_computed(&policy, &before.policy.computed)?;
         let serving = container.index_definition();
         self.change(|change| {
             change.check_present(&container)?;
@@ -206,7 +206,7 @@ impl Account {
     ) -> Result<()> {
         let container = self.container(database, container).map_err(|_| Error::not_found())?;
         let _not_replaced = container.replacing();
-        check_etag(container.settings().etag, if_match)?;
+        container.settings().etag.check(if_match)?;
         self.change(|change| {
             change.check_present(&container)?;
             let database = change.database(&container.settings().database)?;

@@ -1,9 +1,10 @@
 //! Databases: create and delete.
 
 use super::{Account, Change};
+use crate::catalog::Database;
 use crate::catalog::stored::StoredDatabase;
-use crate::catalog::{Database, check_name};
 use crate::keys::Meta;
+use crate::names::check_name;
 use crate::offers::Throughput;
 use armilla_model::error::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +48,7 @@ impl Account {
     pub fn delete_database(&self, segment: &str, if_match: Option<&str>) -> Result<()> {
         let containers = self.change(|change| {
             let database = change.database(segment)?;
-            super::check_etag(database.etag, if_match)?;
+            database.etag.check(if_match)?;
             for container in database.containers.values() {
                 change.account.retire(container);
                 change.drop_container(container);

@@ -1,11 +1,12 @@
 //! Client encryption keys: create and replace. Nothing deletes a key but the end of its database, so that the policy of a
 //! container never names one that is gone.
 
-use super::{Account, Change, check_etag};
+use super::{Account, Change};
+use crate::catalog::Database;
 use crate::catalog::stored::write_encryption_key;
-use crate::catalog::{Database, check_name};
 use crate::encryption::{EncryptionKey, NewEncryptionKey};
 use crate::keys::Meta;
+use crate::names::check_name;
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::ENCRYPTION_KEYS_MAX;
 use armilla_model::policy::ContainerPolicy;
@@ -49,7 +50,7 @@ impl Account {
         self.change(|change| {
             let database = change.database(database)?;
             let before = database.encryption_key(key).cloned().ok_or_else(Error::not_found)?;
-            check_etag(before.etag, if_match)?;
+            before.etag.check(if_match)?;
             if *before.name != *new.name {
                 return Err(Error::bad_request("The id of a client encryption key cannot change."));
             }

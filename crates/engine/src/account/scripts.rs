@@ -1,10 +1,10 @@
 //! Scripts as resources: create, replace, delete.
 
-use super::{Account, check_etag};
-use crate::catalog::check_script_name;
+use super::Account;
 use crate::catalog::stored::write_script;
 use crate::container::Container;
 use crate::keys::Meta;
+use crate::names::check_script_name;
 use crate::scripts::{Kind, Script, Scripts, Trigger};
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TRIGGERS_MAX};
@@ -93,7 +93,7 @@ impl Account {
         crate::scripts::check(self.core.script_engine()?, new)?;
         self.change(|change| {
             let before = container.script(new.kind, segment)?;
-            check_etag(before.etag, if_match)?;
+            before.etag.check(if_match)?;
             let mut scripts = Scripts::clone(&container.scripts.load());
             let of_kind = scripts.of_mut(new.kind);
             if *before.name != *new.name && of_kind.contains_key(new.name) {
@@ -126,7 +126,7 @@ impl Account {
     ) -> Result<()> {
         self.change(|change| {
             let script = container.script(kind, segment)?;
-            check_etag(script.etag, if_match)?;
+            script.etag.check(if_match)?;
             let mut scripts = Scripts::clone(&container.scripts.load());
             scripts.of_mut(kind).remove(&script.name);
             change.delete(Meta::Script, &[container.number, script.number]);

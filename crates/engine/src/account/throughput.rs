@@ -1,6 +1,6 @@
 //! Offers: made with their resource, read and replaced by themselves.
 
-use super::{Account, Change, check_etag};
+use super::{Account, Change};
 use crate::catalog::stored::write_offer;
 use crate::keys::Meta;
 use crate::offers::{AUTOSCALE_MIN, Offer, Share, Throughput};
@@ -40,7 +40,7 @@ impl Account {
         self.change(|change| {
             let before =
                 change.catalog.offers.get(&number).cloned().ok_or_else(Error::not_found)?;
-            check_etag(before.etag, if_match)?;
+            before.etag.check(if_match)?;
             let minimum = change.minimum_of(&before);
             let throughput = next_throughput(&before, wanted, minimum)?;
             let (etag, ts) = change.stamp();

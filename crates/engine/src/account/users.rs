@@ -1,9 +1,10 @@
 //! Users and permissions: create, replace, delete.
 
-use super::{Account, Change, check_etag};
+use super::{Account, Change};
 use crate::catalog::stored::{write_permission, write_user};
-use crate::catalog::{Casing, Database, check_name};
+use crate::catalog::{Casing, Database};
 use crate::keys::Meta;
+use crate::names::check_name;
 use crate::users::{Mode, Permission, User};
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::PartitionKey;
@@ -59,7 +60,7 @@ impl Account {
         self.change(|change| {
             let database = change.database(database)?;
             let before = database.user(user).cloned().ok_or_else(Error::not_found)?;
-            check_etag(before.etag, if_match)?;
+            before.etag.check(if_match)?;
             if *before.name != *name && database.users.contains_key(name) {
                 return Err(Error::conflict());
             }
@@ -76,7 +77,7 @@ impl Account {
         self.change(|change| {
             let database = change.database(database)?;
             let user = database.user(user).cloned().ok_or_else(Error::not_found)?;
-            check_etag(user.etag, if_match)?;
+            user.etag.check(if_match)?;
             change.drop_user(database.number, &user);
             let mut database = Database::clone(&database);
             database.users.remove(&user.name);
@@ -122,7 +123,7 @@ impl Account {
         self.change(|change| {
             let (database, user) = change.user(database, user)?;
             let before = find_permission(&user, permission)?;
-            check_etag(before.etag, if_match)?;
+            before.etag.check(if_match)?;
             refuse_second(&user, &new, Some(&before))?;
             Ok(change.put_permission(
                 &database,
@@ -145,7 +146,7 @@ impl Account {
         self.change(|change| {
             let (database, user) = change.user(database, user)?;
             let permission = find_permission(&user, permission)?;
-            check_etag(permission.etag, if_match)?;
+            permission.etag.check(if_match)?;
             change.delete(Meta::Permission, &[database.number, user.number, permission.number]);
             let mut user = User::clone(&user);
             user.permissions.remove(&permission.name);

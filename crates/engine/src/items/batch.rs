@@ -100,9 +100,7 @@ impl Txn {
             Verb::Unreadable(error) => Err(error),
             Verb::Read(id) => {
                 let item = Self::read_item(self, &id)?.ok_or_else(Error::not_found)?;
-                if options.if_match.as_deref().is_some_and(|etag| !item.etag.matches(etag)) {
-                    return Err(Error::precondition_failed());
-                }
+                item.etag.check(options.if_match.as_deref())?;
                 let known = options.if_none_match.as_deref();
                 let known = known.is_some_and(|etag| item.etag.matches(etag));
                 Ok(if known { Outcome::NotModified(item) } else { Outcome::Read(item) })

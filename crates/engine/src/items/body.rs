@@ -1,11 +1,12 @@
 //! From a client's body to the text that is stored: checked, without insignificant whitespace,
 //! incoming system properties left out and the server's own written behind.
 
+use crate::names::check_id;
 use crate::record::HEADER_LENGTH;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::json::{self, JsonError};
-use armilla_model::limits::{ITEM_ID_LENGTH_MAX, ITEM_SIZE_MAX};
+use armilla_model::limits::ITEM_SIZE_MAX;
 use armilla_model::value::Value;
 use std::sync::Arc;
 
@@ -120,35 +121,6 @@ pub fn check_size(size: usize) -> Result<()> {
     Err(Error::TooLarge(format!(
         "Request size is too large: an item may have at most {ITEM_SIZE_MAX} bytes, this one has {size}."
     )))
-}
-
-/// Checks an item's id.
-pub fn check_id(id: Option<&Value>) -> Result<Arc<str>> {
-    let refuse = |why: &str| {
-        Err(Error::bad_request(format!(
-            "The input content is invalid because the required property 'id' {why}."
-        )))
-    };
-    let id = match id {
-        Some(Value::String(id)) => id,
-        None => return refuse("is missing"),
-        Some(other) => return refuse(&format!("must be a string, and is {other}")),
-    };
-    if id.is_empty() {
-        return refuse("is empty");
-    }
-    if id.len() > ITEM_ID_LENGTH_MAX {
-        // The second sentence is one that the SDKs' tests look for.
-        return refuse(
-            "is too long. Ensure to provide a unique non-empty string less than '1024' characters",
-        );
-    }
-    // A slash is taken, as by the service: such items are found by queries, and by addresses that write it
-    // as %2F.
-    if id.contains('\\') {
-        return refuse("contains '\\', which is not allowed");
-    }
-    Ok(id.clone())
 }
 
 fn own_ttl(ttl: Option<&Value>) -> Result<i32> {

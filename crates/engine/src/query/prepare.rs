@@ -9,7 +9,7 @@ mod references;
 pub(crate) use cache::QueryCache;
 pub(in crate::query) use cache::{parsed, prepare};
 pub(in crate::query) use feedback::ExecutionFeedback;
-pub(in crate::query) use pure::is_pure;
+pub(crate) use pure::is_pure;
 pub(in crate::query) use raw_projection::RawProjection;
 pub(in crate::query) use references::References;
 

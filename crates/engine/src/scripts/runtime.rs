@@ -1,46 +1,29 @@
-//! What an account needs to run scripts: the engine, its threads, and the compiled bodies.
+//! What an account needs to run scripts: the engine, its threads, and the cache of compiled bodies.
 
+use super::cache::CompiledScripts;
 use super::function_threads::FunctionThreads;
 use super::pool::Pool;
 use super::{Kind, Script, out_of_script};
-use crate::limits::{COMPILED_SCRIPTS_ESTIMATED, COMPILED_SCRIPTS_SIZE_MAX};
 use crate::query::ScriptDeadline;
 use armilla_model::error::{Error, Result};
-use armilla_model::etag::ETag;
 use armilla_script::{Compiled, Limits, ScriptEngine, ScriptKind};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// What a compiled script weighs per byte of its source, roughly.
-const WEIGHT_PER_BYTE: u64 = 3;
 
 /// Compiles and runs the scripts of an account.
 pub(crate) struct Runtime {
     engine: ScriptEngine,
     pub(super) pool: Pool,
     pub(super) functions: Arc<FunctionThreads>,
-    /// By the version of the script, which changes with its body.
-    compiled: Cache<ETag, Compiled, BySource>,
-}
-
-#[derive(Clone)]
-struct BySource;
-
-impl Weighter<ETag, Compiled> for BySource {
-    fn weight(&self, _: &ETag, compiled: &Compiled) -> u64 {
-        (compiled.source().len() as u64 + 256) * WEIGHT_PER_BYTE
-    }
+    compiled: CompiledScripts,
 }
 
 impl Runtime {
     /// Starts the engine and its threads.
     pub(crate) fn start(limits: Limits) -> Result<Self> {
         let engine = ScriptEngine::new(limits).map_err(|error| Error::Internal(error.detail))?;
-        let compiled =
-            Cache::with_weighter(COMPILED_SCRIPTS_ESTIMATED, COMPILED_SCRIPTS_SIZE_MAX, BySource);
+        let compiled = CompiledScripts::new();
         Ok(Self { engine, pool: Pool::start()?, functions: FunctionThreads::new(), compiled })
     }
 
@@ -82,10 +65,7 @@ impl Runtime {
 
     /// A script ready to run. It compiled when it was registered, so it does now.
     pub(crate) fn compiled(&self, script: &Script) -> Result<Compiled> {
-        let compile = || self.engine.compile(script.kind.for_engine(), &script.body);
-        self.compiled.get_or_insert_with(&script.etag, compile).map_err(|error| {
-            Error::ScriptSyntax(format!("The script '{}' does not compile: {error}.", script.name))
-        })
+        self.compiled.get(&self.engine, script)
     }
 }
 

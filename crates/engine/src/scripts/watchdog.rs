@@ -1,6 +1,6 @@
 //! The watchdog of script threads.
 //!
-//! A script is interrupted when its time is up, but not inside a built-in function of the engine. Those
+//! A script is interrupted when its time is up (`script::meter`), but not inside a built-in function of the engine. Those
 //! have guards; should one be missing, the script's thread does not come back in time. A thread that is
 //! late is given up: what its job holds is taken back, so that others get the lock of its logical
 //! partition and the caller an answer, and another thread takes its place. The late one ends when it

@@ -57,9 +57,12 @@ impl Current<'_> {
     /// Checks the client's preconditions against this version.
     pub fn check(&self, options: &WriteOptions) -> Result<()> {
         let etag = self.etag();
-        let stale = options.if_match.as_deref().is_some_and(|wanted| !etag.matches(wanted));
         let known = options.if_none_match.as_deref().is_some_and(|known| etag.matches(known));
-        if stale || known { Err(Error::precondition_failed()) } else { Ok(()) }
+        if known {
+            Err(Error::precondition_failed())
+        } else {
+            etag.check(options.if_match.as_deref())
+        }
     }
 
     /// The item for a reader.

@@ -3,11 +3,11 @@
 use armilla_engine::{Account, Options};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::certificates::Authority;
 use armilla_gateway::direct::DirectMode;
 use armilla_gateway::ops::EngineService;
 use armilla_gateway::routes::Segments;
 use armilla_gateway::serve::Protocols;
-use armilla_gateway::tls::Authority;
 use armilla_gateway::{Gateway, Server, Settings, auth};
 use armilla_model::clock::ManualClock;
 use armilla_model::{Value, json};

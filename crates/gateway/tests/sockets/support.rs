@@ -2,10 +2,10 @@
 
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, MasterKeys, Standing, WELL_KNOWN_KEY, WellKnownKey};
+use armilla_gateway::certificates::Authority;
 use armilla_gateway::limits::Limits;
 use armilla_gateway::routes::Segments;
 use armilla_gateway::serve::{Protocols, Stopped};
-use armilla_gateway::tls::Authority;
 use armilla_gateway::{Call, Gateway, Operation, Reply, Server, Service, Settings, auth};
 use armilla_model::Error;
 use armilla_model::charge::RequestCharge;

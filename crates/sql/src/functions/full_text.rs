@@ -6,8 +6,10 @@
 //! each of its words. Only English is known so far; other languages are read by its rules.
 
 mod analysis;
+mod bm25;
 
 pub use analysis::{WORD_LENGTH_MAX, Word, tokenize, word_count};
+pub use bm25::{TermStatistics, score};
 
 use super::{Function, Kind, all_of, any_of, defined, elements, text};
 use crate::effort::Effort;
@@ -22,11 +24,6 @@ pub const TERMS_MAX: usize = 64;
 pub const TERM_WORDS_MAX: usize = 64;
 /// Steps of comparing two words that may differ.
 const FUZZY_STEPS: u64 = 16;
-/// How fast further occurrences of a term stop to count, as BM25 names it.
-const BM25_K1: f64 = 1.2;
-/// How much long texts are held back, as BM25 names it.
-const BM25_B: f64 = 0.75;
-
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::exact("FULLTEXTCONTAINS", 2, |context, arguments| {
         defined(occurrences(arguments, &mut context.effort).and_then(any_of))
@@ -65,17 +62,6 @@ pub struct Term {
     distance: usize,
 }
 
-/// What a score must know about all texts beside the one at hand.
-#[derive(Clone, Debug)]
-pub struct TermStatistics {
-    /// Number of items.
-    pub documents: f64,
-    /// Words in all their texts together.
-    pub words: f64,
-    /// For each term, the number of items it occurs in.
-    pub hits: Vec<f64>,
-}
-
 impl Term {
     /// Reads a term: a string, or `{"term": string, "distance": 0, 1 or 2}`.
     pub fn read(value: &Value) -> Option<Self> {
@@ -112,23 +98,6 @@ impl Term {
                 || (self.distance > 0 && within_distance(word.text(), wanted.text(), self.distance))
         })
     }
-}
-
-/// The BM25 score of a text: `frequencies` has the occurrences of each term in it, `length` its
-/// length. Terms without statistics do not count.
-pub fn score(frequencies: &[usize], length: usize, statistics: &TermStatistics) -> f64 {
-    let average = (statistics.words / statistics.documents.max(1.0)).max(1.0);
-    let longer = 1.0 - BM25_B + BM25_B * length as f64 / average;
-    let terms = frequencies.iter().zip(&statistics.hits);
-    terms
-        .map(|(&frequency, &hits)| {
-            let frequency = frequency as f64;
-            // Statistics may be a little behind the items, never so far that rarity turns negative.
-            let without = (statistics.documents - hits).max(0.0);
-            let rarity = (1.0 + (without + 0.5) / (hits + 0.5)).ln();
-            rarity * frequency * (BM25_K1 + 1.0) / (frequency + BM25_K1 * longer)
-        })
-        .sum()
 }
 
 // One answer per term; what is not a term is unknown.

@@ -4,7 +4,7 @@ use armilla_sql::compiled::{Compiled, Expr, Input, Order, Projection, RankCompon
 
 /// False when the same item may give different rows: random numbers, the time, the number of the
 /// document, and user functions, which are charged by the call.
-pub(in crate::query) fn is_pure(query: &Compiled) -> bool {
+pub(crate) fn is_pure(query: &Compiled) -> bool {
     let input = match &query.input {
         Input::Single | Input::Items => true,
         Input::Query(inner) => is_pure(inner),

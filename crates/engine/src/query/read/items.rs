@@ -1,6 +1,6 @@
 //! The items of a page, or of one thread's share of it: who is there, and their texts.
 
-mod hot;
+mod cached;
 
 use super::prefetch::Prefetch;
 use super::{Loads, Reader};
