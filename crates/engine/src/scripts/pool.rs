@@ -159,6 +159,15 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
+    /// Waits until something holds, or fails.
+    fn until(holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + std::time::Duration::from_secs(30);
+        while !holds() {
+            assert!(Instant::now() < deadline, "it never came to hold");
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn the_queue_ends_and_opens_again() {
         let pool = Pool::start().unwrap();
@@ -194,10 +203,13 @@ mod tests {
         }
         pool.reserve().unwrap().fill(move || sender.send("another").unwrap());
         assert_eq!(receiver.recv().unwrap(), "another");
-        assert_eq!(pool.given_up(), threads as u64);
+        // Threads are counted, and others started in their place, after what they held is taken back.
+        until(|| pool.given_up() == threads as u64);
+        until(|| shared.started.load(Relaxed) == 2 * threads);
         drop(let_go);
         let came_back = receiver.iter().inspect(|what| assert_eq!(*what, "came back"));
         assert_eq!(came_back.count(), threads);
+        assert_eq!(pool.given_up(), threads as u64);
         assert_eq!(shared.started.load(Relaxed), 2 * threads);
     }
 

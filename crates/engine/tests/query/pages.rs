@@ -227,7 +227,7 @@ fn a_key_in_the_condition_replaces_the_header() {
             .pages_in(&Request::of_text(text), &scope, 100, Access::ByCost)
             .map(|pages| pages.concat().len())
     };
-    assert!(matches!(run("SELECT * FROM c", false), Err(Error::BadRequest(_))));
+    assert!(matches!(run("SELECT * FROM c", false), Err(Error::CrossPartitionDisabled)));
     assert!(run("SELECT * FROM c WHERE c.n = 1", false).is_err());
     assert_eq!(run("SELECT * FROM c WHERE c.pk = 'p1'", false).unwrap(), 9);
     assert_eq!(run("SELECT * FROM c WHERE c.pk IN ('p1', 'p2') AND c.n = 1", false).unwrap(), 4);

@@ -244,7 +244,11 @@ async fn writers_over_a_slow_disk_keep_queue_and_memory_bounded() {
         assert!(load.commits_queued <= COMMIT_QUEUE_STALLED_MAX, "round {round}: {load:?}");
         let bytes_max = COMMIT_QUEUE_STALLED_MAX * WRITE_BYTES;
         assert!(load.commit_bytes_queued <= bytes_max, "round {round}: {load:?}");
-        assert!(load.write_bytes <= bytes_max, "round {round}: {load:?}");
+        // Writes of the last group hold theirs until their answers are on the way.
+        until("only what is queued holds bytes", || {
+            armilla.account.load().write_bytes <= bytes_max
+        })
+        .await;
         assert!(load.write_bytes >= load.commits_queued * WRITE_BYTES_MIN, "{load:?}");
         store.disk.let_one_through();
     }
