@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 
@@ -116,20 +117,29 @@ class ChangeFeedTest {
             CosmosAsyncContainer container = armilla.container(properties, 400);
             CosmosAsyncContainer leases = armilla.container(new CosmosContainerProperties("leases", "/id"), 400);
             List<String> seen = new CopyOnWriteArrayList<>();
+            AtomicBoolean isPolling = new AtomicBoolean();
             ChangeFeedProcessor processor = new ChangeFeedProcessorBuilder()
                 .hostName("host")
                 .feedContainer(container)
                 .leaseContainer(leases)
-                .handleAllVersionsAndDeletesChanges((List<ChangeFeedProcessorItem> changes) -> changes.forEach(change ->
-                    seen.add(change.getChangeFeedMetaData().getOperationType().toString())))
+                .handleAllVersionsAndDeletesChanges((List<ChangeFeedProcessorItem> changes) -> changes.forEach(change -> {
+                    if (change.getCurrent() != null && change.getCurrent().path("id").asText().equals("probe")) {
+                        isPolling.set(true);
+                    } else {
+                        seen.add(change.getChangeFeedMetaData().getOperationType().toString());
+                    }
+                }))
                 .options(new ChangeFeedProcessorOptions()
                     .setFeedPollDelay(Duration.ofMillis(200))
                     .setLeaseAcquireInterval(Duration.ofSeconds(1)))
                 .buildChangeFeedProcessor();
             processor.start().block();
-            // A lease with an owner and a position: from here on nothing is missed.
-            await("the lease", () -> processor.getCurrentState().block().stream()
-                .anyMatch(lease -> lease.getHostName() != null && lease.getContinuationToken() != null));
+            // A lease may hold no more than "from now on", which begins with its first poll: once a probe
+            // was seen nothing is missed.
+            await("a poll", () -> {
+                Armilla.upsert(container, "p", "probe", 1);
+                return isPolling.get();
+            });
             Armilla.upsert(container, "p", "i", 1);
             Armilla.upsert(container, "p", "i", 2);
             container.deleteItem("i", new PartitionKey("p")).block();
