@@ -288,45 +288,27 @@ fn not_equal(values: &[Value]) -> Spans {
 }
 
 fn lower(kind: Type, bound: &Bound<Value>) -> (Bound<Vec<u8>>, bool) {
-    match bound {
-        Bound::Unbounded => (Bound::Included(vec![tag(kind)]), true),
-        Bound::Included(value) => {
-            let term = term(value);
-            let exact = !is_cut(&term);
-            (Bound::Included(term), exact)
-        }
-        Bound::Excluded(value) => {
-            let term = term(value);
-            if is_cut(&term) {
-                (Bound::Included(term), false)
-            } else {
-                (Bound::Excluded(term), true)
-            }
-        }
-    }
+    term_of_bound(bound).unwrap_or_else(|| (Bound::Included(vec![tag(kind)]), true))
 }
 
 fn upper(kind: Type, bound: &Bound<Value>) -> (Bound<Vec<u8>>, bool) {
-    match bound {
+    term_of_bound(bound).unwrap_or_else(|| match kind {
         // NaN, which computed properties may have, lies behind all numbers and is no larger than any.
-        Bound::Unbounded if kind == Type::Number => {
-            (Bound::Included(term(&Value::from(f64::INFINITY))), true)
-        }
-        Bound::Unbounded => (Bound::Excluded(vec![behind(kind)]), true),
-        Bound::Included(value) => {
-            let term = term(value);
-            let exact = !is_cut(&term);
-            (Bound::Included(term), exact)
-        }
-        Bound::Excluded(value) => {
-            let term = term(value);
-            if is_cut(&term) {
-                (Bound::Included(term), false)
-            } else {
-                (Bound::Excluded(term), true)
-            }
-        }
-    }
+        Type::Number => (Bound::Included(term(&Value::from(f64::INFINITY))), true),
+        _ => (Bound::Excluded(vec![behind(kind)]), true),
+    })
+}
+
+/// The term of a bound, and whether it is exact: a term that was cut stands for larger values too, so it is
+/// included. Nothing without a bound.
+fn term_of_bound(bound: &Bound<Value>) -> Option<(Bound<Vec<u8>>, bool)> {
+    let (Bound::Included(value) | Bound::Excluded(value)) = bound else { return None };
+    let term = term(value);
+    Some(match (is_cut(&term), bound) {
+        (true, _) => (Bound::Included(term), false),
+        (false, Bound::Excluded(_)) => (Bound::Excluded(term), true),
+        (false, _) => (Bound::Included(term), true),
+    })
 }
 
 /// The first byte behind all encodings of a type.
