@@ -18,9 +18,10 @@ COPY --from=build --chown=10001:10001 /data /data
 USER 10001:10001
 ENV ARMILLA_HOST=0.0.0.0 \
     ARMILLA_HEALTH_PORT=8080 \
+    ARMILLA_EXPLORER_PORT=1234 \
     ARMILLA_DATA=/data \
     ARMILLA_ALLOW_WELL_KNOWN_KEY=true
 VOLUME /data
-EXPOSE 8081 8080
+EXPOSE 8081 8080 1234
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s CMD ["/armilla", "ready"]
 ENTRYPOINT ["/armilla"]

@@ -77,6 +77,8 @@ def test_every_snippet_of_the_guide_runs(tmp_path):
                 command, cwd=folder, env=environment, capture_output=True, text=True, timeout=WITHIN)
             assert done.returncode == 0, "%s\n%s\n%s" % (text, done.stdout, done.stderr)
         assert "<svg" in (tmp_path / "blog.html").read_text("utf-8")
+        advice = (tmp_path / "advice.html").read_text("utf-8")
+        assert "key not named by the query" in advice and "Keep &#39;commentCount" in advice.replace("'", "&#39;")
         assert (tmp_path / "posts.csv").read_text("utf-8").count("\n") == 5
     finally:
         server.terminate()

@@ -1,5 +1,5 @@
 // Meridian: `node blog.mjs serve` and `node blog.mjs seed`. See README.md.
-import { HELP, VERSIONS, readSettings } from "./src/settings.mjs";
+import { HELP, readSettings } from "./src/settings.mjs";
 import { connect, dropModels, openModels } from "./src/store.mjs";
 import { isEmpty, seed } from "./src/seed.mjs";
 import { makeServer } from "./src/web/server.mjs";
@@ -21,8 +21,9 @@ try {
 async function serve(settings) {
   const client = connect(settings);
   const models = await openModels(client, settings);
+  if (!models[settings.model]) throw new Error(`this server cannot keep the model ${settings.model}; choose another with --model`);
   await fill(models, settings);
-  const workers = Object.fromEntries(VERSIONS.map((version) => [version, new Worker(models[version])]));
+  const workers = Object.fromEntries(Object.entries(models).map(([version, model]) => [version, new Worker(model)]));
   for (const worker of Object.values(workers)) worker.start();
   const server = makeServer({ models, workers, settings });
   await new Promise((resolve, reject) => server.once("error", reject).listen(settings.port, settings.host, resolve));

@@ -91,7 +91,7 @@ fn run_with(binary: &Path, calls: u64, seed: u64) -> Row {
     let name = "script counters";
     processes::announce(&format!("script counters: {CALLERS} callers, {calls} calls, seed {seed}"));
     let started = Instant::now();
-    let outcome = Trial::new(binary, calls, seed).and_then(|mut trial| {
+    let outcome = CounterTrial::new(binary, calls, seed).and_then(|mut trial| {
         trial.run().map_err(|error| format!("{error}; {}", server::tail(&trial.log())).into())
     });
     match outcome {
@@ -101,7 +101,7 @@ fn run_with(binary: &Path, calls: u64, seed: u64) -> Row {
 }
 
 /// One data folder and those who write to it.
-struct Trial<'a> {
+struct CounterTrial<'a> {
     binary: &'a Path,
     folder: tempfile::TempDir,
     random: fastrand::Rng,
@@ -127,7 +127,7 @@ struct Entry {
     counter: &'static str,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> CounterTrial<'a> {
     fn new(binary: &'a Path, calls: u64, seed: u64) -> Outcome<Self> {
         let mut random = fastrand::Rng::with_seed(seed);
         let callers = (0..CALLERS)

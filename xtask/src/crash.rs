@@ -12,16 +12,21 @@
 //! they must have seen every living item in its last state. Beside them are items that live for a few
 //! seconds: gone when their time is over, never before, and told to the readers of all versions.
 //! Besides, all writers share one logical partition, the journal, where a batch adds an entry and
-//! counts it: entries and counter must agree whatever was cut off.
+//! counts it: entries and counter must agree whatever was cut off. Three views follow the container and must
+//! show its projection after every start, and three subscriptions: what their procedures do happens once, what a webhook is
+//! sent comes at least once.
 //!
 //! One seed repeats the choices, not the moments: a kill falls where the machine's timing puts it.
 //! SIGKILL proves that nothing lives only in the process; lost power is the storage crate's test.
 
 mod brief;
 pub(crate) mod check;
+mod events;
 pub(crate) mod follower;
+mod hook;
 pub(crate) mod model;
 pub(crate) mod scaler;
+mod views;
 pub(crate) mod writer;
 
 use std::ffi::OsString;
@@ -37,6 +42,7 @@ use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
 use crate::{Outcome, processes};
+use events::Events;
 use follower::Follower;
 use model::{Journal, Partition};
 use scaler::Changes;
@@ -63,8 +69,8 @@ pub(crate) const OPTIONS: [&str; 2] = ["--partition-rus", "1000"];
 
 const ABOUT: &str = "\
 Kills the server (SIGKILL) at random moments while clients create, replace, upsert, patch and delete
-items and run transactional batches, partitions split and merge; restarts it on the same data and checks every item, the
-queries and the change feed; then runs `armilla verify` on the folder.";
+items and run transactional batches, partitions split and merge, views and subscriptions follow; restarts it on the same data
+and checks every item, the queries, the change feed, the views and what subscriptions did; then runs `armilla verify` on the folder.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "rounds", value: "N", meaning: "How many kills (default 50, about 3 minutes)" },
@@ -122,7 +128,7 @@ pub(crate) fn run(plan: &CrashPlan) -> Row {
         plan.rounds, plan.writers, plan.seed, plan.seed
     ));
     let started = Instant::now();
-    let mut trial = match Trial::new(plan) {
+    let mut trial = match CrashTrial::new(plan) {
         Ok(trial) => trial,
         Err(error) => return Row::broken(name, started.elapsed(), error.to_string()),
     };
@@ -149,35 +155,40 @@ pub(crate) fn run(plan: &CrashPlan) -> Row {
     let Changes { splits, merges } = trial.changes;
     let expired = trial.followers.iter().map(Follower::expired).max().unwrap_or(0);
     let counted = format!(
-        "{} acknowledged writes, {splits} splits, {merges} merges, {expired} items expired",
-        trial.acknowledged()
+        "{} acknowledged writes, {splits} splits, {merges} merges, {expired} items expired, {}",
+        trial.acknowledged(),
+        trial.events.told()
     );
     let note = if note.is_empty() { counted } else { note };
     Row { name: name.into(), passed, failed, took: started.elapsed(), note }
 }
 
 /// One data folder, its model, and the source of every choice.
-struct Trial<'a> {
+struct CrashTrial<'a> {
     plan: &'a CrashPlan,
     random: fastrand::Rng,
     folder: Option<tempfile::TempDir>,
     partitions: Vec<Partition>,
     journal: Journal,
     followers: Vec<Follower>,
+    events: Events,
     changes: Changes,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> CrashTrial<'a> {
     fn new(plan: &'a CrashPlan) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("armilla-crash-").tempdir()?;
         let partitions = (0..plan.writers).map(Partition::new).collect();
+        let mut random = fastrand::Rng::with_seed(plan.seed);
+        let events = Events::new(&mut random)?;
         Ok(Self {
             plan,
-            random: fastrand::Rng::with_seed(plan.seed),
+            random,
             folder: Some(folder),
             partitions,
             journal: Journal::default(),
             followers: Follower::all(),
+            events,
             changes: Changes::default(),
         })
     }
@@ -193,6 +204,8 @@ impl<'a> Trial<'a> {
         let client = server.client();
         if round == 1 {
             create_container(&client)?;
+            views::create(&client)?;
+            self.events.subscribe(&client)?;
             self.followers.iter_mut().try_for_each(|follower| follower.begin(&client))?;
         } else {
             self.check(&client)?;
@@ -223,18 +236,31 @@ impl<'a> Trial<'a> {
 
     /// Interrupts recovery itself.
     fn kill_a_start(&mut self) -> Outcome<()> {
-        let server = Server::spawn(&self.plan.binary, &self.data(), &self.log(), &OPTIONS)?;
+        let options = self.options();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let server = Server::spawn(&self.plan.binary, &self.data(), &self.log(), &options)?;
         thread::sleep(Duration::from_millis(self.random.u64(KILL_START_AFTER_MS)));
         Ok(server.kill()?)
     }
 
+    /// Small partitions, and the receiver of webhooks.
+    fn options(&self) -> Vec<String> {
+        OPTIONS.iter().map(|word| (*word).to_owned()).chain(self.events.options()).collect()
+    }
+
     fn start(&self) -> Outcome<Server> {
-        Server::start_with(&self.plan.binary, &self.data(), &self.log(), &OPTIONS)
+        let options = self.options();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        Server::start_with(&self.plan.binary, &self.data(), &self.log(), &options)
     }
 
     fn check(&mut self, client: &Client) -> Outcome<()> {
         check::check(client, &mut self.partitions, &mut self.journal)?;
-        self.followers.iter_mut().try_for_each(|follower| follower.check(client, &self.partitions))
+        self.events.check(client)?;
+        self.followers
+            .iter_mut()
+            .try_for_each(|follower| follower.check(client, &self.partitions))?;
+        views::check(client)
     }
 
     /// Lets the writers loose, kills the server under them, and takes over what they know.
@@ -242,7 +268,8 @@ impl<'a> Trial<'a> {
         let killed = AtomicBool::new(false);
         let pause = Duration::from_millis(self.random.u64(KILL_AFTER_MS));
         let (data, mut random) = (self.data(), self.random.fork());
-        let (binary, followers) = (&self.plan.binary, &mut self.followers);
+        let (binary, followers, events) =
+            (&self.plan.binary, &mut self.followers, &mut self.events);
         let killed_at = &killed;
         let writers: Vec<Writer<'_>> = self
             .partitions
@@ -252,6 +279,7 @@ impl<'a> Trial<'a> {
         let (reports, changes) = thread::scope(|scope| -> Outcome<(Vec<_>, Changes)> {
             let scaling =
                 scope.spawn(|| scaler::run(client, binary, &data, &mut random, killed_at));
+            let subscribed = scope.spawn(|| events.write(client, killed_at));
             let following: Vec<_> = followers
                 .iter_mut()
                 .map(|follower| scope.spawn(move || follower.follow(client, killed_at)))
@@ -269,6 +297,7 @@ impl<'a> Trial<'a> {
             for follower in following {
                 follower.join().map_err(|_| "a follower panicked")??;
             }
+            subscribed.join().map_err(|_| "the event writers panicked")??;
             Ok((reports, scaling.join().map_err(|_| "the scaler panicked")??))
         })?;
         self.changes.splits += changes.splits;

@@ -60,10 +60,21 @@ impl Client {
         Self { agent: agent(ANSWER_WITHIN), base: base.to_owned(), key }
     }
 
+    /// The same client with another account key, in base64.
+    pub(crate) fn with_key(self, key: &str) -> Outcome<Self> {
+        Ok(Self { key: STANDARD.decode(key)?, ..self })
+    }
+
     /// Whether the server says that it is ready to serve.
     pub(crate) fn is_ready(&self) -> bool {
         let answer = self.agent.get(format!("{}/ready", self.base)).call();
         answer.is_ok_and(|answer| answer.status() == 200)
+    }
+
+    /// The certificate of the server's authority, in PEM.
+    pub(crate) fn certificate(&self) -> Outcome<String> {
+        let mut answer = self.agent.get(format!("{}/_explorer/emulator.pem", self.base)).call()?;
+        Ok(answer.body_mut().read_to_string()?)
     }
 
     /// Sends one signed request. An error means that no whole answer came back.
@@ -139,6 +150,14 @@ fn signed_resource(path: &str) -> (&str, Cow<'_, str>) {
         // An offer is signed by its rid alone, in lower case.
         return ("offers", rid.to_lowercase().into());
     }
+    if let ["_armilla", "subs", link @ ..] = &segments[..]
+        && let Some((container, rest)) = link.split_at_checked(4)
+    {
+        // As if subscriptions lay beside scripts.
+        let link = container.iter().copied();
+        let own = rest.first().into_iter().flat_map(|id| ["subs", *id]);
+        return ("subs", link.chain(own).collect::<Vec<_>>().join("/").into());
+    }
     let (last, before) = (segments.len() - 1, segments.len().saturating_sub(2));
     if segments.len().is_multiple_of(2) {
         (segments[before], path.into())
@@ -181,6 +200,9 @@ mod tests {
         assert_eq!(signed_resource("/"), ("", "".into()));
         assert_eq!(signed_resource("/offers/Xk3c"), ("offers", "xk3c".into()));
         assert_eq!(signed_resource("/dbs"), ("dbs", "".into()));
+        let (container, one) = ("dbs/d/colls/c", "dbs/d/colls/c/subs/s");
+        assert_eq!(signed_resource("/_armilla/subs/dbs/d/colls/c"), ("subs", container.into()));
+        assert_eq!(signed_resource("/_armilla/subs/dbs/d/colls/c/s/status"), ("subs", one.into()));
         assert_eq!(signed_resource("/dbs/d"), ("dbs", "dbs/d".into()));
         assert_eq!(signed_resource("/dbs/d/colls/c/docs"), ("docs", "dbs/d/colls/c".into()));
         assert_eq!(

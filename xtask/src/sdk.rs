@@ -3,6 +3,8 @@
 //! key from `ARMILLA_KEY`, so they run by hand against any server as well.
 
 mod blog;
+mod dotnet;
+mod explorer;
 mod go;
 mod java;
 mod javascript;
@@ -31,13 +33,25 @@ pub(crate) enum Sdk {
     Rust,
     Go,
     Java,
+    /// With EF Core.
+    DotNet,
     /// `examples/blog` in a browser.
     Blog,
+    /// `explorer` in a browser.
+    Explorer,
 }
 
 impl Sdk {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Python, Self::JavaScript, Self::Rust, Self::Go, Self::Java, Self::Blog];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Python,
+        Self::JavaScript,
+        Self::Rust,
+        Self::Go,
+        Self::Java,
+        Self::DotNet,
+        Self::Blog,
+        Self::Explorer,
+    ];
 
     /// The name used on the command line and in the summary.
     pub(crate) fn name(self) -> &'static str {
@@ -47,7 +61,9 @@ impl Sdk {
             Self::Rust => "rust",
             Self::Go => "go",
             Self::Java => "java",
+            Self::DotNet => "dotnet",
             Self::Blog => "blog",
+            Self::Explorer => "explorer",
         }
     }
 
@@ -55,6 +71,7 @@ impl Sdk {
     pub(crate) fn title(self) -> String {
         match self {
             Self::Blog => "blog in a browser".to_owned(),
+            Self::Explorer => "explorer in a browser".to_owned(),
             _ => format!("{} SDK", self.name()),
         }
     }
@@ -62,9 +79,9 @@ impl Sdk {
     /// The schemes to run it over. What the browser sees is the same over both, so once is enough.
     pub(crate) fn schemes(self) -> &'static [&'static str] {
         match self {
-            Self::Blog => &["http"],
-            // Its users have https: over http it must be allowed by name.
-            Self::Java => &["https"],
+            Self::Blog | Self::Explorer => &["http"],
+            // Their users have https, and Direct mode is nowhere else.
+            Self::Java | Self::DotNet => &["https"],
             _ => &["http", "https"],
         }
     }
@@ -75,6 +92,9 @@ impl Sdk {
         let (tool, version) = match self {
             Self::Go => ("go", "version"),
             Self::Java => ("mvn", "--version"),
+            Self::DotNet => ("dotnet", "--version"),
+            // Without Node the table of files is still tested, by cargo.
+            Self::Explorer => ("node", "--version"),
             _ => return None,
         };
         let found = Command::new(tool).arg(version).output();
@@ -90,12 +110,15 @@ impl Sdk {
             Self::Rust => rust::prepare(),
             Self::Go => go::prepare(),
             Self::Java => java::prepare(),
+            Self::DotNet => dotnet::prepare(),
             Self::Blog => blog::prepare(),
+            Self::Explorer => explorer::prepare(),
         }
     }
 
-    /// Runs the tests against a server. A run that breaks is a row that failed.
-    pub(crate) fn run(self, endpoint: &str) -> Row {
+    /// Runs the tests against a server; with its binary, those too that start servers of their own. A run that
+    /// breaks is a row that failed.
+    pub(crate) fn run(self, endpoint: &str, binary: Option<&Path>) -> Row {
         let scheme = endpoint.split(':').next().unwrap_or_default();
         let name = format!("{} over {scheme}", self.title());
         let started = Instant::now();
@@ -105,13 +128,20 @@ impl Sdk {
             Self::Rust => rust::run(&name, endpoint),
             Self::Go => go::run(&name, endpoint),
             Self::Java => java::run(&name, endpoint),
+            Self::DotNet => dotnet::run(&name, endpoint),
             Self::Blog => blog::run(&name, endpoint),
+            Self::Explorer => explorer::run(&name, endpoint, binary),
         };
         match counts {
             Ok(counts) => counts.into_row(&name, started.elapsed()),
             Err(error) => Row::broken(&name, started.elapsed(), error.to_string()),
         }
     }
+}
+
+/// What the explorer's build and tests need.
+pub(crate) fn prepare_explorer() -> Outcome<()> {
+    explorer::prepare()
 }
 
 /// A file of Python tests that is not among those of [`Sdk::run`].

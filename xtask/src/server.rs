@@ -12,6 +12,8 @@ use crate::rest::Client;
 
 /// How long a server may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(30);
+/// The same for one that is watched by a tool.
+const READY_WATCHED_WITHIN: Duration = Duration::from_secs(240);
 const READY_POLL: Duration = Duration::from_millis(10);
 /// How long a server may take to stop when asked politely.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
@@ -41,6 +43,19 @@ impl Server {
         Ok(server)
     }
 
+    /// The same at a port that clients have in their source.
+    pub(crate) fn start_at(
+        port: u16,
+        binary: &Path,
+        data: &Path,
+        log: &Path,
+        options: &[&str],
+    ) -> Outcome<Self> {
+        let mut server = Self::spawn_as(Command::new(binary), port, data, log, options)?;
+        server.wait_until_ready(log)?;
+        Ok(server)
+    }
+
     /// The same for a server that may open so many files, and no more whatever it asks.
     pub(crate) fn start_with_files(
         binary: &Path,
@@ -51,18 +66,35 @@ impl Server {
         let mut shell = Command::new("sh");
         // Sets the soft and the hard limit; the process then becomes the server.
         shell.arg("-c").arg(format!("ulimit -n {files}; exec \"$0\" \"$@\"")).arg(binary);
-        let mut server = Self::spawn_as(shell, data, log, &[])?;
+        let mut server = Self::spawn_as(shell, free_port()?, data, log, &[])?;
         server.wait_until_ready(log)?;
+        Ok(server)
+    }
+
+    /// The same for a command that runs the server under a tool which makes it many times slower. The command becomes the server.
+    pub(crate) fn start_watched(
+        command: Command,
+        data: &Path,
+        log: &Path,
+        options: &[&str],
+    ) -> Outcome<Self> {
+        let mut server = Self::spawn_as(command, free_port()?, data, log, options)?;
+        server.wait_until_ready_within(READY_WATCHED_WITHIN, log)?;
         Ok(server)
     }
 
     /// Starts `binary` without waiting for it.
     pub(crate) fn spawn(binary: &Path, data: &Path, log: &Path, options: &[&str]) -> Outcome<Self> {
-        Self::spawn_as(Command::new(binary), data, log, options)
+        Self::spawn_as(Command::new(binary), free_port()?, data, log, options)
     }
 
-    fn spawn_as(mut command: Command, data: &Path, log: &Path, options: &[&str]) -> Outcome<Self> {
-        let port = free_port()?;
+    fn spawn_as(
+        mut command: Command,
+        port: u16,
+        data: &Path,
+        log: &Path,
+        options: &[&str],
+    ) -> Outcome<Self> {
         let output = std::fs::File::options().create(true).append(true).open(log)?;
         forget_settings(&mut command);
         let child = command
@@ -92,6 +124,11 @@ impl Server {
     /// Where it listens, as the beginning of an address without its path.
     pub(crate) fn base(&self) -> String {
         format!("http://{}", self.address())
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Where it listens.
@@ -129,8 +166,12 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self, log: &Path) -> Outcome<()> {
+        self.wait_until_ready_within(READY_WITHIN, log)
+    }
+
+    fn wait_until_ready_within(&mut self, within: Duration, log: &Path) -> Outcome<()> {
         let client = self.client();
-        let deadline = Instant::now() + READY_WITHIN;
+        let deadline = Instant::now() + within;
         while Instant::now() < deadline {
             if let Some(status) = self.ended() {
                 return Err(format!("the server ended with {status}:\n{}", tail(log)).into());
@@ -140,7 +181,7 @@ impl Server {
             }
             thread::sleep(READY_POLL);
         }
-        let seconds = READY_WITHIN.as_secs();
+        let seconds = within.as_secs();
         Err(format!("the server was not ready within {seconds} s:\n{}", tail(log)).into())
     }
 }
@@ -183,6 +224,6 @@ pub(crate) fn tail(log: &Path) -> String {
 }
 
 /// A port nobody listens on at this moment.
-fn free_port() -> io::Result<u16> {
+pub(crate) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -34,7 +34,7 @@ const ABANDONED: usize = 30_000;
 const HOSTILE: usize = 10;
 /// Items of many new names at once, and the names of each.
 const WIDE: usize = 4;
-const WIDE_NAMES: usize = 20_000;
+const WIDE_NAMES: usize = 60_000;
 /// Half of all point reads are answered within this time, and every one within the other.
 const MEDIAN_MAX: Duration = Duration::from_millis(50);
 const WORST_MAX: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ fn run_crowds(binary: &Path, only: &[&str]) -> Row {
         "strangers: {OPEN_FILES} open files, {SILENT} silent, {ABANDONED} abandoned"
     ));
     let started = Instant::now();
-    let outcome = Trial::start(binary).and_then(|mut trial| {
+    let outcome = StrangerTrial::start(binary).and_then(|mut trial| {
         let outcome = trial.run(only);
         outcome.map_err(|error| format!("{error}\n{}", server::tail(&trial.log())).into())
     });
@@ -115,25 +115,25 @@ fn run_crowds(binary: &Path, only: &[&str]) -> Row {
 }
 
 /// A crowd: its name, and what it does until it is through.
-type Crowd = (&'static str, fn(&Trial) -> Outcome<String>);
+type Crowd = (&'static str, fn(&StrangerTrial) -> Outcome<String>);
 
 const CROWDS: [Crowd; 5] = [
-    ("silence", Trial::silence),
-    ("abandoned", Trial::abandoned),
-    ("wide", Trial::wide),
-    ("scripts", Trial::scripts),
-    ("regexes", Trial::regexes),
+    ("silence", StrangerTrial::silence),
+    ("abandoned", StrangerTrial::abandoned),
+    ("wide", StrangerTrial::wide),
+    ("scripts", StrangerTrial::scripts),
+    ("regexes", StrangerTrial::regexes),
 ];
 
 /// A server and its data.
-struct Trial {
+struct StrangerTrial {
     binary: PathBuf,
     folder: tempfile::TempDir,
     server: Option<Server>,
     client: Client,
 }
 
-impl Trial {
+impl StrangerTrial {
     fn start(binary: &Path) -> Outcome<Self> {
         crowds::raise_own_limit();
         let folder = tempfile::Builder::new().prefix("armilla-stranger-").tempdir()?;

@@ -3,8 +3,8 @@
 //! Order: formatting and lints, then what needs no server, then the server is built once and every SDK's tests run
 //! against it over http and again over https (the same port takes both), then strangers beset one, last a
 //! short crash test.
-//! Nothing stops at the first failure, and nothing is left out unless it was named: a missing
-//! toolchain is a failure that says how to get it; those of Go and Java, `rustfmt` and `clippy` are
+//! A few tests that fail are run once more, and named when they pass then. Nothing stops at the first failure, and nothing is left out unless it was named: a missing
+//! toolchain is a failure that says how to get it; those of Go, Java and .NET, `rustfmt` and `clippy` are
 //! named when they are missing.
 
 use std::ffi::OsString;
@@ -18,7 +18,9 @@ use crate::sdk::{self, Counts, Sdk};
 use crate::server::{self, Server};
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
-use crate::{counters, fuzz, metamorphic, roundtrip, splits, stranger};
+use crate::{
+    cluster, counters, fuzz, ledger, metamorphic, rekey, roundtrip, second_try, splits, stranger,
+};
 use crate::{processes, workspace::build_server};
 
 /// Groups that are not an SDK.
@@ -26,6 +28,8 @@ const LINT: &str = "lint";
 const CARGO: &str = "cargo";
 const CRASH: &str = "crash";
 const FUZZ: &str = "fuzz";
+const CLUSTER: &str = "cluster";
+const LEDGER: &str = "ledger";
 const METAMORPHIC: &str = "metamorphic";
 const STRANGER: &str = "stranger";
 /// How long each fuzz target runs as part of all tests.
@@ -35,10 +39,10 @@ const CARGO_WITHIN: Duration = Duration::from_secs(40 * 60);
 const CRASH_ROUNDS_DEFAULT: u64 = 50;
 
 const ABOUT: &str = "\
-Runs every test: formatting and lints, the Rust workspace, the Python, JavaScript, Rust, Go and Java SDKs against a fresh server
-over http and https, the example blog in a browser, queries asked in many ways before and after a restart,
+Runs every test: formatting and lints, the Rust workspace, the Python, JavaScript, Rust, Go, Java and .NET SDKs against a fresh server
+over http and https, the example blog and the data explorer in a browser, queries asked in many ways before and after a restart,
 a crowd of strangers, and a short crash test.
-Groups: lint, cargo, python, js, rust, go, java, blog, metamorphic, stranger, crash, fuzz.";
+Groups: lint, cargo, python, js, rust, go, java, dotnet, blog, explorer, metamorphic, stranger, crash, fuzz, ledger, cluster.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "only", value: "GROUP", meaning: "Run only this group; may be repeated" },
@@ -82,14 +86,20 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
     } else if !arguments.has("endpoint") {
         fuzz::run(FUZZ_SECONDS, |_| true).into_iter().for_each(|row| summary.add(row));
     }
+    if !groups.has(LEDGER) {
+        summary.add(left_out("ledger"));
+    } else if !arguments.has("endpoint") {
+        summary.add(ledger::run());
+    }
     let ready = prepare_sdks(&groups, summary);
     if let Some(endpoint) = arguments.text("endpoint") {
         for sdk in ready {
-            summary.add(sdk.run(endpoint));
+            summary.add(sdk.run(endpoint, None));
         }
         return Ok(());
     }
-    let needs_server = [CRASH, METAMORPHIC, STRANGER].iter().any(|group| groups.has(group));
+    let needs_server =
+        [CRASH, CLUSTER, METAMORPHIC, STRANGER].iter().any(|group| groups.has(group));
     if ready.is_empty() && !needs_server {
         return Ok(());
     }
@@ -113,18 +123,32 @@ fn run_groups(arguments: &Arguments, summary: &mut Summary) -> Outcome<()> {
     } else {
         summary.add(left_out("strangers"));
     }
+    run_crashes(&groups, arguments, &binary, summary)
+}
+
+/// Everything that kills servers.
+fn run_crashes(
+    groups: &Groups,
+    arguments: &Arguments,
+    binary: &Path,
+    summary: &mut Summary,
+) -> Outcome<()> {
+    if groups.has(CLUSTER) {
+        cluster::run(binary).into_iter().for_each(|row| summary.add(row));
+    } else {
+        summary.add(left_out("cluster"));
+    }
     if groups.has(CRASH) {
         let rounds = arguments.number("crash-rounds", CRASH_ROUNDS_DEFAULT)?;
-        summary.add(crash::run(&CrashPlan::new(&binary, rounds)));
-        summary.add(counters::run(&binary));
-        summary.add(splits::run(&binary));
-        summary.add(roundtrip::run(&binary));
-    } else {
-        summary.add(left_out("crash rounds"));
-        summary.add(left_out("script counters"));
-        summary.add(left_out("splits under load"));
-        summary.add(left_out("round trip"));
+        summary.add(crash::run(&CrashPlan::new(binary, rounds)));
+        summary.add(counters::run(binary));
+        summary.add(splits::run(binary));
+        summary.add(rekey::run(binary));
+        summary.add(roundtrip::run(binary));
+        return Ok(());
     }
+    let names = ["crash rounds", "script counters", "splits under load", "re-keys under kills"];
+    names.into_iter().chain(["round trip"]).for_each(|name| summary.add(left_out(name)));
     Ok(())
 }
 
@@ -150,7 +174,8 @@ fn run_sdks(binary: &Path, ready: &[Sdk], summary: &mut Summary) {
     };
     for sdk in ready {
         for scheme in sdk.schemes() {
-            summary.add(sdk.run(&server.0.endpoint(scheme)));
+            let run = || sdk.run(&server.0.endpoint(scheme), Some(binary));
+            summary.add(second_try::of_group(run));
             if let Some(status) = server.0.ended() {
                 let note = format!("the server ended with {status}: {}", server::tail(&log));
                 summary.add(Row::broken("server survival", started.elapsed(), note));
@@ -212,7 +237,8 @@ fn cargo_tests() -> Row {
     match processes::run_and_keep("cargo test", &mut command, CARGO_WITHIN) {
         Ok((success, output)) => {
             let (passed, failed) = sdk::count_cargo_results(&output);
-            Counts { passed, failed, success }.into_row("cargo test", started.elapsed())
+            let row = Counts { passed, failed, success }.into_row("cargo test", started.elapsed());
+            second_try::of_cargo_tests(row, &output)
         }
         Err(error) => Row::broken("cargo test", started.elapsed(), error.to_string()),
     }
@@ -246,7 +272,7 @@ impl Groups {
     fn chosen(arguments: &Arguments) -> Outcome<Self> {
         let mut all = vec![LINT, CARGO];
         all.extend(Sdk::ALL.map(Sdk::name));
-        all.extend([METAMORPHIC, STRANGER, CRASH, FUZZ]);
+        all.extend([METAMORPHIC, STRANGER, CRASH, FUZZ, LEDGER, CLUSTER]);
         let (only, without) = (arguments.list("only"), arguments.list("without"));
         for name in only.iter().chain(&without) {
             if !all.contains(name) {

@@ -13,7 +13,6 @@ pub(crate) mod query;
 pub(crate) mod resources;
 pub(crate) mod scripts;
 
-#[allow(unused_imports, reason = "the commands that name a server are on their way")]
 pub(crate) use connect::{ConnectOptions, Endpoint};
 pub(crate) use error::{ClientError, Outcome};
 
@@ -48,6 +47,8 @@ pub(crate) struct Client {
     base: Arc<str>,
     signer: Signer,
     clock: Arc<dyn Clock>,
+    /// The activity that all its requests belong to.
+    activity: Option<Arc<str>>,
 }
 
 /// One request before it is signed.
@@ -55,6 +56,7 @@ pub(crate) struct Client {
 pub(crate) struct Call {
     method: Method,
     path: String,
+    query: String,
     headers: Vec<(&'static str, String)>,
     body: Bytes,
 }
@@ -80,7 +82,18 @@ impl Call {
         if path.is_empty() {
             path.push('/');
         }
-        Self { method, path, headers: Vec::new(), body: Bytes::new() }
+        Self { method, path, query: String::new(), headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// Adds what stands behind the question mark, which is not signed.
+    pub(crate) fn query(mut self, pairs: &[(&str, &str)]) -> Self {
+        for (at, (name, value)) in pairs.iter().enumerate() {
+            self.query.push(if at == 0 { '?' } else { '&' });
+            self.query.push_str(name);
+            self.query.push('=');
+            percent_encode(value, &mut self.query);
+        }
+        self
     }
 
     /// Adds a header.
@@ -110,7 +123,14 @@ impl Client {
         let signer = Signer::new(&endpoint.key)
             .map_err(|error| ClientError::Unusable(error.message().to_owned()))?;
         let transport = connect::transport(endpoint)?;
-        Ok(Self { transport, base: endpoint.base.as_str().into(), signer, clock })
+        let base = endpoint.base.as_str().into();
+        Ok(Self { transport, base, signer, clock, activity: None })
+    }
+
+    /// The same client, whose requests belong to one activity: an observer takes them together.
+    #[must_use]
+    pub(crate) fn within(&self, activity: &str) -> Self {
+        Self { activity: Some(activity.into()), ..self.clone() }
     }
 
     /// Sends a request; one that the server puts off (429, 449) is sent again when it says.
@@ -166,12 +186,15 @@ impl Client {
             .map_err(|error| ClientError::Unusable(error.message().to_owned()))?;
         let mut request = Request::builder()
             .method(call.method.clone())
-            .uri(format!("{}{}", self.base, call.path))
+            .uri(format!("{}{}{}", self.base, call.path, call.query))
             .header("authorization", authorization)
             .header("x-ms-date", date)
             .header("x-ms-version", API_VERSION)
             .header("accept", "application/json")
             .header("user-agent", concat!("armilla/", env!("CARGO_PKG_VERSION")));
+        if let Some(activity) = &self.activity {
+            request = request.header("x-ms-activity-id", &**activity);
+        }
         let typed = call.headers.iter().any(|(name, _)| *name == "content-type");
         if !call.body.is_empty() && !typed {
             request = request.header("content-type", "application/json");

@@ -3,12 +3,16 @@
 //! Beside our own names the environment names of the official containers are read, so that
 //! Armilla drops in where one of those runs.
 
+use crate::advise::{AdviseOptions, ObserveOptions};
 use crate::ask::QueryOptions;
+use crate::cluster::{ClusterCommand, NodeOptions};
 use crate::dials::DialOptions;
 use crate::emulator::{self, EmulatorOptions, Scheme};
 use crate::entra::EntraOptions;
+use crate::explorer::{ExplorerCommand, ExplorerOptions};
 use crate::lab::LabOptions;
 use crate::ready::ReadyOptions;
+use crate::rekey::RekeyOptions;
 use crate::script::ScriptArguments;
 use crate::tls::TlsOptions;
 use crate::transfer::{ExportOptions, ImportOptions};
@@ -49,10 +53,21 @@ pub(crate) enum Command {
     Import(ImportOptions),
     /// Write a container's items to a file or a pipe
     Export(ExportOptions),
+    /// Say how to model the data for what the application asks, from what the server has observed
+    Advise(AdviseOptions),
+    /// Open the data explorer of the running server in the browser, signed in
+    Explorer(ExplorerCommand),
     /// Ask whether the server of this machine is ready: for health checks
     Ready(ReadyOptions),
     /// Merge the physical partitions of a container that are more than its throughput and size need
     Merge(MergeOptions),
+    /// Give a container another partition key while it serves
+    Rekey(RekeyOptions),
+    /// Several nodes that serve one account over a PostgreSQL database
+    Cluster {
+        #[command(subcommand)]
+        command: ClusterCommand,
+    },
 }
 
 #[derive(Clone, Debug, Args)]
@@ -90,6 +105,10 @@ pub(crate) struct ServeOptions {
     /// machine; may be given several times; * allows every page
     #[arg(long = "cors-origin", env = "ARMILLA_CORS_ORIGINS", value_delimiter = ',')]
     pub(crate) cors_origins: Vec<String>,
+    /// Host that subscriptions may call, as hooks.example or http://127.0.0.1:9000; may be given several
+    /// times. Without it no webhook is called
+    #[arg(long, env = "ARMILLA_WEBHOOKS", value_delimiter = ',')]
+    pub(crate) webhooks: Vec<String>,
     /// Do not serve Direct mode, the default of the Java and .NET SDKs: they are told to use the gateway
     #[arg(long, env = "ARMILLA_NO_DIRECT")]
     pub(crate) no_direct: bool,
@@ -134,6 +153,15 @@ pub(crate) struct ServeOptions {
     pub(crate) scripts: ScriptOptions,
     #[command(flatten)]
     pub(crate) emulator: EmulatorOptions,
+    /// One of several nodes
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+    /// The data explorer
+    #[command(flatten)]
+    pub(crate) explorer: ExplorerOptions,
+    /// The advisor
+    #[command(flatten)]
+    pub(crate) observe: ObserveOptions,
     /// What to log on standard error: error, warn, info, debug [environment also: LOG_LEVEL]
     #[arg(long, env = "ARMILLA_LOG")]
     pub(crate) log: Option<String>,

@@ -5,6 +5,8 @@
 //! says nothing holds up nobody; commands run one after the other.
 
 use armilla_engine::Account;
+use armilla_gateway::auth::Authenticator;
+use armilla_model::clock::Clock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +21,24 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a line.
 const LINE_LENGTH_MAX: u64 = 64 * 1024;
 
+/// How browsers are let in that this machine's user opens.
+pub(crate) struct Tickets {
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Where the explorer is.
+    pub(crate) address: String,
+}
+
+impl Tickets {
+    #[cfg(unix)]
+    fn issue(&self) -> String {
+        match self.authenticator.sessions().issue_ticket(self.clock.now_seconds()) {
+            Ok(ticket) => format!("done {}#ticket={ticket}", self.address),
+            Err(error) => format!("failed {error}"),
+        }
+    }
+}
+
 /// The listening end; the socket goes when it is dropped.
 pub(crate) struct Control {
     path: PathBuf,
@@ -32,8 +52,8 @@ impl Drop for Control {
 
 /// Listens for commands on a thread of its own.
 #[cfg(unix)]
-pub(crate) fn start(folder: &Path, account: Arc<Account>) -> Control {
-    listen(folder, PEER_TIMEOUT, move |command| run(command, &account))
+pub(crate) fn start(folder: &Path, account: Arc<Account>, tickets: Tickets) -> Control {
+    listen(folder, PEER_TIMEOUT, move |command| run(command, &account, &tickets))
 }
 
 /// Answers each line with what `run` makes of it.
@@ -92,7 +112,7 @@ fn admit<R: Fn(&str) -> String + Send + Sync + 'static>(
 }
 
 #[cfg(not(unix))]
-pub(crate) fn start(folder: &Path, _account: Arc<Account>) -> Control {
+pub(crate) fn start(folder: &Path, _account: Arc<Account>, _tickets: Tickets) -> Control {
     Control { path: folder.join(SOCKET) }
 }
 
@@ -112,7 +132,7 @@ fn answer(
 
 /// Runs a command and says how it went.
 #[cfg(unix)]
-fn run(command: &str, account: &Account) -> String {
+fn run(command: &str, account: &Account, tickets: &Tickets) -> String {
     match command.split_once(' ') {
         Some(("backup", folder)) => {
             match armilla_storage::backup::backup(&*account.snapshot(), Path::new(folder)) {
@@ -121,6 +141,7 @@ fn run(command: &str, account: &Account) -> String {
             }
         }
         Some(("merge", names)) => merge(account, names),
+        Some(("ticket", _)) => tickets.issue(),
         _ => "failed the command is not known".to_owned(),
     }
 }

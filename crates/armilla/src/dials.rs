@@ -29,6 +29,10 @@ pub(crate) struct DialOptions {
     /// Milliseconds that every answer is held back, as a network between would do
     #[arg(long, env = "ARMILLA_LATENCY", default_value = "0")]
     pub(crate) latency: String,
+    /// What definitions of views may say: service (paths only), or extended (also WHERE, AS, TOP with
+    /// ORDER BY, and views of views)
+    #[arg(long, env = "ARMILLA_VIEWS", default_value = "service")]
+    pub(crate) views: String,
     /// The account's consistency level, which requests may weaken
     #[arg(long, env = "ARMILLA_CONSISTENCY", value_enum, default_value_t = ConsistencyOption::Session)]
     pub(crate) consistency: ConsistencyOption,
@@ -79,7 +83,12 @@ impl DialOptions {
             profile: self.profile()?,
             ..Dials::default()
         };
-        for (name, text) in [("throttle-scale", &self.throttle_scale), ("latency", &self.latency)] {
+        let by_text = [
+            ("throttle-scale", &self.throttle_scale),
+            ("latency", &self.latency),
+            ("views", &self.views),
+        ];
+        for (name, text) in by_text {
             dials.turn(name, text).map_err(|error| error.message().to_owned())?;
         }
         Ok(dials)

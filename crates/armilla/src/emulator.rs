@@ -29,13 +29,13 @@ pub(crate) struct EmulatorOptions {
     /// The same as --log; quiet logs nothing
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
-    /// Has no effect yet
+    /// Whether the data explorer is served; false is the same as --no-explorer
     #[arg(long, env = "ENABLE_EXPLORER", num_args = 0..=1, default_missing_value = "true", value_parser = truth)]
     pub(crate) enable_explorer: Option<bool>,
-    /// Has no effect yet
-    #[arg(long, env = "EXPLORER_PORT")]
+    /// A port of its own for the data explorer; 1234 in the container [environment also: EXPLORER_PORT]
+    #[arg(long, env = "ARMILLA_EXPLORER_PORT")]
     pub(crate) explorer_port: Option<u16>,
-    /// Has no effect yet
+    /// Has no effect: the port speaks http and https
     #[arg(long, env = "EXPLORER_PROTOCOL", value_enum, ignore_case = true)]
     pub(crate) explorer_protocol: Option<Scheme>,
     /// Has no effect: nothing is sent anywhere
@@ -100,12 +100,6 @@ impl EmulatorOptions {
         let line = |(name, why): &(&str, &str)| format!("{name} has no effect: {why}");
         let mut remarks: Vec<_> =
             WITHOUT_EFFECT.iter().filter(|(name, _)| has(name)).map(line).collect();
-        if self.enable_explorer == Some(true) || self.explorer_port.is_some() {
-            let port = self.explorer_port.unwrap_or(EXPLORER_PORT);
-            remarks.push(format!(
-                "the data explorer is not part of this version: nothing listens on port {port}"
-            ));
-        }
         let exporters = [self.enable_telemetry, self.enable_otlp, self.enable_console];
         if exporters.contains(&Some(true)) {
             remarks
@@ -140,9 +134,6 @@ impl EmulatorOptions {
         }
     }
 }
-
-/// Where the official containers serve their explorer.
-const EXPLORER_PORT: u16 = 1234;
 
 fn is_set(name: &str) -> bool {
     crate::config::environment(name).is_some()
@@ -191,9 +182,8 @@ mod tests {
         };
         let set = |name: &str| name == "AZURE_COSMOS_EMULATOR_PARTITION_COUNT";
         let remarks = options.remarks(set);
-        assert_eq!(remarks.len(), 3, "{remarks:?}");
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
         assert!(remarks[0].starts_with("AZURE_COSMOS_EMULATOR_PARTITION_COUNT has no effect"));
-        assert!(remarks[1].contains("port 1234"));
         assert!(EmulatorOptions::default().remarks(|_| false).is_empty());
     }
 

@@ -98,7 +98,8 @@ fn read_or_make(file: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn random<const N: usize>() -> Result<[u8; N], String> {
+/// Random bytes of the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
         .map_err(|error| format!("the system gave no random bytes: {error}"))?;

@@ -19,15 +19,16 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use crate::client::{Client, ConnectOptions};
+use crate::client::{Call, Client, ConnectOptions};
 use crate::local::LocalServer;
 use crate::serve::stop_signal;
-use crate::terminal::say;
+use crate::terminal::{note, say};
 use armilla_gateway::serve::runtime;
 use armilla_model::clock::SystemClock;
 use clap::Args;
 use data::Data;
 use footprint::Footprint;
+use http::Method;
 use model::{Model, READY, Request};
 use report::{Cell, ContainerFigures, Report, Row};
 use run::Runner;
@@ -145,6 +146,9 @@ async fn perform(options: &LabOptions, data: &Data) -> Result<Report, String> {
         let mut report = measure(&client, &database, data, options.repeat).await?;
         // What this process takes says nothing about that server.
         report.footprint = Footprint::default();
+        if let Err(error) = hand_over(&client, &report).await {
+            note(&format!("the server did not take the report for its explorer: {error}"));
+        }
         return Ok(report);
     }
     let mut items = 0;
@@ -169,6 +173,14 @@ async fn perform(options: &LabOptions, data: &Data) -> Result<Report, String> {
     let mut report = outcome?;
     report.footprint.after_stop(folder, report.load.items);
     Ok(report)
+}
+
+/// Leaves the report with the server, whose explorer shows it.
+async fn hand_over(client: &Client, report: &Report) -> Result<(), String> {
+    let body = serde_json::to_vec(report).map_err(|error| error.to_string())?;
+    let path = ["_armilla", "lab", "reports", report.name.as_str()];
+    client.send(Call::new(Method::PUT, &path).body(body)).await?.success()?;
+    Ok(())
 }
 
 fn server_flags(folder: Option<&Path>) -> Vec<OsString> {

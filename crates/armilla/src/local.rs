@@ -1,6 +1,7 @@
 //! A server inside this process, on a free port of the loopback: for commands that need one only
 //! for their own time, and for tests.
 
+use crate::advise::Watching;
 use crate::client::Endpoint;
 use crate::config::{Arguments, Command, ServeOptions};
 use crate::serve;
@@ -17,12 +18,14 @@ pub(crate) struct LocalServer {
     address: SocketAddr,
     key: String,
     account: Arc<Account>,
+    watching: Option<Arc<Watching>>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl LocalServer {
     /// A server that keeps nothing, with a fixed number of ranges per container if given.
+    #[cfg(test)]
     pub(crate) async fn start_in_memory(partitions: Option<u32>) -> Result<Self, String> {
         let partitions = partitions.map(|count| format!("--partitions={count}"));
         let flags = ["--in-memory".to_owned()].into_iter().chain(partitions);
@@ -43,7 +46,8 @@ impl LocalServer {
         let task = tokio::spawn(async {
             running.await;
         });
-        Ok(Self { address, key: prepared.key, account: prepared.account, stop, task })
+        let (key, account, watching) = (prepared.key, prepared.account, prepared.watching);
+        Ok(Self { address, key, account, watching, stop, task })
     }
 
     /// How to reach it.
@@ -55,7 +59,14 @@ impl LocalServer {
         }
     }
 
+    /// Who observes its requests.
+    #[cfg(test)]
+    pub(crate) fn watching(&self) -> &Watching {
+        self.watching.as_deref().expect("nobody switched it off")
+    }
+
     /// How to reach it over TLS; its certificate is its own.
+    #[cfg(test)]
     pub(crate) fn https_endpoint(&self) -> Endpoint {
         Endpoint {
             base: format!("https://{}", self.address),
@@ -68,6 +79,8 @@ impl LocalServer {
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         let _ = self.task.await;
+        // What was observed is kept before the data is closed.
+        drop(self.watching);
         if let Err(error) = self.account.close() {
             tracing::warn!(%error, "the server inside this process did not close cleanly");
         }

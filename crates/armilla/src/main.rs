@@ -2,33 +2,36 @@
 //!
 //! `armilla` alone serves. The other commands work on a data folder: `backup` also while a server
 //! has it open, `restore` and `verify` while none does, `merge` only through a running server. Others
-//! are clients of a server: `script` and `query`.
+//! are clients of a server: `script`, `query` and `rekey`.
 
+mod advise;
 mod ask;
 mod bulk;
-#[allow(dead_code, reason = "the commands that use the rest are on their way")]
 mod client;
+mod cluster;
 mod config;
 mod control;
 mod descriptors;
 mod dials;
 mod emulator;
 mod entra;
+mod explorer;
 mod given_file;
 mod keys;
 mod lab;
-#[allow(dead_code, reason = "TLS is used by tests alone")]
 mod local;
 mod offline;
 mod private;
 mod progress;
 mod ready;
+mod rekey;
 mod salvage;
 mod script;
 mod serve;
 mod terminal;
 mod tls;
 mod transfer;
+mod webhooks;
 
 use clap::Parser;
 use config::{Arguments, Command};
@@ -51,11 +54,20 @@ fn main() -> ExitCode {
         Command::Lab(options) => lab::run(&options),
         Command::Import(options) => transfer::import(&options),
         Command::Export(options) => transfer::export(&options),
+        Command::Explorer(options) => explorer::open(&options),
+        Command::Advise(options) => advise::run(&options),
         Command::Ready(options) => ready::run(&options),
         Command::Merge(options) => offline::merge(&options),
+        Command::Rekey(options) => rekey::run(&options),
+        Command::Cluster { command } => return told(cluster::run(&command)),
     };
+    told(outcome.map(|()| ExitCode::SUCCESS))
+}
+
+/// The exit status of a command, whose failure is told in one line.
+fn told(outcome: Result<ExitCode, String>) -> ExitCode {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(message) => {
             terminal::note(&message);
             ExitCode::FAILURE

@@ -6,6 +6,7 @@
 //! file after every page: the same command goes on where an interrupted one stopped.
 
 use crate::client::items::{ContainerName, Key};
+use crate::client::scripts::ForEachPage;
 use crate::client::{Client, ConnectOptions};
 use crate::terminal::{note, say};
 use armilla_model::clock::SystemClock;
@@ -82,7 +83,7 @@ struct Bill {
 /// One answer of the server.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct PageReport {
     partitions: u64,
     failures: Vec<Failure>,
     results: Vec<Value>,
@@ -146,18 +147,15 @@ async fn for_each(client: &Client, options: &RunOptions, query: &str) -> Result<
     }
     let bar = progress_bar();
     loop {
-        let answer = client
-            .execute_for_each(
-                container,
-                &options.procedure,
-                query,
-                &arguments,
-                options.page,
-                bill.continuation.as_deref(),
-            )
-            .await?
-            .success()?;
-        let report: Report = serde_json::from_slice(&answer.body)
+        let page = ForEachPage {
+            query,
+            arguments: &arguments,
+            rows: options.page,
+            continuation: bill.continuation.as_deref(),
+        };
+        let answer = client.execute_for_each(container, &options.procedure, page).await?;
+        let answer = answer.success()?;
+        let report: PageReport = serde_json::from_slice(&answer.body)
             .map_err(|error| format!("the server's answer cannot be read: {error}"))?;
         bill.add(&report, answer.charge(), answer.continuation());
         bill.save(options.state.as_deref())?;
@@ -205,7 +203,7 @@ impl Bill {
             .map_err(|error| format!("{}: {error}", file.display()))
     }
 
-    fn add(&mut self, report: &Report, request_units: f64, continuation: Option<String>) {
+    fn add(&mut self, report: &PageReport, request_units: f64, continuation: Option<String>) {
         self.partitions += report.partitions;
         self.failures += report.failures.len() as u64;
         self.request_units += request_units;
@@ -221,7 +219,7 @@ fn progress_bar() -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn show(bar: &ProgressBar, bill: &Bill, report: &Report, results: bool) {
+fn show(bar: &ProgressBar, bill: &Bill, report: &PageReport, results: bool) {
     let progress = report.progress.unwrap_or(0.0).clamp(0.0, 1.0);
     bar.set_position((progress * PROGRESS_STEPS) as u64);
     bar.set_message(format!("{} partitions, {:.0} RU", bill.partitions, bill.request_units));
@@ -290,9 +288,10 @@ mod tests {
             "arguments": [2] });
         let mut bill = Bill::load(Some(&state), run.clone()).unwrap();
         let given = [json!(2)];
-        let first = client.execute_for_each(container, "mark", query, &given, 4, None);
+        let page = ForEachPage { query, arguments: &given, rows: 4, continuation: None };
+        let first = client.execute_for_each(container, "mark", page);
         let first = first.await.unwrap().success().unwrap();
-        let report: Report = serde_json::from_slice(&first.body).unwrap();
+        let report: PageReport = serde_json::from_slice(&first.body).unwrap();
         assert_eq!(report.partitions, 4);
         bill.add(&report, first.charge(), first.continuation());
         bill.save(Some(&state)).unwrap();

@@ -1,16 +1,20 @@
 //! `armilla serve`: open the data, listen, say so, and stop cleanly.
 
+use crate::advise::Watching;
 use crate::config::{DurabilityOption, ServeOptions};
+use crate::control::Tickets;
 use crate::descriptors::Descriptors;
 use crate::entra::Directory;
 use crate::offline::refusal;
 use crate::terminal::{note, say};
-use crate::{control, keys, private, tls};
+use crate::{advise, cluster, control, keys, private, tls, webhooks};
 use armilla_engine::{Account, Options};
 use armilla_gateway::account_document::AccountSettings;
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
 use armilla_gateway::cors::CorsPolicy;
+use armilla_gateway::explorer::ExplorerSource;
+use armilla_gateway::handle::ServerFacts;
 use armilla_gateway::limits::Limits;
 use armilla_gateway::locality::HostNames;
 use armilla_gateway::ops::EngineService;
@@ -29,6 +33,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     start_log(&options.log());
     options.emulator.remark();
     private::new_files();
+    if options.node.store.is_some() {
+        return cluster::serve::run(options);
+    }
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
     let (stopped, account) = runtime.block_on(async {
         let mut prepared = prepare(options)?;
@@ -37,7 +44,13 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
         }
         let folder = prepared.folder.as_deref();
         let bound = prepared.server.local_addresses().map_err(|error| error.to_string())?;
-        let _control = folder.map(|folder| control::start(folder, prepared.account.clone()));
+        let tickets = || Tickets {
+            authenticator: prepared.authenticator.clone(),
+            clock: Arc::new(SystemClock),
+            address: options.explorer_address(&bound),
+        };
+        let _control =
+            folder.map(|folder| control::start(folder, prepared.account.clone(), tickets()));
         greet(options, &bound, &prepared, folder);
         options.emulator.tell_waiting_tools(&bound);
         Ok::<_, String>((prepared.server.run(stop_signal()).await, prepared.account))
@@ -54,6 +67,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
 pub(crate) struct Prepared {
     pub(crate) account: Arc<Account>,
     pub(crate) server: Server<EngineService>,
+    authenticator: Arc<Authenticator>,
+    /// The explorer is served.
+    has_explorer: bool,
     /// An account key.
     pub(crate) key: String,
     /// The file it is from; nothing when it is the published one.
@@ -62,11 +78,17 @@ pub(crate) struct Prepared {
     directory: Option<Directory>,
     /// Where the data is, unless it is in memory.
     pub(crate) folder: Option<PathBuf>,
+    /// Who observes the requests.
+    pub(crate) watching: Option<Arc<Watching>>,
 }
 
 /// Opens the data and the port; needs a runtime around it.
 pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let port = options.port()?;
+    if options.node.store.is_some() {
+        return Err("--store is for armilla serve; a server inside a command has data of its own"
+            .to_owned());
+    }
     let descriptors = Descriptors::claim()?;
     if let Some(warning) = descriptors.warning() {
         note(&warning);
@@ -78,27 +100,11 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let keys = keys::load(options, loopback)?;
     if let Some(folder) = &folder {
         private::tighten(folder);
+        cluster::refuse_node_folder(folder)?;
     }
     let store = open_store(options, folder.as_deref(), &descriptors)?;
-    let account = Account::open(
-        store,
-        Options {
-            clock: clock.clone(),
-            durability: durability(options),
-            partitions: options.partitions,
-            partition_rus: options.partition_rus,
-            partition_size: options.partition_size,
-            logical_partition_size: options.logical_partition_size,
-            split_delay: Duration::from_secs(options.split_delay),
-            dials: options.dials.dials()?,
-            serverless: options.dials.serverless,
-            background: true,
-            disk: disk(folder.as_deref())?,
-            ..Options::default()
-        },
-    )
-    .map_err(refusal)?;
-    account.set_script_limits(options.scripts.limits());
+    let disk = disk(folder.as_deref())?;
+    let account = open_account(options, store, clock.clone(), disk.clone(), None)?;
     let certificates = tls::load(folder.as_deref(), &options.tls(), clock.clone())?;
     let directory = options.entra.directory()?;
     let mut authenticator =
@@ -108,11 +114,15 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
         authenticator = authenticator.with_entra(directory.entra.clone());
     }
     let authenticator = Arc::new(authenticator);
+    let settings = settings(options, loopback, certificates.authority_pem, &descriptors)?;
+    let settings =
+        Settings { facts: facts(options, keys.file.as_deref(), clock.now_seconds()), ..settings };
+    let has_explorer = settings.explorer.source != ExplorerSource::Off;
+    let (service, watching) = service(options, &account, &authenticator, disk)?;
     let gateway = Gateway {
-        service: EngineService::new(account.clone(), authenticator.clone())
-            .with_consistency(options.dials.consistency()),
-        settings: settings(options, loopback, certificates.authority_pem, &descriptors)?,
-        authenticator,
+        service,
+        settings,
+        authenticator: authenticator.clone(),
         activity_ids: ActivityIds::new(clock.now_millis()),
         clock,
     };
@@ -120,10 +130,68 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let server = Server::bind(&addresses, protocols, gateway)
         .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
     let (key, key_file) = (keys.first, keys.file);
-    Ok(Prepared { account, server, key, key_file, directory, folder })
+    Ok(Prepared {
+        account,
+        server,
+        authenticator,
+        has_explorer,
+        key,
+        key_file,
+        directory,
+        folder,
+        watching,
+    })
 }
 
-fn settings(
+/// Opens the account in a store. Nodes of several say in which of their lives they do.
+pub(crate) fn open_account(
+    options: &ServeOptions,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    disk: Option<Arc<dyn Disk>>,
+    incarnation: Option<u64>,
+) -> Result<Arc<Account>, String> {
+    let account = Account::open(
+        store,
+        Options {
+            clock,
+            durability: durability(options),
+            incarnation,
+            partitions: options.partitions,
+            partition_rus: options.partition_rus,
+            partition_size: options.partition_size,
+            logical_partition_size: options.logical_partition_size,
+            split_delay: Duration::from_secs(options.split_delay),
+            dials: options.dials.dials()?,
+            serverless: options.dials.serverless,
+            background: true,
+            disk,
+            ..Options::default()
+        },
+    )
+    .map_err(refusal)?;
+    account.set_script_limits(options.scripts.limits());
+    webhooks::allow(&account, &options.webhooks)?;
+    Ok(account)
+}
+
+/// What answers requests from an account, and who observes them.
+pub(crate) fn service(
+    options: &ServeOptions,
+    account: &Arc<Account>,
+    authenticator: &Arc<Authenticator>,
+    disk: Option<Arc<dyn Disk>>,
+) -> Result<(EngineService, Option<Arc<Watching>>), String> {
+    let mut service = EngineService::new(account.clone(), authenticator.clone())
+        .with_consistency(options.dials.consistency())
+        .with_request_log(options.explorer.request_log);
+    if options.explorer()?.source != ExplorerSource::Off {
+        service = service.with_history();
+    }
+    advise::watch(service, account, disk, &options.observe)
+}
+
+pub(crate) fn settings(
     options: &ServeOptions,
     loopback: bool,
     certificate_pem: Option<String>,
@@ -142,12 +210,31 @@ fn settings(
         public_metrics: options.dials.public_metrics,
         direct: options.direct(),
         health_port: options.emulator.health_port,
+        explorer: options.explorer()?,
+        facts: ServerFacts::default(),
+        advertised: None,
+        front: None,
         limits: Limits {
             connections_max: descriptors.connections,
             refusals_max: descriptors.refusals,
             ..Limits::default()
         },
     })
+}
+
+/// What the explorer tells of this server.
+pub(crate) fn facts(options: &ServeOptions, key_file: Option<&Path>, started: u64) -> ServerFacts {
+    ServerFacts {
+        in_memory: options.in_memory,
+        durability: match options.durability {
+            DurabilityOption::Synced => "synced",
+            DurabilityOption::Relaxed => "relaxed",
+        },
+        data_folder: (!options.in_memory).then(|| options.data().display().to_string()),
+        key_file: key_file.map(|file| file.display().to_string()),
+        open_to_everybody: options.allow_well_known_key,
+        started,
+    }
 }
 
 /// Tokens that nobody has signed open what the published key opens, so they are accepted where that is:
@@ -160,7 +247,7 @@ fn development_tokens(options: &ServeOptions, loopback: bool) -> DevelopmentToke
     if is_open { DevelopmentTokens::Local } else { DevelopmentTokens::Refused }
 }
 
-fn open_store(
+pub(crate) fn open_store(
     options: &ServeOptions,
     folder: Option<&Path>,
     descriptors: &Descriptors,
@@ -177,7 +264,7 @@ fn open_store(
 }
 
 /// The data folder as a disk: index files lie in it beside the store's.
-fn disk(folder: Option<&Path>) -> Result<Option<Arc<dyn Disk>>, String> {
+pub(crate) fn disk(folder: Option<&Path>) -> Result<Option<Arc<dyn Disk>>, String> {
     let Some(folder) = folder else { return Ok(None) };
     let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
     Ok(Some(Arc::new(disk)))
@@ -192,7 +279,7 @@ fn durability(options: &ServeOptions) -> Durability {
 
 /// The addresses to listen on. For this machine alone both families are taken where the system has
 /// them, because `localhost` means either.
-fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+pub(crate) fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let v6_loopback = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
     if port != 0
         && matches!(host, "127.0.0.1" | "localhost")
@@ -222,6 +309,9 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], prepared: &Prepared, fold
     say(&format!(
         "  connection string  AccountEndpoint={scheme}://{host}:{port}/;AccountKey={key};"
     ));
+    if prepared.has_explorer {
+        say(&format!("  explorer           {}", options.explorer_address(bound)));
+    }
     if options.entra.accept_development_tokens {
         say(
             "  development tokens accepted unsigned: whoever can reach this server can do everything",

@@ -61,7 +61,9 @@ pub(crate) fn load(
     }
     let (names, now) = (&options.tls_names, clock.now_seconds());
     let (authority, identity) = match folder {
-        Some(folder) => Kept::open(folder)?.load(names, now).map_err(|e| damaged(folder, &e))?,
+        Some(folder) => {
+            KeptCertificate::open(folder)?.load(names, now).map_err(|e| damaged(folder, &e))?
+        }
         None => {
             let authority = Authority::generate(names, now).map_err(|error| text(&error))?;
             let identity = authority.issue(names, now).map_err(|error| text(&error))?;
@@ -73,6 +75,23 @@ pub(crate) fn load(
         None => text(&error),
     })?;
     Ok(Certificates { config, authority_pem: Some(authority.certificate_pem) })
+}
+
+/// Loads the certificate that the options name, or makes one of an authority that several servers share.
+pub(crate) fn load_shared(
+    authority: &Authority,
+    names: &[String],
+    options: &TlsOptions,
+    clock: Arc<dyn Clock>,
+) -> Result<Certificates, String> {
+    if options.tls_cert.is_some() || options.tls_pfx.is_some() {
+        return load(None, options, clock);
+    }
+    let identity =
+        authority.issue(names, clock.now_seconds()).map_err(|error| error.to_string())?;
+    let config = identity.renewed_by(authority, names, clock);
+    let config = config.map_err(|error| error.to_string())?;
+    Ok(Certificates { config, authority_pem: Some(authority.certificate_pem.clone()) })
 }
 
 /// Files that were made here and are no longer what they were.
@@ -125,9 +144,9 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 /// The certificates of a data folder.
-struct Kept(FolderDisk);
+struct KeptCertificate(FolderDisk);
 
-impl Kept {
+impl KeptCertificate {
     fn open(folder: &Path) -> Result<Self, String> {
         let disk = FolderDisk::new(folder.join("tls")).map_err(|error| error.to_string())?;
         let kept = Self(disk);

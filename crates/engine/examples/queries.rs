@@ -9,9 +9,7 @@
 
 use armilla_engine::account::NewContainer;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{
-    Access, Limit, Options as PageOptions, Page, Query, Request, Scope, Threads,
-};
+use armilla_engine::query::{Access, Limit, Page, PageOptions, Query, Request, Scope, Threads};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::json;

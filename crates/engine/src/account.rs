@@ -7,11 +7,15 @@ mod encryption_keys;
 mod janitor;
 mod open;
 mod partitions;
+mod rekey;
 mod scripts;
+mod subscriptions;
 mod throughput;
 mod users;
+mod views;
 
 pub use containers::NewContainer;
+pub use rekey::{NewRekey, RekeyStatus};
 pub use scripts::NewScript;
 pub use throughput::OfferChange;
 pub use users::NewPermission;
@@ -28,7 +32,7 @@ use crate::ranked::{Rank, RankedLock};
 use arc_swap::ArcSwap;
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_model::error::{Error, Result};
-use armilla_model::etag::ETag;
+use armilla_model::etag::{ETag, IdSource};
 use armilla_model::lsn::Lsn;
 use armilla_model::tally::{self, Work};
 use armilla_storage::disk::Disk;
@@ -44,6 +48,9 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// When a write counts as done.
     pub durability: Durability,
+    /// A number that no other run of any node has, where several nodes may own the data one after the other: two of them may start in
+    /// one millisecond. Without it the millisecond of the start is good enough.
+    pub incarnation: Option<u64>,
     /// A fixed number of physical partitions for new containers, whatever their throughput.
     pub partitions: Option<u32>,
     /// Request units per second that one physical partition serves.
@@ -74,6 +81,7 @@ impl Default for Options {
         Self {
             clock: Arc::new(SystemClock),
             durability: Durability::Synced,
+            incarnation: None,
             partitions: None,
             partition_rus: crate::dials::PARTITION_RUS,
             partition_size: PARTITION_SIZE_DEFAULT,
@@ -110,7 +118,9 @@ impl Account {
             partition_rus: options.partition_rus,
             ..options.dials.clone()
         };
-        let core = Core::start(store, folders, options.durability, options.clock.clone(), dials);
+        let (durability, clock) = (options.durability, options.clock.clone());
+        let ids = IdSource::started_at(options.incarnation.unwrap_or_else(|| clock.now_millis()));
+        let core = Core::start(store, folders, durability, clock, ids, dials);
         core.set_logical_partition_size(options.logical_partition_size);
         core.shares.queries.limit(options.query_memory);
         let (catalog, next_number) = open::load(&core)?;
@@ -133,8 +143,23 @@ impl Account {
         if account.options.background {
             janitor::start(&account);
             partitions::start(&account);
+            crate::views::start(&account);
+            crate::subscriptions::start(&account);
         }
         Ok(account)
+    }
+
+    /// Removes index files that do not serve in this store. A node calls it before it follows another one: what it has left of an index
+    /// that it was building may not be taken for the one that the other builds under the same name.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn retain_index_files(store: &dyn Store, disk: Arc<dyn Disk>) -> Result<(), StoreError> {
+        let serving = open::serving_indexes(&*store.snapshot())?;
+        let folders = IndexFolders::new(Some(disk), armilla_index::Limits::default());
+        folders.retain(&serving);
+        Ok(())
     }
 
     /// Everything there is, as of now.
@@ -213,6 +238,7 @@ impl Account {
     /// lost with the process.
     pub fn close(&self) -> Result<(), StoreError> {
         self.core.stop_background();
+        self.close_subscriptions();
         for container in self.containers() {
             for partition in container.partitions().iter() {
                 if let Err(error) = partition.checkpoint() {
@@ -234,11 +260,12 @@ impl Account {
             catalog: Catalog::clone(&self.catalog.load()),
             batch: Batch::new(),
             next_number: *next_number,
+            prepared: Vec::new(),
             shown: Vec::new(),
             account: self,
         };
         let outcome = change(&mut work)?;
-        let Change { catalog, mut batch, next_number: number, shown, .. } = work;
+        let Change { catalog, mut batch, next_number: number, prepared, shown, .. } = work;
         if number != *next_number {
             let key = keys::meta(Meta::Account, &[]);
             batch.put(Keyspace::Meta, key, number.to_be_bytes().to_vec());
@@ -247,6 +274,7 @@ impl Account {
             return Err(Error::Internal("the server is stopping; nothing was changed".to_owned()));
         }
         *next_number = number;
+        prepared.into_iter().for_each(|prepare| prepare());
         self.catalog.store(Arc::new(catalog));
         self.assign_budgets();
         shown.into_iter().for_each(|show| show());
@@ -259,6 +287,7 @@ struct Change<'a> {
     catalog: Catalog,
     batch: Batch,
     next_number: u32,
+    prepared: Vec<Box<dyn FnOnce() + 'a>>,
     shown: Vec<Box<dyn FnOnce() + 'a>>,
     account: &'a Account,
 }
@@ -267,6 +296,11 @@ impl<'a> Change<'a> {
     /// Does something when the change is durable, and not before.
     fn show(&mut self, show: impl FnOnce() + 'a) {
         self.shown.push(Box::new(show));
+    }
+
+    /// Does something when the change is durable, just before others see the new catalog.
+    fn prepare(&mut self, prepare: impl FnOnce() + 'a) {
+        self.prepared.push(Box::new(prepare));
     }
 
     /// A number nothing else has or had.

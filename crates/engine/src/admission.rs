@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A number of bytes that many share, with a bound.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct MemoryShare {
     taken: AtomicUsize,
     most: AtomicUsize,
 }
 
-impl Share {
+impl MemoryShare {
     pub(crate) fn new(most: usize) -> Self {
         Self { taken: AtomicUsize::new(0), most: AtomicUsize::new(most) }
     }
@@ -60,19 +60,19 @@ impl Share {
 #[derive(Debug)]
 pub(crate) struct Shares {
     /// Bytes of writes under way.
-    writes: Share,
+    writes: MemoryShare,
     /// Bytes that queries hold.
-    pub(crate) queries: Arc<Share>,
+    pub(crate) queries: Arc<MemoryShare>,
 }
 
 impl Default for Shares {
     fn default() -> Self {
-        let queries = Arc::new(Share::new(QUERIES_MEMORY_MAX));
-        Self { writes: Share::new(WRITES_BYTES_MAX), queries }
+        let queries = Arc::new(MemoryShare::new(QUERIES_MEMORY_MAX));
+        Self { writes: MemoryShare::new(WRITES_BYTES_MAX), queries }
     }
 }
 
-impl Share {
+impl MemoryShare {
     /// Takes bytes for a query.
     pub(crate) fn take_for_query(&self, bytes: usize) -> Result<()> {
         match self.take(bytes) {
@@ -84,7 +84,7 @@ impl Share {
 
 /// The place of a write under way, given back when dropped.
 pub struct WriteAdmission<'c> {
-    writes: &'c Share,
+    writes: &'c MemoryShare,
     bytes: usize,
 }
 
@@ -159,7 +159,7 @@ impl Account {
 
 impl Core {
     /// True while the commit queue is shorter than the store's strain allows.
-    fn keeps_up(&self) -> bool {
+    pub(crate) fn keeps_up(&self) -> bool {
         let queued = self.committer.queue_len();
         // Asked before every write: the store is looked at only when something waits.
         if queued < COMMIT_QUEUE_STALLED_MAX {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_share_gives_out_no_more_than_it_has() {
-        let share = Share::new(100);
+        let share = MemoryShare::new(100);
         assert!(share.take(60) && !share.take(41) && share.take(40) && !share.take(1));
         share.give_back(60);
         assert!(share.take(60));

@@ -69,12 +69,15 @@ impl Database {
         format!("dbs/{}/", self.rid_text())
     }
 
-    /// A container by name, or else by rid.
+    /// A container by name, or else by rid: what clients mean by a segment of a path.
     pub fn container(&self, segment: &str) -> Option<&Arc<Container>> {
-        self.containers.get(segment).or_else(|| {
-            let bytes: [u8; 8] = rid::decode(segment)?.try_into().ok()?;
-            self.containers.values().find(|container| container.rid == bytes)
-        })
+        self.containers.get(segment).or_else(|| self.container_of_rid(segment))
+    }
+
+    /// A container by rid alone. Another container may have this text as its name.
+    pub fn container_of_rid(&self, rid_text: &str) -> Option<&Arc<Container>> {
+        let bytes: [u8; 8] = rid::decode(rid_text)?.try_into().ok()?;
+        self.containers.values().find(|container| container.rid == bytes)
     }
 
     /// A user by name, or else by rid.
@@ -93,35 +96,5 @@ impl Database {
                 |key: &&Arc<EncryptionKey>| rid::encryption_key(self.number, key.number) == bytes;
             self.encryption_keys.values().find(has_rid)
         })
-    }
-}
-
-/// How a client wrote a word of the protocol: SDKs send `pre` and `Pre`, and expect back what they
-/// sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Casing {
-    /// `Pre`.
-    #[default]
-    Title,
-    /// `pre`.
-    Lower,
-}
-
-impl Casing {
-    /// The casing of a word.
-    pub fn of(word: &str) -> Self {
-        if word.starts_with(|first: char| first.is_ascii_lowercase()) {
-            Self::Lower
-        } else {
-            Self::Title
-        }
-    }
-
-    /// A word in this casing, given in title case.
-    pub fn apply(self, word: &str) -> String {
-        match self {
-            Self::Title => word.to_owned(),
-            Self::Lower => word.to_ascii_lowercase(),
-        }
     }
 }

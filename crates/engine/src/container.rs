@@ -6,18 +6,21 @@ use crate::dials::{Dials, Turned};
 use crate::generation::IndexDefinition;
 use crate::indexing::PathDictionary;
 use crate::keys::{self, ItemKey};
-use crate::limits::ITEM_PROBES_MAX;
+use crate::limits::{ITEM_PROBES_MAX, REKEY_GRACE, REKEY_RETRY};
 use crate::locks::PartitionLock;
 use crate::offers::MANUAL_MIN;
+use crate::ordinals::{Marks, Ordinals};
 use crate::partition::Partition;
 use crate::partition_sizes::LogicalSizes;
 use crate::ranges::{EpkSpan, Range};
 use crate::ranked::{Rank, RankedGuard, RankedLock};
 use crate::record::Record;
 use crate::scripts::{Kind, Script, Scripts};
+use crate::subscriptions::Subscriptions;
 use crate::throttle::{Budget, Recent};
+use crate::views::ContainerView;
 use arc_swap::ArcSwap;
-use armilla_model::charge::Rates;
+use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::{Definition, Epk};
@@ -26,10 +29,12 @@ use armilla_model::rid;
 use armilla_model::session_token::SessionToken;
 use armilla_model::tally::{self, Work};
 use armilla_storage::{Keyspace, Snapshot};
+use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// A container.
 pub struct Container {
@@ -50,6 +55,12 @@ pub struct Container {
     pub paths: PathDictionary,
     pub(crate) scripts: ArcSwap<Scripts>,
     pub(crate) sizes: LogicalSizes,
+    /// What makes it a view, set before anybody sees the container.
+    pub(crate) view: OnceLock<Arc<ContainerView>>,
+    /// The views that follow it; changed with the catalog.
+    pub(crate) views: ArcSwap<Vec<Arc<Self>>>,
+    /// The subscriptions to its feed; changed with the catalog.
+    pub(crate) subscriptions: ArcSwap<Subscriptions>,
     settings: ArcSwap<Settings>,
     /// How keys are hashed, which no change of the settings touches.
     key_definition: Definition,
@@ -65,10 +76,23 @@ pub struct Container {
     reshaping: RankedLock<()>,
     progress: AtomicU8,
     removals_kept: AtomicUsize,
-    docno: AtomicU64,
+    ordinals: Ordinals,
     // Milliseconds; 0 when no split is waiting.
     split_due: AtomicU64,
     dropped: AtomicBool,
+    // Clients are put off while another container takes this one's place.
+    fenced: AtomicBool,
+    /// The container that has taken this one's place.
+    rekeyed: OnceLock<Rekeyed>,
+}
+
+/// Which container has taken another's place, and since when.
+struct Rekeyed {
+    into: Arc<str>,
+    /// Its number, until the notes of where its copies lay are removed.
+    noted: Mutex<Option<u32>>,
+    /// Nothing when that was before the server was started.
+    at: Option<Instant>,
 }
 
 /// What replacing a container changes.
@@ -91,12 +115,40 @@ pub struct Settings {
     pub generation: u64,
 }
 
+/// What the catalog and the store know of a container when it is put together.
+pub(crate) struct KnownContainer {
+    /// Number of its database.
+    pub database: u32,
+    /// Its own number.
+    pub number: u32,
+    /// What its tokens and unique keys are hashed with.
+    pub secret: (u64, u64),
+    /// Its definition.
+    pub settings: Settings,
+    /// Paths that its index knows.
+    pub paths: PathDictionary,
+    /// One for each range.
+    pub partitions: Vec<Arc<Partition>>,
+    /// Which ordinals its partitions have reserved.
+    pub reserved: Marks,
+}
+
 /// The place of an id: the record if it is there, and the key where it is or would be.
+#[derive(Clone)]
 pub(crate) struct Slot {
     /// Where.
     pub key: ItemKey,
     /// What.
     pub record: Option<Record>,
+}
+
+/// While this lives, clients are put off.
+pub(crate) struct Fence(Arc<Container>);
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.0.fenced.store(false, Ordering::SeqCst);
+    }
 }
 
 /// While this lives, no removal is forgotten.
@@ -110,15 +162,9 @@ impl Drop for RemovalsKept {
 
 impl Container {
     /// Puts a container together from what the catalog knows of it.
-    pub(crate) fn new(
-        core: Arc<Core>,
-        (database, number): (u32, u32),
-        secret: (u64, u64),
-        settings: Settings,
-        paths: PathDictionary,
-        partitions: Vec<Arc<Partition>>,
-        docno: u64,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, known: KnownContainer) -> Self {
+        let KnownContainer { database, number, secret, settings, paths, partitions, reserved } =
+            known;
         let rid = rid::container(database, number);
         let rid_text: Arc<str> = rid::encode(&rid).into();
         let self_link = format!("dbs/{}/colls/{rid_text}/", rid::encode(&rid::database(database)));
@@ -137,17 +183,22 @@ impl Container {
             paths,
             scripts: ArcSwap::default(),
             sizes: LogicalSizes::default(),
+            view: OnceLock::new(),
+            views: ArcSwap::default(),
+            subscriptions: ArcSwap::default(),
             key_definition: settings.policy.partition_key.clone(),
             settings: ArcSwap::from_pointee(settings),
+            ordinals: Ordinals::behind(&reserved),
             partitions: ArcSwap::from_pointee(partitions),
             secret,
             replacing: RankedLock::new(Rank::Replacing, ()),
             reshaping: RankedLock::new(Rank::Reshaping, ()),
             progress: AtomicU8::new(100),
             removals_kept: AtomicUsize::new(0),
-            docno: AtomicU64::new(docno),
             split_due: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
+            rekeyed: OnceLock::new(),
         }
     }
 
@@ -184,6 +235,17 @@ impl Container {
     /// What things cost in this container.
     pub fn rates(&self) -> Arc<Rates> {
         self.dials.load().profile.rates.clone()
+    }
+
+    /// What reading an item with a text of so many bytes costs.
+    pub fn read_charge(&self, text_length: usize) -> RequestCharge {
+        self.dials.load().profile.rates.read(text_length)
+    }
+
+    /// How many user functions, stored procedures and triggers there are.
+    pub fn script_counts(&self) -> (usize, usize, usize) {
+        let scripts = self.scripts.load();
+        (scripts.functions.len(), scripts.procedures.len(), scripts.triggers.len())
     }
 
     /// The dials that were turned for this container.
@@ -317,9 +379,9 @@ impl Container {
         receiver.recv().expect("the table hands every waiter its lock")
     }
 
-    /// A new ordinal.
-    pub(crate) fn next_docno(&self) -> u64 {
-        self.docno.fetch_add(1, Ordering::Relaxed)
+    /// The ordinal of a new item with this key.
+    pub(crate) fn next_docno(&self, epk: &Epk) -> Result<u64> {
+        self.ordinals.next(self.partition_of(epk).series)
     }
 
     /// Keys of the hashes of this container.
@@ -448,6 +510,53 @@ impl Container {
 
     pub(crate) fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+        if let Some(view) = self.view() {
+            view.leave_queue();
+        }
+    }
+
+    /// Puts clients off until the result is dropped. What the server itself writes, for subscriptions and for items that
+    /// expire, goes on.
+    pub(crate) fn fence(self: &Arc<Self>) -> Fence {
+        self.fenced.store(true, Ordering::SeqCst);
+        Fence(self.clone())
+    }
+
+    /// `_rid` of the container that has taken this one's place: it is read-only since.
+    pub fn rekeyed_into(&self) -> Option<&Arc<str>> {
+        self.rekeyed.get().map(|rekeyed| &rekeyed.into)
+    }
+
+    /// Another container has taken this one's place.
+    pub(crate) fn set_rekeyed_into(&self, number: u32, at: Option<Instant>) {
+        let into = rid::encode(&rid::container(self.database, number)).into();
+        let _first = self.rekeyed.set(Rekeyed { into, noted: Mutex::new(Some(number)), at });
+    }
+
+    /// The number of the container that has taken this one's place, once: its notes are to be removed.
+    pub(crate) fn take_rekey_notes(&self) -> Option<u32> {
+        self.rekeyed.get().and_then(|rekeyed| rekeyed.noted.lock().take())
+    }
+
+    /// Refuses writes to a container whose place another one has taken. Who was on the way when it happened is put off, and
+    /// finds the other one under the name.
+    pub(crate) fn check_in_place(&self) -> Result<()> {
+        let Some(Rekeyed { into, at, .. }) = self.rekeyed.get() else { return Ok(()) };
+        if at.is_some_and(|at| at.elapsed() < REKEY_GRACE) {
+            return Err(Error::Overloaded { retry_after: REKEY_RETRY });
+        }
+        Err(Error::Forbidden(format!(
+            "This container was re-keyed and is read-only since: its items are in the container with the _rid {into}. Write there."
+        )))
+    }
+
+    /// Asked under the sequencer: refuses what must not be committed any more, or not now.
+    pub(crate) fn check_fence(&self, is_own: bool) -> Result<()> {
+        self.check_in_place()?;
+        if self.fenced.load(Ordering::SeqCst) && !is_own {
+            return Err(Error::Overloaded { retry_after: REKEY_RETRY });
+        }
+        Ok(())
     }
 
     /// Items in all partitions.

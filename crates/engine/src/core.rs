@@ -16,6 +16,8 @@ use crate::observe::Observed;
 use crate::partition::{Partition, PublishedView};
 use crate::query::{CachedOrders, QueryCache};
 use crate::scripts::Runtime;
+use crate::subscriptions::Courier;
+use crate::views::Signal;
 use arc_swap::ArcSwap;
 use armilla_model::clock::Clock;
 use armilla_model::error::Result;
@@ -60,6 +62,12 @@ pub(crate) struct Core {
     /// The threads that work on indexes.
     pub(crate) background: Arc<Background>,
     builder: mpsc::Sender<Task>,
+    /// What wakes the thread that keeps views up.
+    pub(crate) followers: Arc<Signal>,
+    /// What wakes the thread of the subscriptions.
+    pub(crate) subscribers: Arc<Signal>,
+    /// Who carries batches out of the server, where somebody does.
+    pub(crate) courier: OnceLock<Box<dyn Courier>>,
     /// Who hears how long things took.
     pub observed: Observed,
     /// How throughput and charges are treated where a container says nothing else.
@@ -85,6 +93,7 @@ impl Core {
         folders: IndexFolders,
         durability: Durability,
         clock: Arc<dyn Clock>,
+        ids: IdSource,
         dials: Dials,
     ) -> Arc<Self> {
         let root = Arc::new(ArcSwap::from_pointee(Root { group: 0, snapshot: store.snapshot() }));
@@ -104,7 +113,7 @@ impl Core {
                 committer: Committer::start(store.clone(), durability, publish),
                 root,
                 locks: Arc::new(LockTable::new()),
-                ids: IdSource::started_at(clock.now_millis()),
+                ids,
                 clock,
                 dials: ArcSwap::from_pointee(dials),
                 shares: Shares::default(),
@@ -114,6 +123,9 @@ impl Core {
                 durability,
                 opened: OpenedIndexes::default(),
                 builder: jobs::start_builder(),
+                followers: Arc::default(),
+                subscribers: Arc::default(),
+                courier: OnceLock::new(),
                 background,
                 hot: ItemCache::default(),
                 queries: QueryCache::default(),
@@ -173,7 +185,9 @@ impl Core {
             // A partition that was split is seen as it was then: items have changed since. Looked
             // at last, because what was taken before it ended is good.
             if let Some(last) = partition.last_root() {
-                return (last.clone(), partition.view());
+                let view = partition.view();
+                debug_assert!(view.group <= last.group, "a view is never ahead of its root");
+                return (last.clone(), view);
             }
             if view.group <= root.group {
                 return (root, view);
@@ -200,6 +214,13 @@ impl Core {
     /// nothing was written. For the catalog and for background work; item writes use callbacks.
     pub(crate) fn commit_and_wait(&self, batch: Batch) -> bool {
         self.commit_and_apply(batch, || {})
+    }
+
+    /// Queues a batch before everything that is queued from now on, and does not wait for it.
+    pub(crate) fn commit_later(&self, batch: Batch) {
+        let (sender, _nobody_waits) = mpsc::sync_channel(1);
+        let completion = Box::new(Act { act: Some(Box::new(|| {})), done: sender });
+        self.committer.submit(Submission { batch, completion });
     }
 
     /// Commits a batch, does something on the committer's thread before its group is published, and

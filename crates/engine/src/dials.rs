@@ -4,6 +4,7 @@
 //! runs. All of them go by name and text, so that flags, request headers (`x-armilla-…`) and the
 //! admin endpoint share one reader and one list.
 
+use crate::views::definition::Dialect;
 use armilla_model::charge::Rates;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::{Object, Value};
@@ -15,7 +16,7 @@ pub const PARTITION_RUS: u32 = 10_000;
 /// Most physical partitions of a new container.
 pub const PARTITIONS_MAX: u32 = 1000;
 /// The names of all dials, as flags and headers spell them.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "throttle",
     "throttle-scale",
     "burst",
@@ -24,6 +25,7 @@ pub const NAMES: [&str; 8] = [
     "consistency-charge",
     "ru-profile",
     "latency",
+    "views",
 ];
 /// No answer is held back longer, in milliseconds.
 const LATENCY_MAX: u64 = 60_000;
@@ -82,6 +84,8 @@ pub struct Dials {
     pub profile: Profile,
     /// How long every answer of the account is held back, as a network between would do.
     pub latency: Duration,
+    /// What definitions of new views may say.
+    pub views: Dialect,
 }
 
 impl Default for Dials {
@@ -95,6 +99,7 @@ impl Default for Dials {
             consistency_charge: true,
             profile: Profile { name: "article".into(), rates: Rates::article() },
             latency: Duration::ZERO,
+            views: Dialect::Service,
         }
     }
 }
@@ -143,6 +148,13 @@ impl Dials {
                 let millis = millis.ok_or_else(|| wrong("milliseconds, 60000 at most"))?;
                 self.latency = Duration::from_millis(millis);
             }
+            "views" => {
+                self.views = match text {
+                    "service" => Dialect::Service,
+                    "extended" => Dialect::Extended,
+                    _ => return Err(wrong("service or extended")),
+                };
+            }
             _ => {
                 return Err(Error::bad_request(format!(
                     "There is no dial '{name}'; there are {}.",
@@ -182,6 +194,13 @@ impl Dials {
             ("consistency-charge", on_off(self.consistency_charge).into()),
             ("ru-profile", Value::String(self.profile.name.clone())),
             ("latency", self.latency.as_millis().to_string().into()),
+            (
+                "views",
+                match self.views {
+                    Dialect::Service => "service".into(),
+                    Dialect::Extended => "extended".into(),
+                },
+            ),
         ])
     }
 

@@ -125,6 +125,12 @@ impl Container {
                 changes.position = last;
                 break;
             }
+            assert!(
+                position.lsn >= last,
+                "the log goes back from {} to {}",
+                last.0,
+                position.lsn.0
+            );
             last = position.lsn;
             if let Some((size, row)) = row(position, &value)? {
                 bytes += size;

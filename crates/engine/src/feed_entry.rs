@@ -17,6 +17,31 @@ pub(crate) enum FeedOperation {
     Expire,
 }
 
+/// Who wrote something: a client, or the server for a view or a subscription.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Number of the view or subscription; 0 for a client.
+    pub(crate) number: u32,
+    /// How many subscriptions caused one another until this was written.
+    pub(crate) depth: u8,
+}
+
+/// The number has the lower bits of the stored word, the depth those above.
+const NUMBER_BITS: u32 = 28;
+
+impl Origin {
+    /// The stored word.
+    pub(crate) fn encode(self) -> u32 {
+        debug_assert!(self.number >> NUMBER_BITS == 0 && self.depth < 16, "{self:?} fits a word");
+        (u32::from(self.depth) << NUMBER_BITS) | (self.number & ((1 << NUMBER_BITS) - 1))
+    }
+
+    /// Reads the stored word.
+    pub(crate) fn decode(word: u32) -> Self {
+        Self { number: word & ((1 << NUMBER_BITS) - 1), depth: (word >> NUMBER_BITS) as u8 }
+    }
+}
+
 /// An entry of `feed` or `gone`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FeedEntry {
@@ -26,8 +51,8 @@ pub(crate) struct FeedEntry {
     pub(crate) operation: FeedOperation,
     /// Second of the commit; never goes back inside a partition.
     pub(crate) second: u32,
-    /// Who wrote: 0 a client, else the subscription or view.
-    pub(crate) origin: u32,
+    /// Who wrote.
+    pub(crate) origin: Origin,
     /// Ordinal of the item (in `gone`: of the removed version).
     pub(crate) docno: u64,
 }
@@ -42,7 +67,7 @@ impl FeedEntry {
         out.push(self.item.probe);
         out.push(self.operation as u8);
         out.extend_from_slice(&self.second.to_be_bytes());
-        out.extend_from_slice(&self.origin.to_be_bytes());
+        out.extend_from_slice(&self.origin.encode().to_be_bytes());
         out.extend_from_slice(&self.docno.to_be_bytes());
         out.extend_from_slice(self.item.epk.as_bytes());
         debug_assert!(
@@ -77,7 +102,7 @@ impl FeedEntry {
             },
             operation,
             second: word(10),
-            origin: word(14),
+            origin: Origin::decode(word(14)),
             docno: long(18),
         })
     }
@@ -94,7 +119,7 @@ mod tests {
             item,
             operation: FeedOperation::Delete,
             second: 9,
-            origin: 2,
+            origin: Origin { number: 2, depth: 7 },
             docno: 1 << 33,
         };
         assert_eq!(FeedEntry::decode(&entry.encode()).unwrap(), entry);

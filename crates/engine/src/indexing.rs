@@ -38,7 +38,18 @@ pub(crate) fn terms_of(
     policy: &ContainerPolicy,
     paths: &PathDictionary,
 ) -> ItemTerms {
-    walk(item, ts, indexed, policy, paths, PATHS_MAX)
+    walk(item, ts, indexed, policy, paths, (PATHS_MAX, Kept::Terms))
+}
+
+/// What the terms of an item weigh, without the terms: all that is asked of a version that is about to go.
+pub(crate) fn weights_of(
+    item: &Value,
+    ts: u32,
+    indexed: bool,
+    policy: &ContainerPolicy,
+    paths: &PathDictionary,
+) -> ItemTerms {
+    walk(item, ts, indexed, policy, paths, (PATHS_MAX, Kept::Weights))
 }
 
 /// The same for an item that is not stored yet and may be refused: see
@@ -50,7 +61,16 @@ pub(crate) fn terms_of_new(
     policy: &ContainerPolicy,
     paths: &PathDictionary,
 ) -> ItemTerms {
-    walk(item, ts, indexed, policy, paths, NEW_PATHS_MAX)
+    walk(item, ts, indexed, policy, paths, (NEW_PATHS_MAX, Kept::Terms))
+}
+
+/// What of an item's terms is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// The terms and what they weigh.
+    Terms,
+    /// What they weigh.
+    Weights,
 }
 
 fn walk(
@@ -59,12 +79,13 @@ fn walk(
     indexed: bool,
     policy: &ContainerPolicy,
     paths: &PathDictionary,
-    paths_max: usize,
+    (paths_max, kept): (usize, Kept),
 ) -> ItemTerms {
     let mut walk = TermWalk {
         policy,
         paths,
         paths_max,
+        kept,
         found: ItemTerms::default(),
         scratch: Vec::new(),
         step: String::new(),
@@ -121,6 +142,7 @@ struct TermWalk<'a> {
     policy: &'a ContainerPolicy,
     paths: &'a PathDictionary,
     paths_max: usize,
+    kept: Kept,
     found: ItemTerms,
     scratch: Vec<u8>,
     step: String,
@@ -187,8 +209,15 @@ impl TermWalk<'_> {
     }
 
     fn term(&mut self, path: u32, value: &Value) {
+        // Texts are weighed by themselves, all else by its term.
+        if self.kept == Kept::Weights && matches!(value, Value::String(_)) {
+            return;
+        }
         self.scratch.clear();
         ordered::write_term(value, &mut self.scratch);
+        if self.kept == Kept::Weights {
+            return;
+        }
         // Whether it was written as an integer or as a double is known to the item alone.
         let is_large = value.as_number().is_some_and(Number::is_beyond_doubles);
         if ordered::is_cut(&self.scratch) || is_large {
@@ -239,7 +268,9 @@ impl TermWalk<'_> {
                 write_joined(&part, member.descending, &mut joined);
             }
             let path = self.number(ROOT, &composite_step(number));
-            if cut {
+            if self.kept == Kept::Weights {
+                // The terms are not wanted.
+            } else if cut {
                 self.found.terms.push_cut(path, &joined);
             } else {
                 self.found.terms.push(path, &joined);
@@ -249,7 +280,7 @@ impl TermWalk<'_> {
         for (number, spatial) in policy.spatial.iter().enumerate() {
             if let Some(shape) = spatial.path.find(item) {
                 // The grid is one of the globe.
-                if !self.policy.geometry {
+                if !self.policy.geometry && self.kept == Kept::Terms {
                     let path = self.number(ROOT, &spatial_step(number));
                     for cell in geo_grid::cells_of(shape) {
                         self.found.terms.push_cut(path, &cell);
@@ -313,6 +344,24 @@ mod tests {
             (of(r#"{"id":"x","pk":"a","s":"b"}"#), of(r#"{"id":"x","pk":"a","s":"c"}"#));
         assert_eq!(before.charged_difference(&after), 6);
         assert_eq!(before.charged_difference(&before), 2);
+    }
+
+    #[test]
+    fn weights_are_the_same_without_the_terms() {
+        let policy = policy(
+            r#","indexingPolicy":{"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"}]],"spatialIndexes":[{"path":"/at/*","types":["Point"]}]}"#,
+        );
+        let paths = PathDictionary::default();
+        let item = parse(
+            br#"{"id":"x","pk":"p","a":"text","b":[1,2.5,null,{"c":true}],"e":{},"at":{"type":"Point","coordinates":[1,2]},"n":12345678901234567890}"#,
+        )
+        .unwrap();
+        let (all, weights) = (
+            terms_of(&item, 1, true, &policy, &paths),
+            weights_of(&item, 1, true, &policy, &paths),
+        );
+        assert_eq!(weights.charged(), all.charged());
+        assert_eq!(weights.charged_difference(&all), all.charged_difference(&all));
     }
 
     #[test]

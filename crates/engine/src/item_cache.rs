@@ -1,13 +1,20 @@
-//! Items that queries come back to: those that stand first in some order.
+//! Items that queries come back to: those that stand first in some order, and those that were searched for twice.
 //!
 //! They lie anywhere in the store, a search for each. What is kept is a version of an item, named by
 //! the item's ordinal and the version's LSN, so nothing here can be out of date; versions that were
 //! replaced are simply not asked for any more.
+//!
+//! Copying an item and making room for it costs a good part of a search. Where it is not known that an item will be
+//! wanted again, the first search leaves a fingerprint in a small table, and only one that finds its own
+//! fingerprint keeps the item: queries that go through everything once cost and push out nothing.
 
-use crate::limits::{ITEM_CACHE_BYTES_MAX, ITEM_CACHE_ITEM_MAX, ITEM_CACHE_ITEMS_ESTIMATED};
+use crate::limits::{
+    ITEM_CACHE_BYTES_MAX, ITEM_CACHE_ITEM_MAX, ITEM_CACHE_ITEMS_ESTIMATED, ITEM_CACHE_SIGHTINGS_MAX,
+};
 use crate::record::Record;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What an entry weighs besides the item, roughly.
 const ENTRY_WEIGHT: u64 = 96;
@@ -19,6 +26,37 @@ pub(crate) struct ItemVersion {
     pub(crate) container: u32,
     pub(crate) docno: u64,
     pub(crate) lsn: u64,
+}
+
+/// When an item that was read is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// At once: it will be wanted again.
+    AtOnce,
+    /// When it is read for the second time within a while.
+    OnReturn,
+}
+
+/// Fingerprints of what was read lately. They may be lost or, rarely, mistaken for another one's; both
+/// only decide whether an item is kept.
+struct Sightings(Box<[AtomicU32]>);
+
+impl Default for Sightings {
+    fn default() -> Self {
+        Self((0..ITEM_CACHE_SIGHTINGS_MAX).map(|_| AtomicU32::new(0)).collect())
+    }
+}
+
+impl Sightings {
+    /// Notes a version; true when it was noted before.
+    fn is_return(&self, version: ItemVersion) -> bool {
+        let ItemVersion { container, docno, lsn } = version;
+        let mixed = (docno ^ lsn.rotate_left(24) ^ (u64::from(container) << 40))
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let (slot, fingerprint) = ((mixed >> 32) as usize, mixed as u32 | 1);
+        let seen = self.0[slot % self.0.len()].swap(fingerprint, Ordering::Relaxed);
+        seen == fingerprint
+    }
 }
 
 #[derive(Clone)]
@@ -33,12 +71,14 @@ impl Weighter<ItemVersion, Record> for BySize {
 /// The items of one account that queries come back to.
 pub(crate) struct ItemCache {
     items: Cache<ItemVersion, Record, BySize>,
+    sightings: Sightings,
 }
 
 impl Default for ItemCache {
     fn default() -> Self {
         Self {
             items: Cache::with_weighter(ITEM_CACHE_ITEMS_ESTIMATED, ITEM_CACHE_BYTES_MAX, BySize),
+            sightings: Sightings::default(),
         }
     }
 }
@@ -48,6 +88,7 @@ impl ItemCache {
     pub(crate) fn find_or_read<E>(
         &self,
         version: ItemVersion,
+        keeping: Keeping,
         read: impl FnOnce() -> Result<Record, E>,
     ) -> Result<Record, E> {
         if let Some(record) = self.items.get(&version) {
@@ -55,7 +96,8 @@ impl ItemCache {
         }
         let record = read()?;
         let same = (record.docno(), record.lsn().0) == (version.docno, version.lsn);
-        if same && record.size() <= ITEM_CACHE_ITEM_MAX {
+        let wanted = || keeping == Keeping::AtOnce || self.sightings.is_return(version);
+        if same && record.size() <= ITEM_CACHE_ITEM_MAX && wanted() {
             // What the store gives shares the memory of much more.
             self.items.insert(version, record.detached());
         }
@@ -90,9 +132,36 @@ mod tests {
                 reads += 1;
                 Ok::<_, ()>(record(3, lsn, text.as_bytes()))
             };
-            assert_eq!(hot.find_or_read(version, &mut read).unwrap().text(), text.as_bytes());
+            let found = hot.find_or_read(version, Keeping::AtOnce, &mut read).unwrap();
+            assert_eq!(found.text(), text.as_bytes());
         }
         assert_eq!(reads, 2);
+    }
+
+    #[test]
+    fn what_may_not_be_wanted_again_is_kept_when_it_is_read_twice() {
+        let hot = ItemCache::default();
+        let reads_of = |docno: u64| {
+            let version = ItemVersion { container: 1, docno, lsn: 5 };
+            let mut reads = 0;
+            for _ in 0..4 {
+                let read = || {
+                    reads += 1;
+                    Ok::<_, ()>(record(docno, 5, b"text"))
+                };
+                hot.find_or_read(version, Keeping::OnReturn, read).unwrap();
+            }
+            reads
+        };
+        assert_eq!((0..1000).map(reads_of).sum::<i32>(), 2000);
+        let once = |docno: u64| {
+            let version = ItemVersion { container: 1, docno, lsn: 5 };
+            let read = || Ok::<_, ()>(record(docno, 5, b"text"));
+            hot.find_or_read(version, Keeping::OnReturn, read).unwrap();
+        };
+        let kept = hot.items.len();
+        (2000..3000).for_each(once);
+        assert_eq!(hot.items.len(), kept, "what is read once pushes nothing out");
     }
 
     #[test]
@@ -103,7 +172,7 @@ mod tests {
             let version = ItemVersion { container: 1, docno: 3, lsn: 5 };
             for _ in 0..2 {
                 let mut read = false;
-                let found = hot.find_or_read(version, || {
+                let found = hot.find_or_read(version, Keeping::AtOnce, || {
                     read = true;
                     Ok::<_, ()>(record(3, lsn, text))
                 });

@@ -235,6 +235,23 @@ pub(crate) enum Meta {
     Index = b'X',
     /// Up to which transaction removals are forgotten: container, partition.
     Trimmed = b'T',
+    /// How far a view has come: container.
+    View = b'W',
+    /// Where a view has the copy of a source item: container, ordinal in two numbers.
+    ViewPlacement = b'Y',
+    /// The order of a key in a capped view: container, key, rank.
+    ViewOrder = b'Z',
+    /// A subscription: container, number.
+    Subscription = b'B',
+    /// How far a subscription has come: container, number.
+    SubscriptionState = b'Q',
+    /// An entry whose effect a procedure has committed: container, subscription, log, LSN in two numbers,
+    /// sequence.
+    SubscriptionDone = b'J',
+    /// The same for a dead letter that was delivered again.
+    SubscriptionRedriven = b'R',
+    /// A container whose place another one has taken under another key: container; its value is the other's number.
+    Rekeyed = b'M',
 }
 
 /// Key of an entry in `meta`.

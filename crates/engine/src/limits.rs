@@ -1,5 +1,5 @@
-//! The hard bounds of the engine: queues, caches, background work, scripts. Thresholds of queries are in
-//! `query::plan::costs`.
+//! The hard bounds of the engine: queues, caches, background work, scripts. The limits of the service itself (sizes of
+//! items, ids, pages) are in `armilla_model::limits`, thresholds of queries in `query::plan::costs`.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub const WRITE_BYTES_MIN: usize = 1_024;
 /// When a writer may try again after it was refused for the queue.
 pub const WRITE_RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// How long a page may run before it ends where it is. Clients in Direct mode give a request five seconds.
-pub const PAGE_TIME_MAX: Duration = Duration::from_secs(4);
+/// How long a page may run before it ends where it is, unless whoever waits for it has less patience.
+pub const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a query may run that cannot end in the middle: a sort, a group, an aggregate.
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 /// Bytes that one query may hold while it sorts, groups or gathers.
@@ -51,17 +51,25 @@ pub const NEW_PATHS_MAX: usize = 8_000_000;
 pub const PATHS_MAX: usize = usize::MAX;
 /// Paths that no item has are forgotten once there are this many.
 pub const FORGOTTEN_MIN: usize = 1_024;
+/// Seconds for which no item must have had a path: queries that may still see one have ended by then.
+pub const FORGOTTEN_AFTER: u32 = 120;
+/// Seconds from one search for such paths to the next.
+pub const FORGET_EVERY: u32 = 300;
 /// Paths that are forgotten by one commit.
 pub const FORGOTTEN_BATCH: usize = 10_000;
+/// Paths that are looked at while their dictionary is locked: a tenth of a millisecond.
+pub(crate) const FORGOTTEN_SLICE: usize = 4_096;
 
 // Item cache and logical sizes.
 
 /// Bytes of all items that are kept.
-pub(crate) const ITEM_CACHE_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const ITEM_CACHE_BYTES_MAX: u64 = 32 << 20;
 /// Larger items are read each time.
 pub(crate) const ITEM_CACHE_ITEM_MAX: usize = 64 << 10;
 /// Items kept, estimated for the cache's own tables.
-pub(crate) const ITEM_CACHE_ITEMS_ESTIMATED: usize = 8192;
+pub(crate) const ITEM_CACHE_ITEMS_ESTIMATED: usize = 16 * 1024;
+/// Items of which it is known that they were read lately; four bytes each.
+pub(crate) const ITEM_CACHE_SIGHTINGS_MAX: usize = 64 * 1024;
 /// Logical partitions whose size is remembered; beyond that all are counted again when needed.
 pub(crate) const LOGICAL_SIZES_KNOWN_MAX: usize = 64 * 1024;
 /// Definitions whose compiled form is kept.
@@ -114,11 +122,111 @@ pub(crate) const JANITOR_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const JANITOR_BATCH_KEYS: usize = 1000;
 /// Most items one visit expires, so that a mass expiry does not crowd out clients.
 pub(crate) const JANITOR_VISIT_ITEMS: usize = 2000;
+/// Views of one container, as in the service.
+pub const VIEWS_MAX: usize = 5;
+/// Items that a capped view may keep of one key.
+pub const VIEW_CAP_MAX: usize = 1_000;
+/// Bytes of items that a transactional batch may answer with.
+pub const BATCH_ANSWER_MAX: usize = 32 << 20;
+/// Paths that the definition of a view may list.
+pub(crate) const VIEW_COLUMNS_MAX: usize = 1_000;
+/// Changes that a view takes up at a time; a transaction is never cut.
+pub(crate) const VIEW_PAGE_ENTRIES_MAX: usize = 256;
+/// Bytes of source items that a view takes up at a time.
+pub(crate) const VIEW_PAGE_BYTES_MAX: usize = 4 << 20;
+/// How long the thread of the views sleeps when nobody wakes it.
+pub(crate) const VIEW_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a view that could not follow waits, at first and at most.
+pub(crate) const VIEW_RETRY_MIN: Duration = Duration::from_millis(50);
+/// How long a view waits for the lock of a key in its turn; then the other views have theirs, and the wait
+/// goes on beside them.
+pub(crate) const VIEW_LOCK_WAIT: Duration = Duration::from_millis(20);
+/// See [`VIEW_RETRY_MIN`].
+pub(crate) const VIEW_RETRY_MAX: Duration = Duration::from_secs(10);
+
+// Re-keys.
+
+/// How long clients may be put off while a re-keyed container takes its source's place.
+pub(crate) const REKEY_FENCE_MAX: Duration = Duration::from_secs(3);
+/// How long a client is put off at a time.
+pub(crate) const REKEY_RETRY: Duration = Duration::from_millis(20);
+/// For how long those are put off who were on the way to a container when another one took its place; they find that one then.
+pub(crate) const REKEY_GRACE: Duration = Duration::from_secs(1);
+/// How often it is looked whether everything was followed meanwhile.
+pub(crate) const REKEY_LOOK: Duration = Duration::from_millis(2);
+/// Items that a page of the check compares.
+pub(crate) const REKEY_CHECK_ITEMS_MAX: usize = 1_000;
+/// Differences that a page of the check tells.
+pub(crate) const REKEY_DIFFERENCES_MAX: usize = 10;
+
+// Subscriptions.
+
+/// Subscriptions of one container.
+pub const SUBSCRIPTIONS_MAX: usize = 25;
+/// Entries of a batch, unless its definition says otherwise.
+pub(crate) const SUBSCRIPTION_BATCH_ITEMS_DEFAULT: u64 = 100;
+/// Entries of a batch at most, but for a transaction of more.
+pub(crate) const SUBSCRIPTION_BATCH_ITEMS_MAX: u64 = 1_000;
+/// Bytes of a batch, unless its definition says otherwise.
+pub(crate) const SUBSCRIPTION_BATCH_BYTES_DEFAULT: u64 = 1 << 20;
+/// Bytes of a batch at most, but for a transaction of more.
+pub(crate) const SUBSCRIPTION_BATCH_BYTES_MAX: u64 = 2 << 20;
+/// Milliseconds that a batch may wait for more entries.
+pub(crate) const SUBSCRIPTION_BATCH_WAIT_MAX: u64 = 60_000;
+/// Batches under way per range, unless its definition says otherwise.
+pub(crate) const SUBSCRIPTION_PARALLEL_DEFAULT: u64 = 4;
+/// Batches under way per range at most.
+pub(crate) const SUBSCRIPTION_PARALLEL_MAX: u64 = 16;
+/// Attempts at a transaction, unless the definition says otherwise.
+pub(crate) const SUBSCRIPTION_ATTEMPTS_DEFAULT: u64 = 12;
+/// Attempts at a transaction at most, where they have an end.
+pub(crate) const SUBSCRIPTION_ATTEMPTS_MAX: u64 = 10_000;
+/// Seconds since its commit for which an entry is tried, unless the definition says otherwise.
+pub(crate) const SUBSCRIPTION_AGE_DEFAULT: u64 = 86_400;
+/// The first pause between attempts in milliseconds, unless the definition says otherwise.
+pub(crate) const SUBSCRIPTION_DELAY_MIN_DEFAULT: u64 = 500;
+/// The longest pause between attempts in milliseconds, unless the definition says otherwise.
+pub(crate) const SUBSCRIPTION_DELAY_MAX_DEFAULT: u64 = 60_000;
+/// No definition may ask for a longer pause, in milliseconds.
+pub(crate) const SUBSCRIPTION_DELAY_LIMIT: u64 = 86_400_000;
+/// Entries of a range that are delivered, or read and not delivered, behind the first one that is not.
+pub(crate) const SUBSCRIPTION_WINDOW_MAX: usize = 10_000;
+/// Bytes of items of a range that are read and not delivered.
+pub(crate) const SUBSCRIPTION_WINDOW_BYTES_MAX: usize = 8 << 20;
+/// Logical partitions of a range that may be held back by failures; then the range waits.
+pub(crate) const SUBSCRIPTION_HELD_MAX: usize = 100;
+/// How many subscriptions may cause one another, before what they write is taken for a loop.
+pub const SUBSCRIPTION_DEPTH_MAX: u8 = 8;
+/// How often positions are saved while entries are delivered.
+pub(crate) const SUBSCRIPTION_SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How long the thread of the subscriptions sleeps when nobody wakes it.
+pub(crate) const SUBSCRIPTION_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a subscription waits that cannot read, or cannot keep a dead letter.
+pub(crate) const SUBSCRIPTION_RETRY: Duration = Duration::from_millis(250);
+/// How long one subscription may read and judge entries in its turn; then the others have theirs.
+pub(crate) const SUBSCRIPTION_TURN_MAX: Duration = Duration::from_millis(50);
+/// Dead letters that are shown at once.
+pub const DEAD_LETTERS_SHOWN_MAX: usize = 1_000;
+/// Entries that a dry run looks at.
+pub const SUBSCRIPTION_TRIAL_MAX: u64 = 100;
+/// Bytes of a webhook's address.
+pub(crate) const WEBHOOK_URL_MAX: usize = 2_048;
+/// Headers that a webhook may ask for.
+pub(crate) const WEBHOOK_HEADERS_MAX: usize = 32;
+/// Bytes of a webhook's secret.
+pub(crate) const WEBHOOK_SECRET_MAX: usize = 1_024;
+/// Seconds that a webhook may take, unless its definition says otherwise.
+pub(crate) const WEBHOOK_TIMEOUT_DEFAULT: u64 = 30;
+/// Seconds that a webhook may take at most.
+pub(crate) const WEBHOOK_TIMEOUT_MAX: u64 = 300;
+
 /// Findings reported at most; more of the same help nobody.
 pub(crate) const VERIFY_FINDINGS_MAX: usize = 100;
 
 // Scripts in a transaction, and what is remembered of their charges.
 
+/// Items whose places a transaction remembers between reading and writing them.
+pub(crate) const TXN_FOUND_MAX: usize = 8;
 /// Bytes of items that one script may write.
 pub(crate) const SCRIPT_WRITTEN_SIZE_MAX: usize = 64 << 20;
 /// Arguments that an object without brackets may stand for.
@@ -166,4 +274,5 @@ const _: () = assert!(COMMIT_QUEUE_BYTES_MAX > armilla_model::limits::ITEM_SIZE_
 const _: () = assert!(ITEM_CACHE_ITEM_MAX as u64 * 16 <= ITEM_CACHE_BYTES_MAX);
 const _: () = assert!(FEED_FETCH_MIN < FEED_FETCH_MAX);
 const _: () = assert!(LOGICAL_PARTITION_SIZE_DEFAULT < PARTITION_SIZE_DEFAULT);
+const _: () = assert!(VIEW_RETRY_MIN.as_millis() < VIEW_RETRY_MAX.as_millis());
 const _: () = assert!(JANITOR_BATCH_KEYS <= JANITOR_VISIT_ITEMS);

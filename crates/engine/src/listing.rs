@@ -50,6 +50,19 @@ impl ListPosition {
     }
 }
 
+/// Items of a page in the making.
+struct PageOfItems {
+    items: Vec<Item>,
+    bytes: usize,
+    count_max: usize,
+}
+
+impl PageOfItems {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.count_max || self.bytes >= PAGE_SIZE_MAX
+    }
+}
+
 impl Container {
     /// Reads items of a span in order, at most `count_max` and a page's worth of bytes.
     pub fn list_items(
@@ -59,8 +72,8 @@ impl Container {
         count_max: usize,
     ) -> Result<ListPage> {
         let mut after = continuation.map(ListPosition::parse).transpose()?;
+        let mut items = PageOfItems { items: Vec::new(), bytes: 0, count_max };
         let mut page = ListPage::default();
-        let mut bytes = 0;
         for (partition, part) in self.partitions_in(span) {
             if after
                 .as_ref()
@@ -68,20 +81,14 @@ impl Container {
             {
                 continue;
             }
-            let full = self.list_partition(
-                &partition,
-                &part,
-                after.take(),
-                count_max,
-                &mut page,
-                &mut bytes,
-            )?;
+            let full = self.list_partition(&partition, &part, after.take(), &mut items)?;
             if let Some(position) = full {
                 page.continuation = Some(position.token());
                 break;
             }
         }
         let rates = self.rates();
+        page.items = items.items;
         let sizes = page.items.iter().map(|item| rates.feed_item(item.text.len()));
         page.charge = sizes.sum::<RequestCharge>().max(RequestCharge::ONE);
         Ok(page)
@@ -94,9 +101,7 @@ impl Container {
         partition: &Partition,
         span: &EpkSpan,
         after: Option<ListPosition>,
-        count_max: usize,
-        page: &mut ListPage,
-        bytes: &mut usize,
+        page: &mut PageOfItems,
     ) -> Result<Option<ListPosition>> {
         let (root, published) = self.core.consistent_view(partition);
         let now = u64::from(self.core.now_seconds());
@@ -108,7 +113,7 @@ impl Container {
             if !liveness.is_alive(document.ts, document.ttl) {
                 continue;
             }
-            if page.items.len() >= count_max || *bytes >= PAGE_SIZE_MAX {
+            if page.is_full() {
                 return Ok(last.or_else(|| Some(ListPosition { epk: span.min.clone(), docno: 0 })));
             }
             let epk = Epk::from_bytes(document.epk);
@@ -116,7 +121,7 @@ impl Container {
             let record = found.ok_or_else(|| {
                 Error::Internal("the index names an item that is not there".to_owned())
             })?;
-            *bytes += record.size();
+            page.bytes += record.size();
             page.items.push(Item::of(&record));
             last = Some(ListPosition { epk, docno: document.docno });
         }

@@ -1,6 +1,6 @@
 //! Which ids and names are refused: those of items, and those of everything that stands in an address.
 //!
-//! Items are freer: a slash is allowed in an id, because the service allows it.
+//! Items are freer: slashes of both kinds are allowed in an id, because the service allows them.
 
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::{ITEM_ID_LENGTH_MAX, NAME_LENGTH_MAX};
@@ -28,11 +28,8 @@ pub(crate) fn check_id(id: Option<&Value>) -> Result<Arc<str>> {
             "is too long. Ensure to provide a unique non-empty string less than '1024' characters",
         );
     }
-    // A slash is taken, as by the service: such items are found by queries, and by addresses that write it
-    // as %2F.
-    if id.contains('\\') {
-        return refuse("contains '\\', which is not allowed");
-    }
+    // Slashes of both kinds are taken, as by the service: such items are found by queries, and by addresses that
+    // write them as %2F and %5C.
     Ok(id.clone())
 }
 

@@ -10,7 +10,8 @@
 
 use crate::core::Root;
 use crate::generation::IndexDefinition;
-use crate::ranges::Range;
+use crate::ordinals::Marks;
+use crate::ranges::{self, Range};
 use crate::ranked::{Rank, RankedGuard, RankedLock};
 use crate::txn::IndexChange;
 use arc_swap::ArcSwap;
@@ -23,6 +24,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Partition {
     /// Its bounds and id.
     pub range: Range,
+    /// From which series new items get their ordinals.
+    pub(crate) series: u16,
     sequencer: RankedLock<Sequencer>,
     visible: AtomicU64,
     // Where its log stood when it was made or opened.
@@ -70,8 +73,8 @@ pub struct Sequencer {
     pub last: Lsn,
     /// Its commit second, which never goes back.
     pub second: u32,
-    /// First ordinal that is not yet reserved by this partition's batches.
-    pub docno_reserved: u64,
+    /// The ordinals that this partition's batches have reserved.
+    pub(crate) reserved: Marks,
     /// The partition was split or merged: nothing is written to it any more.
     pub closed: bool,
 }
@@ -79,7 +82,7 @@ pub struct Sequencer {
 impl Sequencer {
     /// A log that goes on after a transaction.
     pub fn at(last: Lsn) -> Self {
-        Self { last, second: 0, docno_reserved: 0, closed: false }
+        Self { last, second: 0, reserved: Marks::default(), closed: false }
     }
 
     /// Goes on to the transaction that is about to be queued.
@@ -122,11 +125,14 @@ impl Partition {
         definition: Arc<IndexDefinition>,
     ) -> Self {
         let head = sequencer.last;
+        let hashing = definition.policy.partition_key.hashing;
+        let series = ranges::series(hashing, &range.min).max(sequencer.reserved.series_max());
         index.advance(head.0);
         let view = index.publish();
         let count = |number: u64| AtomicI64::new(i64::try_from(number).unwrap_or(i64::MAX));
         Self {
             range,
+            series,
             sequencer: RankedLock::new(Rank::Sequencer, sequencer),
             visible: AtomicU64::new(head.0),
             begun: head,

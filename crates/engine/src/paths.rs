@@ -2,24 +2,33 @@
 //!
 //! Terms and index files name paths by number. Numbers are given out once, in the order in which paths
 //! are met, and are durable in `meta` before any file that names one. A path that no item has any more
-//! is forgotten when the account opens ([`Container::forget_paths`]), else a client could fill the memory
-//! for ever with names it uses once. Its number is not: it may still stand in an index file beside a
-//! dead document, so it is never given out again, and the highest number is kept by itself.
+//! is forgotten ([`forget`]), else a client could fill the memory for ever with names it uses once. Its
+//! number is not: it may still stand in an index file beside a dead document, so it is never given out
+//! again, and the highest number is kept by itself.
 
-use crate::container::Container;
+mod forget;
+
 use crate::keys;
-use crate::limits::{FORGOTTEN_BATCH, FORGOTTEN_MIN};
 use crate::ranked::{Rank, RankedGuard, RankedLock};
-use armilla_storage::{Batch, Keyspace};
-use parking_lot::RwLock;
-use std::collections::{HashMap, HashSet};
+use armilla_storage::{Batch, KEY_LENGTH_MAX, Keyspace};
+use forget::Round;
+use indexmap::IndexMap;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashSet;
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Number of the root path, below which all others hang.
 pub(crate) const ROOT: u32 = 0;
 
 /// Where the highest number stands in `meta`: no path has this one as its parent.
 const GIVEN_OUT: u32 = u32::MAX;
+
+/// Bytes of a step that is written as it is: what fits into a key of the store, behind [`KEY_HEAD`].
+const STEP_LENGTH_MAX: usize = KEY_LENGTH_MAX - KEY_HEAD;
+
+/// Bytes of an entry's key before its step.
+const KEY_HEAD: usize = 9;
 
 /// No number is higher.
 const NUMBER_MAX: u32 = u32::MAX - 1;
@@ -33,6 +42,15 @@ pub struct PathDictionary {
     known: RwLock<Known>,
     /// Held from the moment when new numbers are put into a batch until that batch is queued.
     saving: RankedLock<()>,
+    /// How far the janitor is with forgetting.
+    round: Mutex<Round>,
+}
+
+/// Held by whoever makes terms, until they are in an index that everybody sees. Numbers that were looked
+/// up under it stay, also those that no item has yet.
+#[derive(Debug)]
+pub(crate) struct PathsInUse {
+    _epoch: Arc<()>,
 }
 
 /// Numbers are on their way to the disk; to be dropped when their batch is queued, not before.
@@ -43,18 +61,24 @@ pub struct Saving<'p> {
 
 #[derive(Debug, Default)]
 struct Known {
-    numbers: HashMap<u32, HashMap<Arc<str>, u32>>,
+    // By parent and step. Entries have positions, which only sweeping changes.
+    numbers: IndexMap<u32, IndexMap<Arc<str>, u32>>,
     // How many those are.
     count: usize,
     // The highest that was ever given out.
     last: u32,
     // Given out, and in no batch yet.
     unsaved: Vec<(u32, Arc<str>, u32)>,
+    // Numbers that no item had a while ago, and that nobody has asked for since.
+    unwanted: HashSet<u32>,
+    // Held by all who began to make terms since the last mark.
+    epoch: Arc<()>,
 }
 
 impl Default for PathDictionary {
     fn default() -> Self {
-        Self { known: RwLock::default(), saving: RankedLock::new(Rank::Paths, ()) }
+        let saving = RankedLock::new(Rank::Paths, ());
+        Self { known: RwLock::default(), saving, round: Mutex::default() }
     }
 }
 
@@ -109,12 +133,14 @@ impl PathDictionary {
 
     /// The number of a path, given out now if it is new; nothing if as many are known as may be.
     pub(crate) fn number(&self, parent: u32, step: &str, count_max: usize) -> Option<u32> {
-        if let Some(number) = self.find(parent, step) {
+        if let Some(number) = self.known.read().wanted(parent, step) {
             return Some(number);
         }
         let mut known = self.known.write();
         if let Some(number) = known.numbers.get(&parent).and_then(|steps| steps.get(step)) {
-            return Some(*number);
+            let number = *number;
+            known.unwanted.remove(&number);
+            return Some(number);
         }
         if known.count >= count_max || known.last >= NUMBER_MAX {
             return None;
@@ -142,69 +168,17 @@ impl PathDictionary {
         }
         saving
     }
-
-    /// The paths that may be forgotten: those with no number in `used`, and nothing used below them.
-    pub(crate) fn unused(&self, used: &HashSet<u32>) -> Vec<(u32, Arc<str>)> {
-        let known = self.known.read();
-        let parents: HashMap<u32, u32> =
-            known.entries().map(|(parent, _, number)| (number, parent)).collect();
-        let mut kept = HashSet::new();
-        for number in used {
-            let mut number = *number;
-            // Ends at the root, which is nobody's child, or at one whose ancestors are kept.
-            while let Some(parent) = parents.get(&number)
-                && kept.insert(number)
-            {
-                number = *parent;
-            }
-        }
-        let unused = known.entries().filter(|(_, _, number)| !kept.contains(number));
-        unused.map(|(parent, step, _)| (parent, step.clone())).collect()
-    }
-
-    /// Adds to a batch that some paths are forgotten. Their numbers are never given out again: files
-    /// may name them for as long as they hold dead documents that had them.
-    pub(crate) fn save_forgotten(
-        &self,
-        container: u32,
-        paths: &[(u32, Arc<str>)],
-        batch: &mut Batch,
-    ) {
-        let last = self.known.read().last;
-        batch.put(Keyspace::Meta, key(container, GIVEN_OUT, ""), last.to_be_bytes().to_vec());
-        for (parent, step) in paths {
-            batch.delete(Keyspace::Meta, key(container, *parent, step));
-        }
-    }
-
-    /// Forgets paths. Nobody may be staging items, or hold terms that were made before.
-    pub(crate) fn forget(&self, paths: &[(u32, Arc<str>)]) {
-        let mut known = self.known.write();
-        for (parent, step) in paths {
-            let Some(steps) = known.numbers.get_mut(parent) else { continue };
-            let removed = steps.remove(step).is_some();
-            if steps.is_empty() {
-                known.numbers.remove(parent);
-            }
-            known.count -= usize::from(removed);
-        }
-        let forgotten: HashSet<_> = paths.iter().collect();
-        known.unsaved.retain(|(parent, step, _)| !forgotten.contains(&(*parent, step.clone())));
-        known.numbers.shrink_to_fit();
-        known.numbers.values_mut().for_each(HashMap::shrink_to_fit);
-    }
 }
 
 impl Known {
+    fn wanted(&self, parent: u32, step: &str) -> Option<u32> {
+        let number = *self.numbers.get(&parent)?.get(step)?;
+        (self.unwanted.is_empty() || !self.unwanted.contains(&number)).then_some(number)
+    }
+
     fn insert(&mut self, parent: u32, step: Arc<str>, number: u32) {
         let before = self.numbers.entry(parent).or_default().insert(step, number);
         self.count += usize::from(before.is_none());
-    }
-
-    fn entries(&self) -> impl Iterator<Item = (u32, &Arc<str>, u32)> {
-        self.numbers.iter().flat_map(|(parent, steps)| {
-            steps.iter().map(move |(step, number)| (*parent, step, *number))
-        })
     }
 }
 
@@ -217,14 +191,25 @@ fn key(container: u32, parent: u32, step: &str) -> Vec<u8> {
 /// The dictionary's name for a property, written where the last one was.
 pub(crate) fn name_step<'s>(name: &str, step: &'s mut String) -> &'s str {
     step.clear();
-    step.push('.');
-    step.push_str(name);
+    if name.len() < STEP_LENGTH_MAX {
+        step.push('.');
+        step.push_str(name);
+    } else {
+        *step = long_step(name);
+    }
     step
+}
+
+/// The dictionary's name for a property whose own is too long for a key of the store. Who makes up two names
+/// with one hash confuses queries on his own items alone.
+fn long_step(name: &str) -> String {
+    format!("long {} {:032x}", name.len(), xxh3_128(name.as_bytes()))
 }
 
 /// The dictionary's name for a computed property: properties of items begin with a dot.
 pub(crate) fn computed_step(name: &str) -> String {
-    format!("computed {name}")
+    let step = format!("computed {name}");
+    if step.len() <= STEP_LENGTH_MAX { step } else { format!("computed {}", long_step(name)) }
 }
 
 /// The dictionary's name for a spatial index, by its place in the policy.
@@ -237,86 +222,12 @@ pub(crate) fn composite_step(number: usize) -> String {
     format!("composite {number}")
 }
 
-impl Container {
-    /// Forgets the paths that no item has. For the moment before anybody writes: terms that were made
-    /// earlier and not yet applied would name what is forgotten. Returns how many were.
-    pub(crate) fn forget_paths(&self) -> usize {
-        if self.paths.len() < FORGOTTEN_MIN {
-            return 0;
-        }
-        let mut used = HashSet::new();
-        for partition in self.partitions().iter() {
-            partition.view().view.live_paths(&mut |path| {
-                used.insert(path);
-            });
-        }
-        let unused = self.paths.unused(&used);
-        if unused.len() < FORGOTTEN_MIN {
-            return 0;
-        }
-        for some in unused.chunks(FORGOTTEN_BATCH) {
-            let mut batch = Batch::new();
-            self.paths.save_forgotten(self.number, some, &mut batch);
-            if !self.core.commit_and_wait(batch) {
-                return 0;
-            }
-        }
-        self.paths.forget(&unused);
-        unused.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn numbered(paths: &PathDictionary, path: &[&str]) -> u32 {
         path.iter().fold(ROOT, |parent, step| paths.number(parent, step, usize::MAX).unwrap())
-    }
-
-    fn found(paths: &PathDictionary, path: &[&str]) -> Option<u32> {
-        path.iter().try_fold(ROOT, |parent, step| paths.find(parent, step))
-    }
-
-    #[test]
-    fn what_no_item_has_is_forgotten_and_its_number_never_comes_back() {
-        let paths = PathDictionary::default();
-        let kept = numbered(&paths, &[".a", ".b", "[]"]);
-        let gone = numbered(&paths, &[".a", ".x"]);
-        let last = numbered(&paths, &[".y", ".z"]);
-        let unused = paths.unused(&HashSet::from([kept]));
-        assert_eq!(unused.len(), 3, "{unused:?}");
-        let mut batch = Batch::new();
-        paths.save_forgotten(7, &unused, &mut batch);
-        paths.forget(&unused);
-        assert_eq!(paths.len(), 3);
-        assert_eq!(found(&paths, &[".a", ".b", "[]"]), Some(kept));
-        assert_eq!(found(&paths, &[".a", ".x"]), None);
-        let again = numbered(&paths, &[".a", ".x"]);
-        assert!(again > last && again != gone);
-
-        // The same after a restart: what is durable is the highest number and what was kept.
-        let puts: Vec<_> = batch.iter().filter(|entry| entry.value.is_some()).collect();
-        assert_eq!(puts.len(), 1);
-        let reopened = PathDictionary::default();
-        reopened.restore(GIVEN_OUT, "", last);
-        reopened.restore(ROOT, ".a", 1);
-        assert_eq!(reopened.len(), 1);
-        assert_eq!(numbered(&reopened, &[".new"]), last + 1);
-    }
-
-    #[test]
-    fn forgotten_paths_are_not_saved_any_more() {
-        let paths = PathDictionary::default();
-        let kept = numbered(&paths, &[".kept"]);
-        numbered(&paths, &[".gone"]);
-        paths.forget(&paths.unused(&HashSet::from([kept])));
-        let mut batch = Batch::new();
-        drop(paths.save(7, &mut batch));
-        assert_eq!(batch.len(), 1);
-        let mut batch = Batch::new();
-        drop(paths.save(7, &mut batch));
-        assert!(batch.is_empty());
     }
 
     /// Otherwise many writes of many new names at once would each bring the names of all.
@@ -330,6 +241,19 @@ mod tests {
             batch.len()
         });
         assert_eq!(sizes, [1, 1, 1]);
+    }
+
+    #[test]
+    fn names_of_any_length_fit_into_a_key() {
+        assert_eq!(key(7, 7, "").len(), KEY_HEAD);
+        let step = |length: usize| name_step(&"n".repeat(length), &mut String::new()).to_owned();
+        for length in [0, 1, STEP_LENGTH_MAX - 1, STEP_LENGTH_MAX, STEP_LENGTH_MAX + 1, 1 << 20] {
+            assert!(key(7, 7, &step(length)).len() <= KEY_LENGTH_MAX, "{length}");
+            let computed = computed_step(&"n".repeat(length));
+            assert!(key(7, 7, &computed).len() <= KEY_LENGTH_MAX, "{length}");
+        }
+        assert!(step(STEP_LENGTH_MAX - 1).starts_with(".nnn"));
+        assert_ne!(step(STEP_LENGTH_MAX), step(STEP_LENGTH_MAX + 1));
     }
 
     #[test]

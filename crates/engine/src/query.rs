@@ -22,28 +22,33 @@ mod exec;
 pub mod explain;
 mod explained;
 mod find;
+pub mod language;
 mod page;
 mod plan;
 mod prepare;
 mod read;
 mod request;
+mod stopwatch;
 mod token;
 mod view;
 
 pub use armilla_sql::access::IndexUsage;
-pub use client_merge::{ClientMerge, advice, client_merge, plan};
+pub use client_merge::{advice, client_merge, plan};
 pub(crate) use exec::{CachedOrders, ScriptDeadline};
 pub use page::{Metrics, Page};
 pub(crate) use plan::Overlay;
 pub use plan::{Cost, Plan};
+pub use prepare::ClientPlan;
 pub(crate) use prepare::{QueryCache, is_pure};
 pub use request::{Request, ResumeFilter, ResumeValue};
 pub use token::{INVALID_TOKEN, is_of_the_service};
 
 use crate::container::{Container, Settings};
+use crate::limits::PAGE_TIME_MAX;
 use crate::partition::Partition;
 use crate::ranges::EpkSpan;
 use crate::scripts::Client;
+use armilla_model::clock::monotonic;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Epk, Hashing};
 use armilla_model::policy::ContainerPolicy;
@@ -51,12 +56,13 @@ use armilla_model::value::Value;
 use armilla_sql::Schema;
 use armilla_sql::access::KeyConstraint;
 use armilla_sql::compiled::{Compiled, Order};
+use armilla_sql::plan::is_rewritten_order;
 use armilla_sql::reference::{self, Options as ListOptions};
 use exec::Work;
 use plan::costs::BRIEF_TEXT_MAX;
 use prepare::{Prepared, Shape};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of one level of a hierarchical effective key.
 const KEY_LEVEL_LENGTH: usize = 16;
@@ -85,7 +91,7 @@ pub enum Limit {
 
 /// How a page is wanted.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'o> {
+pub struct PageOptions<'o> {
     /// Rows at most.
     pub count_max: usize,
     /// Where the last page ended.
@@ -136,12 +142,16 @@ pub struct Query {
     compiled_in: Duration,
     /// Who waits for the answer, if that is known.
     client: Option<Client>,
+    /// Its pages will be explained, with times.
+    is_measured: bool,
+    /// How long a page may run before it ends where it is.
+    page_time_max: Duration,
 }
 
 impl Query {
     /// Compiles a query for a container, and finds the parts of the key space it must visit.
     pub fn new(container: Arc<Container>, request: Request, scope: &Scope) -> Result<Self> {
-        let started = Instant::now();
+        let started = monotonic();
         let settings = container.settings();
         let prepared = prepare::prepare(&container, &settings, &request)?;
         let spans = spans(&prepared.constraint, &settings.policy, scope)?;
@@ -162,6 +172,8 @@ impl Query {
             binding,
             compiled_in,
             client: None,
+            is_measured: false,
+            page_time_max: PAGE_TIME_MAX,
         })
     }
 
@@ -181,6 +193,18 @@ impl Query {
     #[must_use]
     pub fn for_client(self, client: Client) -> Self {
         Self { client: Some(client), ..self }
+    }
+
+    /// The same query, whose pages are measured: their explanations tell times.
+    #[must_use]
+    pub fn measured(self, is_measured: bool) -> Self {
+        Self { is_measured, ..self }
+    }
+
+    /// The same query for a client that waits no longer than this: a page then ends where it is.
+    #[must_use]
+    pub fn within(self, page_time_max: Duration) -> Self {
+        Self { page_time_max, ..self }
     }
 
     /// True when rows come as items go by, in the order of (effective key, ordinal): those of one
@@ -207,7 +231,7 @@ impl Query {
     }
 
     /// Chooses how a page is answered. The plan holds what the page will see, whenever it is run.
-    pub fn plan(&self, options: Options<'_>) -> Result<Plan> {
+    pub fn plan(&self, options: PageOptions<'_>) -> Result<Plan> {
         Plan::choose(self, options, None)
     }
 
@@ -228,12 +252,12 @@ impl Query {
     }
 
     /// Answers one page, wherever that is done.
-    pub fn page(&self, options: Options<'_>) -> Result<Page> {
+    pub fn page(&self, options: PageOptions<'_>) -> Result<Page> {
         self.run(&self.plan(options)?)
     }
 
     /// Answers one page if its cost is small.
-    pub fn brief_page(&self, options: Options<'_>) -> Result<Option<Page>> {
+    pub fn brief_page(&self, options: PageOptions<'_>) -> Result<Option<Page>> {
         let plan = self.plan(options)?;
         if plan.cost().is_small() { self.run_briefly(&plan) } else { Ok(None) }
     }
@@ -242,7 +266,7 @@ impl Query {
     /// as they are now. A script asks with what is left of its time.
     pub(crate) fn page_over(
         &self,
-        options: Options<'_>,
+        options: PageOptions<'_>,
         overlay: Option<Overlay>,
         asker: ScriptDeadline,
     ) -> Result<Page> {
@@ -251,16 +275,18 @@ impl Query {
     }
 
     fn work(&self, asker: Option<ScriptDeadline>) -> Work {
-        Work::new(Instant::now(), self.compiled_in, self.container.rates())
+        Work::new(monotonic(), self.compiled_in, self.container.rates())
             .sharing(&self.container.core.shares.queries)
             .of_script(asker)
             .for_client(self.client.clone())
+            .measured(self.is_measured)
+            .within(self.page_time_max)
     }
 
     fn page_of(&self, plan: &Plan, work: &mut Work) -> Result<Page> {
         let page = exec::run(self, plan, work);
         let mut page = page.map_err(|error| work.stopped.take().unwrap_or(error))?;
-        work.finish(&mut page, token::is_rewritten(&self.request.text));
+        work.finish(&mut page, is_rewritten_order(&self.request.text));
         if self.is_habitual {
             self.prepared.feedback.took(page.metrics.total_time);
         }
@@ -312,7 +338,7 @@ fn scope_key(policy: &ContainerPolicy, scope: &Scope) -> Option<Epk> {
 pub fn condition_holds(condition: &str, item: &Value) -> Result<bool> {
     let query = armilla_sql::parse_condition(condition)?;
     let schema = Schema::none();
-    Ok(reference::meets(&query, item, ListOptions::new(&schema))?)
+    Ok(reference::meets(&query, item, ListOptions::bounded(&schema))?)
 }
 
 /// True when a request is so short that it is compiled in a moment, on whichever thread.
@@ -324,6 +350,6 @@ pub fn compiles_briefly(body: &[u8]) -> bool {
 pub fn over_list(request: &Request, rows: Vec<Value>) -> Result<Vec<Value>> {
     let query = armilla_sql::parse(&request.text)?;
     let schema = Schema::none();
-    let options = ListOptions::new(&schema);
+    let options = ListOptions::bounded(&schema);
     Ok(reference::run(&query, &request.parameters, rows.into_iter(), options)?)
 }

@@ -1,7 +1,9 @@
 //! Physical partitions as clients see them: ranges of effective keys that cover the whole space.
+//! A range id that is no more, because it was split or merged, is refused by `Container::partition` (410).
 
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::{Definition, Epk, Hashing};
+use armilla_model::rid::SERIES_BITS;
 
 /// The bounds of one physical partition, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +112,29 @@ fn boundary(hashing: Hashing, position: u32, count: u32) -> Epk {
     }
 }
 
+/// By how much [`boundary`] may lie below the exact fraction: one for each range of a new container.
+const ROUNDED_MAX: u128 = 1 << SERIES_BITS;
+
+/// The series from which items of a range that begins here get their ordinals: the first bits of its position, a
+/// fraction of the key space.
+pub(crate) fn series(hashing: Hashing, min: &Epk) -> u16 {
+    let bytes = min.as_bytes();
+    let first_bits = match hashing {
+        _ if bytes.is_empty() => 0,
+        Hashing::V2 | Hashing::MultiHash => {
+            let mut number = [0; size_of::<u128>()];
+            let known = bytes.len().min(number.len());
+            number[..known].copy_from_slice(&bytes[..known]);
+            u128::from_be_bytes(number).saturating_add(ROUNDED_MAX) >> (126 - SERIES_BITS)
+        }
+        Hashing::V1 => {
+            let number = armilla_model::partition_key::read_v1_number(bytes).unwrap_or(0.0);
+            (number as u128 + ROUNDED_MAX) >> (u32::BITS - SERIES_BITS)
+        }
+    };
+    u16::try_from(first_bits).unwrap_or(u16::MAX).min((1 << SERIES_BITS) - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +173,19 @@ mod tests {
         assert_eq!(ranges[0].overlap(&span).unwrap().min.to_string(), "10");
         assert_eq!(ranges[1].overlap(&span).unwrap().max, None);
         assert!(ranges[1].overlap(&EpkSpan::parse("", "10").unwrap()).is_none());
+    }
+
+    #[test]
+    fn ranges_number_their_items_by_their_position() {
+        for hashing in [Hashing::V1, Hashing::V2, Hashing::MultiHash] {
+            let of = |count| {
+                let ranges = initial(&definition(hashing), count);
+                ranges.iter().map(|range| series(hashing, &range.min)).collect::<Vec<_>>()
+            };
+            assert_eq!(of(1), [0]);
+            assert_eq!(of(2), [0, 0x800], "{hashing:?}");
+            assert_eq!(of(4), [0, 0x400, 0x800, 0xc00], "{hashing:?}");
+            assert_eq!(of(3), [0, 0x555, 0xaaa], "{hashing:?}");
+        }
     }
 }

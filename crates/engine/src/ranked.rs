@@ -10,6 +10,8 @@ use std::ops::{Deref, DerefMut};
 /// The ranks, in the order in which locks are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// One round of a view at a time.
+    Following,
     /// One split or merge of a container at a time.
     Reshaping,
     /// One change of a container's definition, or of the index that serves it, at a time.
@@ -31,6 +33,7 @@ pub(crate) enum Rank {
 impl Rank {
     /// Whether one thread may hold several of this rank. Those of a switch are taken in the order of
     /// their ranges, by one thread per container at a time.
+    #[cfg(debug_assertions)]
     fn is_plural(self) -> bool {
         self == Self::Sequencer
     }

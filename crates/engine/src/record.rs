@@ -139,8 +139,15 @@ impl Record {
 
     /// Reads the item's members with these names, and only those.
     pub fn members(&self, names: &json::Wanted) -> armilla_model::error::Result<Value> {
-        json::parse_members(&self.bytes[HEADER_LENGTH..], names)
-            .map_err(|error| Error::Internal(format!("a stored item is not JSON: {error}")))
+        json::parse_members(&self.bytes[HEADER_LENGTH..], names).map_err(not_json)
+    }
+
+    /// Finds the same members, and leaves their values as they are written.
+    pub(crate) fn member_texts(
+        &self,
+        names: &json::Wanted,
+    ) -> armilla_model::error::Result<json::MemberTexts<'_>> {
+        json::member_texts(&self.bytes[HEADER_LENGTH..], names).map_err(not_json)
     }
 
     /// Second of the last write.
@@ -192,6 +199,11 @@ impl Record {
     pub fn is_alive(&self, liveness: Liveness) -> bool {
         liveness.is_alive(self.ts(), self.ttl())
     }
+}
+
+/// What is said of a stored text that cannot be read.
+pub(crate) fn not_json(error: json::JsonError) -> Error {
+    Error::Internal(format!("a stored item is not JSON: {error}"))
 }
 
 #[cfg(test)]

@@ -1,29 +1,53 @@
-//! After a restore: every log goes on far ahead of where the backup ended.
+//! After a restore: every log goes on far ahead of where the backup ended, and every view is gone through
+//! again.
 //!
 //! Clients may hold session tokens and feed positions from after the backup was taken. Raising the
 //! heads keeps those satisfied instead of refusing them for ever.
 
 use crate::keys::{self, Meta};
+use crate::views::definition::{MEMBER, SOURCE_RID};
+use crate::views::state::State;
+use armilla_model::lsn::Lsn;
+use armilla_model::rid;
+use armilla_model::value::Value;
 use armilla_storage::{
     Batch, Direction, Durability, KeyRange, Keyspace, Snapshot, Store, StoreError,
 };
+use std::collections::HashMap;
 
 /// By how much the heads are raised.
 const RAISE: u64 = 1 << 32;
 
-/// Raises the log head of every partition of every container.
+/// Raises the log head of every partition of every container, and lets views begin anew.
 pub fn raise_heads(store: &dyn Store) -> Result<(), StoreError> {
     let snapshot = store.snapshot();
     let mut batch = Batch::new();
+    let (mut heads, mut views) = (HashMap::new(), Vec::new());
     let prefix = KeyRange::prefix(&keys::meta(Meta::Container, &[]));
     for (key, value) in snapshot.page(Keyspace::Meta, &prefix, Direction::Forward, usize::MAX)? {
         let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
         let Some(container) = number else { continue };
         let entry = crate::catalog::stored::StoredEntry::read(&value)?;
-        for range in crate::catalog::stored::StoredContainer::read(&entry)?.ranges {
+        let stored = crate::catalog::stored::StoredContainer::read(&entry)?;
+        let view = stored.definition.get(MEMBER).and_then(|view| view.get(SOURCE_RID));
+        if let Some(source) = view.and_then(Value::as_str).and_then(rid::decode) {
+            views.push((container, source));
+        }
+        let database = key.get(1..5).and_then(|bytes| bytes.try_into().ok());
+        let database = database.map_or(0, u32::from_be_bytes);
+        let known: &mut Vec<(u32, Lsn)> =
+            heads.entry(rid::container(database, container).to_vec()).or_default();
+        for range in stored.ranges {
             let head = head_of(&*snapshot, container, range.id)?;
+            known.push((range.id, Lsn(head)));
             let key = keys::meta(Meta::Head, &[container, range.id]);
             batch.put(Keyspace::Meta, key, (head + RAISE).to_be_bytes().to_vec());
+        }
+    }
+    for (view, source) in views {
+        if let Some(heads) = heads.get(&source) {
+            let state = State::after_restore(heads.iter().copied());
+            batch.put(Keyspace::Meta, keys::meta(Meta::View, &[view]), state.write());
         }
     }
     if batch.is_empty() { Ok(()) } else { store.commit(batch, Durability::Synced) }

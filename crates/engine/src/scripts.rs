@@ -32,7 +32,6 @@ pub use triggered::{Triggered, TriggeredVerb, TriggeredWrite, Triggers};
 pub type Client = std::sync::Weak<()>;
 
 use crate::account::NewScript;
-use crate::catalog::Casing;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::rid::ChildKind;
@@ -82,14 +81,14 @@ pub struct Script {
 }
 
 /// When a trigger runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
     /// Before the write (or after it).
     pub before: bool,
     /// For which writes.
     pub operation: TriggerOperation,
-    /// How the client wrote both.
-    pub casing: Casing,
+    /// The operation as its owner spelled it; kept for those who show the trigger.
+    pub spelling: Arc<str>,
 }
 
 /// For which writes a trigger runs.
@@ -121,7 +120,7 @@ impl Kind {
 }
 
 impl TriggerOperation {
-    /// Reads `triggerOperation`.
+    /// Reads an operation by its name, in any case.
     pub fn parse(text: &str) -> Result<Self> {
         Ok(match text.to_ascii_lowercase().as_str() {
             "all" => Self::All,
@@ -138,7 +137,7 @@ impl TriggerOperation {
         })
     }
 
-    /// The text of `triggerOperation`.
+    /// Its name.
     pub fn text(self) -> &'static str {
         match self {
             Self::All => "All",

@@ -1,7 +1,8 @@
 //! Where ranges are cut and joined: plans, made of bounds and sizes alone.
 //!
 //! Growth by throughput cuts the key space evenly, as a new container's ranges are cut; growth by
-//! size cuts where the data has its middle. A merge joins neighbours, the smallest first.
+//! size cuts where the data has its middle. A merge joins neighbours, the smallest first. Clients
+//! that still name a parent are told by `Container::partition` (410).
 
 use crate::container::Container;
 use crate::keys;

@@ -23,6 +23,9 @@ pub const SHARES_MAX: u8 = 5;
 /// Units per second for everything that is no item.
 pub const METADATA_UNITS: u32 = 240;
 
+/// A time that lies so many seconds back was set; less is a request that looked at the clock a little earlier.
+const CLOCK_SET_BACK_SECONDS: u64 = 2;
+
 const STEPS: i64 = STEPS_PER_UNIT as i64;
 
 /// What a bucket is filled with.
@@ -156,6 +159,10 @@ impl Bucket {
             (self.available, self.burst_left) = (rate.steps, rate.burst_steps());
             return;
         };
+        if second.saturating_sub(now) >= CLOCK_SET_BACK_SECONDS {
+            // What is left stays, and the next second of the new time fills it up.
+            self.second = Some(now);
+        }
         if now <= second {
             return;
         }

@@ -17,20 +17,24 @@ pub use commit::IndexChange;
 pub use current::{Current, StagedItem};
 
 use crate::address::ItemAddress;
-use crate::container::{Container, Settings};
+use crate::container::{Container, Settings, Slot};
+use crate::feed_entry::Origin;
 use crate::indexing::{self, ItemTerms};
 use crate::items::body::Body;
 use crate::items::{WriteOptions, Written};
 use crate::keys::ItemKey;
+use crate::limits::TXN_FOUND_MAX;
 use crate::locks::PartitionLock;
+use crate::paths::PathsInUse;
 use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
 use crate::store_failure;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::policy::ContainerPolicy;
-use armilla_model::rid::{self, ChildKind};
+use armilla_model::rid;
 use armilla_model::value::Value;
 use armilla_storage::Snapshot;
 use bytes::Bytes;
@@ -45,14 +49,21 @@ pub struct Txn {
     epk: Epk,
     snapshot: Arc<dyn Snapshot>,
     lock: PartitionLock,
+    paths: PathsInUse,
     now: u32,
-    origin: u32,
+    origin: Origin,
     expiring: bool,
+    /// Entries of `meta` that are committed with the changes.
+    notes: Vec<(Vec<u8>, Vec<u8>)>,
     staged: Vec<Staged>,
     by_id: HashMap<Arc<str>, usize>,
+    /// Items that were read last and are likely to be written.
+    found: Vec<(Arc<str>, Slot)>,
     /// Places that staged items have, by hash and probe.
     places: HashSet<(u64, u8)>,
     unique: HashMap<Vec<u8>, Option<Owner>>,
+    /// Version and time of the next item, where they are not to be new.
+    stamp: Option<(ETag, u32)>,
     /// Bytes of stored versions that may still be parsed; any number without it.
     loading_left: Option<usize>,
     /// An operation was refused because it would have parsed more.
@@ -82,7 +93,8 @@ enum Now {
 struct Before {
     record: Record,
     tuples: Vec<[u8; 16]>,
-    terms: ItemTerms,
+    /// What its terms weigh; the terms themselves are not there.
+    weights: ItemTerms,
     visible: bool,
 }
 
@@ -121,17 +133,21 @@ impl Txn {
         Ok(Self {
             snapshot: container.core.snapshot(),
             now: container.core.now_seconds(),
+            paths: container.paths.in_use(),
             container,
             settings,
             key,
             epk,
             lock,
-            origin: 0,
+            origin: Origin::default(),
             expiring: false,
+            notes: Vec::new(),
             staged: Vec::new(),
             by_id: HashMap::new(),
+            found: Vec::new(),
             places: HashSet::new(),
             unique: HashMap::new(),
+            stamp: None,
             loading_left: None,
             is_heavy: false,
         })
@@ -190,6 +206,41 @@ impl Txn {
         self.expiring = true;
     }
 
+    /// Says that the server itself writes on behalf of a view or subscription, whose number the feed shows.
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
+    }
+
+    /// Adds an entry of `meta` that is committed with the changes, of which there must be one.
+    pub(crate) fn note(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.notes.push((key, value));
+    }
+
+    /// Gives the next item that is staged this version and time.
+    pub(crate) fn set_stamp(&mut self, etag: ETag, ts: u32) {
+        self.stamp = Some((etag, ts));
+    }
+
+    /// Refuses what clients and scripts write to a view, or to a container whose place another one has taken.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.container.check_in_place()?;
+        match self.container.view() {
+            Some(view) if view.is_rekey() && self.origin.number != self.container.number => {
+                Err(Error::Forbidden(format!(
+                    "This container is being filled with the items of '{}' under another partition key, and cannot be written before it has taken that container's place.",
+                    view.source_name()
+                )))
+            }
+            Some(view) if self.origin.number != self.container.number => {
+                Err(Error::Forbidden(format!(
+                    "This container is a view of '{}': its items follow that container and cannot be written. Write there instead.",
+                    view.source_name()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn policy(&self) -> &ContainerPolicy {
         &self.settings.policy
     }
@@ -212,8 +263,29 @@ impl Txn {
         if let Some(&at) = self.by_id.get(id) {
             return Ok(self.staged[at].current());
         }
-        let slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
+        let slot = self.locate(id)?;
         Ok(slot.record.filter(|record| self.is_alive(record)).map(Current::Stored))
+    }
+
+    /// The same for an item that is likely to be written: its place in the store is remembered, so that it is
+    /// searched for once.
+    pub(crate) fn find_to_write(&mut self, id: &Arc<str>) -> Result<Option<Current<'_>>> {
+        if !self.by_id.contains_key(&**id) && !self.found.iter().any(|(found, _)| found == id) {
+            let slot = self.locate(id)?;
+            if slot.record.is_some() {
+                self.found.truncate(TXN_FOUND_MAX - 1);
+                self.found.insert(0, (id.clone(), slot));
+            }
+        }
+        self.find(id)
+    }
+
+    /// The place of an id in the store.
+    fn locate(&self, id: &str) -> Result<Slot> {
+        match self.found.iter().find(|(found, _)| &**found == id) {
+            Some((_, slot)) => Ok(slot.clone()),
+            None => self.container.locate(&*self.snapshot, &self.epk, id),
+        }
     }
 
     /// The item as this transaction sees it, about to be written: it enters the change set, so that
@@ -309,21 +381,25 @@ impl Txn {
         mut body: Body,
         options: &WriteOptions,
     ) -> Result<Written> {
+        self.check_writable()?;
         let indexed = !options.exclude_from_index;
-        let terms = self.terms_of_new(&body.value, indexed)?;
+        let ts = self.stamp.map_or(self.now, |(_, ts)| ts);
+        let terms = self.terms_of_new(&body.value, ts, indexed)?;
         let tuples =
             unique::tuples(&body.value, &self.policy().unique_keys, self.container.secret());
         self.claim(at, &tuples)?;
+        let docno = self.docno_of(successor_of)?;
+        let stamp = self.stamp.take();
         let container = &self.container;
         let head = RecordHead {
-            docno: self.docno_of(successor_of),
-            ts: self.now,
+            docno,
+            ts,
             ttl: body.ttl,
-            etag: container.core.ids.next_etag(),
+            etag: stamp.map_or_else(|| container.core.ids.next_etag(), |(etag, _)| etag),
             id_at: body.id_at,
             indexed,
         };
-        let rid = rid::encode(&rid::child(container.rid, ChildKind::Document, head.docno));
+        let rid = rid::encode(&rid::document(container.rid, head.docno));
         body.close(&rid, &container.docs_link, head.etag, head.ts);
         let mut header = Vec::with_capacity(HEADER_LENGTH);
         record::begin(&head, &mut header);
@@ -344,9 +420,13 @@ impl Txn {
         })
     }
 
-    fn terms_of_new(&self, item: &Value, indexed: bool) -> Result<ItemTerms> {
+    fn terms_of_new(&self, item: &Value, ts: u32, indexed: bool) -> Result<ItemTerms> {
         let paths = &self.container.paths;
-        let terms = indexing::terms_of_new(item, self.now, indexed, self.policy(), paths);
+        let terms = match self.container.view() {
+            // Its source was allowed to have these paths; refused, the view would stop for good.
+            Some(_) => indexing::terms_of(item, ts, indexed, self.policy(), paths),
+            None => indexing::terms_of_new(item, ts, indexed, self.policy(), paths),
+        };
         if !terms.lacks_paths {
             return Ok(terms);
         }
@@ -360,6 +440,7 @@ impl Txn {
 
     /// Stages the removal of an item that [`find`](Self::find) has seen.
     pub(crate) fn stage_removal(&mut self, id: &str) -> Result<RequestCharge> {
+        self.check_writable()?;
         let at = self.touch(id)?;
         self.claim(at, &[])?;
         let rates = self.container.rates();
@@ -370,7 +451,7 @@ impl Txn {
                 rates.write(size) + rates.terms(draft.terms.charged())
             }
             (Now::AsBefore, Some(before)) => {
-                rates.write(before.record.size()) + rates.terms(before.terms.charged())
+                rates.write(before.record.size()) + rates.terms(before.weights.charged())
             }
             (Now::AsBefore, None) | (Now::Removed, _) => rates.failure,
         };
@@ -383,7 +464,7 @@ impl Txn {
         if let Some(&at) = self.by_id.get(id) {
             return Ok(at);
         }
-        let mut slot = self.container.locate(&*self.snapshot, &self.epk, id)?;
+        let mut slot = self.locate(id)?;
         // Two new items of one transaction whose hashes clash take places one after the other.
         while slot.record.is_none() && self.places.contains(&(slot.key.hash, slot.key.probe)) {
             slot.key.probe = slot.key.probe.checked_add(1).ok_or_else(|| {
@@ -417,7 +498,7 @@ impl Txn {
         let value = parse_stored(&record.text())?;
         let policy = self.policy();
         let tuples = unique::tuples(&value, &policy.unique_keys, self.container.secret());
-        let terms = indexing::terms_of(
+        let weights = indexing::weights_of(
             &value,
             record.ts(),
             record.is_indexed(),
@@ -425,16 +506,16 @@ impl Txn {
             &self.container.paths,
         );
         let visible = self.is_alive(&record);
-        Ok(Before { record, tuples, terms, visible })
+        Ok(Before { record, tuples, weights, visible })
     }
 
-    fn docno_of(&self, at: usize) -> u64 {
+    fn docno_of(&self, at: usize) -> Result<u64> {
         let kept = match &self.staged[at].now {
             Now::Draft(draft) => Some(draft.head.docno),
             Now::AsBefore => self.staged[at].visible().map(|before| before.record.docno()),
             Now::Removed => None,
         };
-        kept.unwrap_or_else(|| self.container.next_docno())
+        kept.map_or_else(|| self.container.next_docno(&self.epk), Ok)
     }
 
     /// The size of what the write replaces, if anything, and its charge.
@@ -443,7 +524,7 @@ impl Txn {
         let staged = &self.staged[at];
         let previous = match &staged.now {
             Now::Draft(draft) => Some((draft.bytes.len() - HEADER_LENGTH, &draft.terms)),
-            Now::AsBefore => staged.visible().map(|before| (before.record.size(), &before.terms)),
+            Now::AsBefore => staged.visible().map(|before| (before.record.size(), &before.weights)),
             Now::Removed => None,
         };
         match previous {

@@ -1,6 +1,5 @@
 //! Users and permissions of a database.
 
-use crate::catalog::Casing;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::PartitionKey;
@@ -31,8 +30,8 @@ pub struct Permission {
     pub name: Arc<str>,
     /// Read only, or everything.
     pub mode: Mode,
-    /// How the client wrote the mode.
-    pub casing: Casing,
+    /// The mode as its owner spelled it; kept for those who show the permission.
+    pub spelling: Arc<str>,
     /// The resource as the permission names it.
     pub resource: Arc<str>,
     /// The one logical partition it is limited to.
@@ -53,7 +52,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Reads `permissionMode`.
+    /// Reads a mode by its name, in any case.
     pub fn parse(text: &str) -> Result<Self> {
         match text.to_ascii_lowercase().as_str() {
             "read" => Ok(Self::Read),
@@ -64,7 +63,7 @@ impl Mode {
         }
     }
 
-    /// The text of `permissionMode`.
+    /// Its name.
     pub fn text(self) -> &'static str {
         match self {
             Self::Read => "Read",

@@ -8,7 +8,7 @@
 use crate::container::Container;
 use crate::feed::lineage::lineage_of;
 use crate::feed::{Changes, LogPage, Start};
-use crate::feed_entry::FeedOperation;
+use crate::feed_entry::{FeedOperation, Origin};
 use crate::keys::{self, Meta};
 use crate::limits::VERSIONS_TRIM_BATCH;
 use crate::partition::Partition;
@@ -23,9 +23,13 @@ use armilla_storage::{Batch, Direction, Keyspace, Snapshot, StoreError};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
+/// What a client wrote.
 const FORMAT: u8 = 1;
+/// What the server wrote for a subscription: who it was stands behind the fixed fields.
+const FORMAT_WITH_ORIGIN: u8 = 2;
 /// Format, operation, second, LSN of the version before, length of the key.
 const FIXED_LENGTH: usize = 1 + 1 + 4 + 8 + 2;
+const ORIGIN_LENGTH: usize = 4;
 
 /// How an item changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,7 @@ pub struct Version {
 pub(crate) struct VersionEntry<'e> {
     pub(crate) operation: FeedOperation,
     pub(crate) second: u32,
+    pub(crate) origin: Origin,
     pub(crate) epk: &'e Epk,
     pub(crate) previous_lsn: Lsn,
     pub(crate) current: &'e [u8],
@@ -68,17 +73,22 @@ pub(crate) struct VersionEntry<'e> {
 }
 
 impl VersionEntry<'_> {
-    /// The stored form: fixed fields, key, length of the current text, current text, previous text.
+    /// The stored form: fixed fields, origin if it is no client, key, length of the current text, current
+    /// text, previous text.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let previous = self.previous.map(Record::text).unwrap_or_default();
         let epk = self.epk.as_bytes();
-        let length = FIXED_LENGTH + epk.len() + 4 + self.current.len() + previous.len();
+        let origin = (self.origin != Origin::default()).then(|| self.origin.encode().to_be_bytes());
+        let origin = origin.as_ref().map(|bytes| &bytes[..]).unwrap_or_default();
+        let length =
+            FIXED_LENGTH + origin.len() + epk.len() + 4 + self.current.len() + previous.len();
         let mut out = Vec::with_capacity(length);
-        out.push(FORMAT);
+        out.push(if origin.is_empty() { FORMAT } else { FORMAT_WITH_ORIGIN });
         out.push(self.operation as u8);
         out.extend_from_slice(&self.second.to_be_bytes());
         out.extend_from_slice(&self.previous_lsn.0.to_be_bytes());
         out.extend_from_slice(&(epk.len() as u16).to_be_bytes());
+        out.extend_from_slice(origin);
         out.extend_from_slice(epk);
         out.extend_from_slice(&(self.current.len() as u32).to_be_bytes());
         out.extend_from_slice(self.current);
@@ -94,9 +104,14 @@ impl VersionEntry<'_> {
 }
 
 /// Reads an entry of the log, without copying its texts.
-fn decode(lsn: Lsn, bytes: &Bytes) -> Result<(Epk, Version), StoreError> {
+pub(crate) fn decode(lsn: Lsn, bytes: &Bytes) -> Result<(Epk, Version), StoreError> {
     let corrupt = || StoreError::corruption("versions", "an entry is malformed");
-    if bytes.len() < FIXED_LENGTH || bytes[0] != FORMAT {
+    let fixed_length = match bytes.first() {
+        Some(&FORMAT) => FIXED_LENGTH,
+        Some(&FORMAT_WITH_ORIGIN) => FIXED_LENGTH + ORIGIN_LENGTH,
+        _ => return Err(corrupt()),
+    };
+    if bytes.len() < fixed_length {
         return Err(corrupt());
     }
     let kind = match bytes[1] {
@@ -108,8 +123,8 @@ fn decode(lsn: Lsn, bytes: &Bytes) -> Result<(Epk, Version), StoreError> {
     };
     let previous_lsn = bytes[6..14].try_into().map(u64::from_be_bytes).map_err(|_| corrupt())?;
     let key_length = usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
-    let texts_at = FIXED_LENGTH + key_length + 4;
-    let epk = bytes.get(FIXED_LENGTH..texts_at - 4).ok_or_else(corrupt)?;
+    let texts_at = fixed_length + key_length + 4;
+    let epk = bytes.get(fixed_length..texts_at - 4).ok_or_else(corrupt)?;
     let length = bytes.get(texts_at - 4..texts_at).and_then(|length| length.try_into().ok());
     let current_length = length.map(u32::from_be_bytes).ok_or_else(corrupt)? as usize;
     let previous_at = texts_at.checked_add(current_length).filter(|end| *end <= bytes.len());
@@ -129,6 +144,14 @@ fn decode(lsn: Lsn, bytes: &Bytes) -> Result<(Epk, Version), StoreError> {
 /// True when an entry can be read.
 pub(crate) fn is_readable(bytes: &Bytes) -> bool {
     decode(Lsn(0), bytes).is_ok()
+}
+
+/// Who wrote an entry.
+pub(crate) fn origin_of(bytes: &[u8]) -> Origin {
+    let word = bytes.get(FIXED_LENGTH..FIXED_LENGTH + ORIGIN_LENGTH);
+    let word = word.filter(|_| bytes.first() == Some(&FORMAT_WITH_ORIGIN));
+    let word = word.and_then(|word| word.try_into().ok());
+    word.map_or_else(Origin::default, |word| Origin::decode(u32::from_be_bytes(word)))
 }
 
 fn second_of(bytes: &[u8]) -> u32 {
@@ -185,7 +208,11 @@ impl Container {
     }
 
     /// How far the logs of a range were trimmed: what lies at or below is not there any more.
-    fn versions_floor(&self, snapshot: &dyn Snapshot, range: &Range) -> Result<Lsn, StoreError> {
+    pub(crate) fn versions_floor(
+        &self,
+        snapshot: &dyn Snapshot,
+        range: &Range,
+    ) -> Result<Lsn, StoreError> {
         let mut floor = Lsn(0);
         for partition in lineage_of(range) {
             let key = keys::meta(Meta::VersionsFloor, &[self.number, partition]);
@@ -240,8 +267,7 @@ impl Container {
         let full = batch.len() >= VERSIONS_TRIM_BATCH;
         let floor = keys::meta(Meta::VersionsFloor, &[self.number, log]);
         batch.put(Keyspace::Meta, floor, last.lsn.0.to_be_bytes().to_vec());
-        self.core.commit_and_wait(batch);
-        Ok(full)
+        Ok(self.core.commit_and_wait(batch) && full)
     }
 }
 
@@ -255,11 +281,18 @@ mod tests {
         let entry = VersionEntry {
             operation: FeedOperation::Replace,
             second: 9,
+            origin: Origin::default(),
             epk: &epk,
             previous_lsn: Lsn(7),
             current: b"{\"id\":\"a\"}",
             previous: None,
         };
+        let origin = Origin { number: 5, depth: 3 };
+        let written = VersionEntry { origin, ..entry };
+        let with_origin = Bytes::from(written.encode());
+        assert_eq!((origin_of(&with_origin), with_origin[0]), (origin, FORMAT_WITH_ORIGIN));
+        assert_eq!(decode(Lsn(8), &with_origin).unwrap().0, epk);
+        let entry = VersionEntry { origin: Origin::default(), ..written };
         let bytes = Bytes::from(entry.encode());
         let (key, version) = decode(Lsn(8), &bytes).unwrap();
         assert_eq!((key, version.kind), (epk, VersionKind::Replace));

@@ -3,6 +3,8 @@
 
 use armilla_engine::account::NewContainer;
 use armilla_engine::items::WriteOptions;
+use armilla_engine::query::{Limit, PageOptions, Query, Request, Scope};
+use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, json};
@@ -39,9 +41,8 @@ impl Store for RottenStore {
 impl Snapshot for RottenSnapshot {
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let value = self.0.get(keyspace, key)?;
-        let is_rotten = |value: &Bytes| value.windows(ROTTEN.len()).any(|part| part == ROTTEN);
         if keyspace == Keyspace::Items && value.as_ref().is_some_and(is_rotten) {
-            return Err(StoreError::corruption("tables/7", "a block has another checksum"));
+            return Err(damage());
         }
         Ok(value)
     }
@@ -52,8 +53,21 @@ impl Snapshot for RottenSnapshot {
         direction: Direction,
         visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        self.0.scan(keyspace, range, direction, visit)
+        let mut met = false;
+        self.0.scan(keyspace, range, direction, &mut |key, value| {
+            met = keyspace == Keyspace::Items && is_rotten(&value);
+            if met { ControlFlow::Break(()) } else { visit(key, value) }
+        })?;
+        if met { Err(damage()) } else { Ok(()) }
     }
+}
+
+fn is_rotten(value: &Bytes) -> bool {
+    value.windows(ROTTEN.len()).any(|part| part == ROTTEN)
+}
+
+fn damage() -> StoreError {
+    StoreError::corruption("tables/7", "a block has another checksum")
 }
 
 fn key() -> PartitionKey {
@@ -76,18 +90,40 @@ fn check_damaged(outcome: Result<()>, words: &[&str]) {
     }
 }
 
-#[test]
-fn a_damaged_partition_says_where_and_takes_no_writes_while_others_go_on() {
+/// An account with an empty container of each name.
+fn containers<const N: usize>(names: [&str; N]) -> (Arc<Account>, [Arc<Container>; N]) {
     let options = Options { background: false, ..Options::default() };
     let account = Account::open(Arc::new(RottenStore(MemoryStore::new())), options).unwrap();
     account.create_database("d", None).unwrap();
-    let make = |name: &str| {
+    let made = names.map(|name| {
         let definition = format!(r#"{{"id":"{name}","partitionKey":{{"paths":["/pk"]}}}}"#);
         let definition = json::parse(definition.as_bytes()).unwrap();
         let new = NewContainer { definition: &definition, throughput: None };
         account.create_container("d", &new).unwrap()
-    };
-    let (bad, good) = (make("bad"), make("good"));
+    });
+    (account, made)
+}
+
+#[test]
+fn damage_that_a_query_meets_while_it_reads_ahead_is_noted() {
+    let (account, [bad]) = containers(["bad"]);
+    // So many that a query reads several at a time; the last of them cannot be read.
+    for number in 0..60 {
+        put(&bad, &format!(r#"{{"id":"{number}","pk":"p"}}"#)).unwrap();
+    }
+    put(&bad, r#"{"id":"last","pk":"p","x":"rotten"}"#).unwrap();
+    let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
+    let query = Query::new(bad.clone(), Request::of_text("SELECT * FROM c"), &scope).unwrap();
+    let options = PageOptions { count_max: 40, continuation: None, range_by_range: false };
+    let plan = query.plan(options).unwrap();
+    check_damaged(query.run(&plan).map(drop), &["container 'bad'", "partition ", "tables/7"]);
+    assert_eq!(account.damaged_partitions(), 1);
+    check_damaged(put(&bad, r#"{"id":"new","pk":"p"}"#), &["takes no writes"]);
+}
+
+#[test]
+fn a_damaged_partition_says_where_and_takes_no_writes_while_others_go_on() {
+    let (account, [bad, good]) = containers(["bad", "good"]);
     put(&bad, r#"{"id":"a","pk":"p","x":"rotten"}"#).unwrap();
     put(&bad, r#"{"id":"b","pk":"p"}"#).unwrap();
     put(&good, r#"{"id":"b","pk":"p"}"#).unwrap();

@@ -88,7 +88,7 @@ fn whole_requests(headers: &HeaderMap) {
         let route = Route::find(&segments).unwrap();
         let operation = Operation::find(route, &method, context.intent).unwrap();
         let body = bytes::Bytes::from_static(body.as_bytes());
-        let call = Call { operation, context: context.clone(), principal: &principal, body };
+        let call = Call { operation, context: &context, principal: &principal, body };
         let reply = runtime.block_on(service.call(call));
         assert!(reply.status().is_success() || reply.status() == 409, "{:?}", reply.status());
     };

@@ -104,7 +104,11 @@ pub(crate) fn endpoint(
         // Each proxy appends; the first entry is what the client used.
         value.split(',').next().map(|first| first.trim().to_owned()).filter(|it| !it.is_empty())
     };
+    // A node says by which scheme the client came; whoever pretends to be one fools itself alone.
+    let passed_on = context.from_node.then_some(context.forwarded_proto).flatten();
+    let passed_on = passed_on.filter(|scheme| *scheme == "https").map(|_| "https".to_owned());
     let scheme = forwarded(context.forwarded_proto)
+        .or(passed_on)
         .unwrap_or_else(|| if arrival.is_secure { "https" } else { "http" }.to_owned());
     let host = forwarded(context.forwarded_host)
         .or_else(|| Some(context.host?.to_str().ok()?.to_owned()))
@@ -169,6 +173,26 @@ mod tests {
         check(&settings, &[("host", "localhost:8081")], "https://127.0.0.1:8081/");
         let forwarded = [("host", "inner"), ("x-forwarded-host", "evil")];
         check(&settings, &forwarded, "https://inner/");
+    }
+
+    #[test]
+    fn another_node_says_by_which_scheme_the_client_came() {
+        let headers: HeaderMap = [("host", "a:1"), ("x-forwarded-proto", "https")]
+            .map(|(name, value)| {
+                (http::HeaderName::from_static(name), HeaderValue::from_static(value))
+            })
+            .into_iter()
+            .collect();
+        let named = |headers: &HeaderMap| {
+            let (context, _, _) = HttpContext::read(headers);
+            let local_address = "127.0.0.1:8081".parse().unwrap();
+            let arrival = Arrival { authority: None, is_secure: false, local_address };
+            endpoint(&AccountSettings::default(), &context, arrival)
+        };
+        assert_eq!(named(&headers), "http://a:1/", "anybody can say that");
+        let mut passed_on = headers;
+        passed_on.insert("x-armilla-from", HeaderValue::from_static("node"));
+        assert_eq!(named(&passed_on), "https://a:1/");
     }
 
     #[test]

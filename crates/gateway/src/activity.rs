@@ -20,10 +20,15 @@ impl ActivityIds {
 
     /// The next id as a header value.
     pub fn next(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.next_text()).expect("hexadecimal digits and dashes")
+    }
+
+    /// The next id as text.
+    pub(crate) fn next_text(&self) -> [u8; 36] {
         let ordinal = self.next.fetch_add(1, Ordering::Relaxed);
         let high = mix(self.seed ^ mix(ordinal));
         let low = mix(high.wrapping_add(self.seed));
-        HeaderValue::from_bytes(&uuid_text(high, low)).expect("hexadecimal digits and dashes")
+        uuid_text(high, low)
     }
 }
 
@@ -39,17 +44,20 @@ fn mix(value: u64) -> u64 {
 fn uuid_text(high: u64, low: u64) -> [u8; 36] {
     let high = (high & !0xF000) | 0x4000;
     let low = (low & !(0b11 << 62)) | (0b10 << 62);
-    let digits = (u128::from(high) << 64) | u128::from(low);
     let mut text = [b'-'; 36];
-    let mut shift = 128;
-    for (position, byte) in text.iter_mut().enumerate() {
-        if !matches!(position, 8 | 13 | 18 | 23) {
-            shift -= 4;
-            *byte = b"0123456789abcdef"[(digits >> shift) as usize & 0xF];
+    let mut position = 0;
+    for (at, byte) in high.to_be_bytes().into_iter().chain(low.to_be_bytes()).enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            position += 1;
         }
+        text[position] = HEX[usize::from(byte >> 4)];
+        text[position + 1] = HEX[usize::from(byte & 0xF)];
+        position += 2;
     }
     text
 }
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

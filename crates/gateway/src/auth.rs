@@ -1,28 +1,30 @@
 //! Who is asking, and whether they may.
 //!
-//! Three kinds of credentials arrive in `authorization`: a signature made with an account key, a
-//! resource token that this server issued for a permission, and a token of Microsoft Entra ID
-//! (`aad`). [`Authenticator::authenticate`] turns the header into a [`Principal`];
+//! Four kinds of credentials arrive in `authorization`: a signature made with an account key, a
+//! resource token that this server issued for a permission, a token of Microsoft Entra ID
+//! (`aad`), and a session of the explorer. [`Authenticator::authenticate`] turns the header into a [`Principal`];
 //! [`Principal::check`] holds it against the operation. What needs no secret (the published key, tokens
 //! without a signature) counts only for this machine's own user ([`crate::locality`]).
 
 mod aad;
 mod entra;
-mod grant;
 mod header;
 mod jwt;
 mod master;
+mod resource_token;
 mod seal;
+mod sessions;
 mod signed;
 mod signer;
 
 pub use entra::{Entra, EntraSettings, JWKS_SIZE_MAX};
-pub use grant::{
+pub use master::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
+pub use resource_token::{
     Grant, Leaf, PermissionId, PermissionMode, Standing, TOKEN_LIFE_DEFAULT_SECONDS,
     TOKEN_LIFE_MAX_SECONDS,
 };
-pub use master::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
 pub use seal::{Belongs, SEAL_LENGTH, Seal};
+pub use sessions::{Opened, Sessions};
 pub use signed::string_to_sign;
 pub use signer::Signer;
 
@@ -53,6 +55,11 @@ impl From<Error> for Denied {
     fn from(error: Error) -> Self {
         Self { error, substatus: None }
     }
+}
+
+/// Whether an `authorization` header shows a session of the explorer.
+pub(crate) fn is_session(header: Option<&[u8]>) -> bool {
+    matches!(header.map(parse_credentials), Some(Ok(Credentials::Session(_))))
 }
 
 /// Whom the credentials stand for.
@@ -99,6 +106,7 @@ pub struct Authenticator {
     seal: Seal,
     development: DevelopmentTokens,
     entra: Option<Arc<Entra>>,
+    sessions: Sessions,
 }
 
 impl Authenticator {
@@ -109,7 +117,8 @@ impl Authenticator {
     pub fn new(keys: MasterKeys, token_secret: &[u8; 32]) -> Self {
         let token_key = hmac::Key::new(hmac::HMAC_SHA256, token_secret);
         let seal = Seal::new(token_secret);
-        Self { keys, token_key, seal, development: DevelopmentTokens::Refused, entra: None }
+        let (development, sessions) = (DevelopmentTokens::Refused, Sessions::default());
+        Self { keys, token_key, seal, development, entra: None, sessions }
     }
 
     /// Accepts tokens of Entra ID without checking their signatures: for development.
@@ -136,6 +145,43 @@ impl Authenticator {
         self.keys.contains(base64)
     }
 
+    /// What the text of an account key allows whoever shows it; nothing when it is no key.
+    pub fn access_of_key(
+        &self,
+        base64: &str,
+        locality: &Result<(), Stranger>,
+    ) -> Option<Result<Access, Denied>> {
+        self.keys.access_of(base64, locality)
+    }
+
+    /// The sessions of the explorer.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// When the session of an `authorization` header ends; nothing for other credentials.
+    pub(crate) fn session_end(
+        &self,
+        header: &[u8],
+        locality: &Result<(), Stranger>,
+        now_seconds: u64,
+    ) -> Option<u64> {
+        match parse_credentials(header) {
+            Ok(Credentials::Session(token)) => {
+                self.sessions.find(&token, locality, now_seconds).ok().map(|(_, ends)| ends)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends the session of an `authorization` header; false when it is none.
+    pub(crate) fn end_session(&self, header: Option<&[u8]>) -> bool {
+        match header.map(parse_credentials) {
+            Some(Ok(Credentials::Session(token))) => self.sessions.close(&token),
+            _ => false,
+        }
+    }
+
     /// Signs and verifies continuation tokens.
     pub fn seal(&self) -> &Seal {
         &self.seal
@@ -159,11 +205,15 @@ impl Authenticator {
                 Ok(Principal::Account(access))
             }
             Credentials::Resource(token) => {
-                let grant = grant::verify(&self.token_key, &token, now_seconds)?;
+                let grant = resource_token::verify(&self.token_key, &token, now_seconds)?;
                 Ok(Principal::Resource(Box::new(grant)))
             }
             Credentials::Aad(token) => {
                 self.directory(&token, presented.locality, now_seconds).map(Principal::Directory)
+            }
+            Credentials::Session(token) => {
+                let (access, _) = self.sessions.find(&token, presented.locality, now_seconds)?;
+                Ok(Principal::Account(access))
             }
         }
     }
@@ -201,7 +251,7 @@ impl Authenticator {
 
     /// Issues the `_token` of a permission.
     pub fn issue_token(&self, grant: &Grant) -> String {
-        grant::issue(&self.token_key, grant)
+        resource_token::issue(&self.token_key, grant)
     }
 }
 
@@ -244,6 +294,17 @@ impl Principal {
     /// token does not.
     pub(crate) fn reads_account(&self) -> bool {
         matches!(self, Self::Account(_) | Self::Directory(_))
+    }
+
+    /// What a key or a role allows; a resource token is refused.
+    pub(crate) fn account_access(&self) -> Result<Access, Denied> {
+        match self {
+            Self::Account(access) | Self::Directory(access) => Ok(*access),
+            Self::Resource(_) => {
+                let message = "A resource token does not allow reading the account.";
+                Err(Error::Forbidden(message.to_owned()).into())
+            }
+        }
     }
 
     /// Whether items of this partition key may be worked on.

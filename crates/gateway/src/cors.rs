@@ -44,6 +44,12 @@ impl CorsPolicy {
             || is_near_origin(&text, request)
     }
 
+    /// Whether a page of another origin sent a request that pages of that origin may not send. They can, only
+    /// not read the answer.
+    pub(crate) fn refuses(&self, request: &Parts) -> bool {
+        request.headers.get(ORIGIN).is_some_and(|origin| !self.allows(origin, request))
+    }
+
     /// Headers of the answer to a preflight (`OPTIONS`).
     pub(crate) fn preflight(&self, request: &Parts, answer: &mut HeaderMap) {
         if !self.decorate(request, answer) {

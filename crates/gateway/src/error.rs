@@ -51,6 +51,7 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::Misdirected(_) => (421, 0),
         Error::FailedDependency => (424, 0),
         Error::TooManyRequests { .. } | Error::Overloaded { .. } => (429, 3200),
+        Error::SignInsFailed { .. } => (429, 0),
         Error::WriteConflict => (449, 0),
         Error::MetadataThrottled { .. } => (429, 3210),
         Error::Internal(_) | Error::Damaged(_) => (500, 0),
@@ -90,6 +91,7 @@ pub fn retry_after(error: &Error) -> Option<Duration> {
     match error {
         Error::TooManyRequests { retry_after }
         | Error::MetadataThrottled { retry_after }
+        | Error::SignInsFailed { retry_after }
         | Error::Overloaded { retry_after } => Some(*retry_after),
         _ => None,
     }

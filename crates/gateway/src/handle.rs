@@ -5,13 +5,21 @@
 //! here are the paths that only HTTP has, and the body.
 
 mod addresses;
+mod at_owner;
 mod body;
+mod plain;
+mod session;
+
+pub(crate) use body::RequestBody;
+pub(crate) use plain::{FieldSpan, PlainRequest};
 
 use crate::account_document::{self, AccountSettings, Arrival};
 use crate::activity::ActivityIds;
-use crate::auth::{Access, Authenticator, Denied, Principal};
+use crate::auth::{self, Access, Authenticator, Denied, Principal};
+use crate::cluster::Front;
 use crate::cors::CorsPolicy;
 use crate::direct::DirectMode;
+use crate::explorer::ExplorerSettings;
 use crate::headers::HttpContext;
 use crate::limits::Limits;
 use crate::locality::{HostNames, locality};
@@ -20,15 +28,17 @@ use crate::request::{self, Request};
 use crate::routes::{Operation, Route, Segments};
 use crate::service::{Call, Service};
 use armilla_model::clock::Clock;
+use armilla_model::clock::monotonic;
 use armilla_model::{Error, Result};
+use at_owner::AtOwner;
 use bytes::Bytes;
+use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// What the gateway is told by configuration.
 #[derive(Clone, Debug, Default)]
@@ -45,10 +55,35 @@ pub struct Settings {
     pub public_metrics: bool,
     /// Where Direct mode is served.
     pub direct: DirectMode,
+    /// Where this node is reached, `http://host:port`, if it is one of several.
+    pub advertised: Option<String>,
+    /// What passes requests on to the node that owns the account, if there are several.
+    pub front: Option<Arc<Front>>,
     /// A port of its own for [`Route::Alive`] and its like; nothing else is answered there.
     pub health_port: Option<u16>,
+    /// The data explorer.
+    pub explorer: ExplorerSettings,
+    /// What the explorer tells of the server.
+    pub facts: ServerFacts,
     /// Sizes and times.
     pub limits: Limits,
+}
+
+/// What the explorer tells of the server, beside what the gateway knows.
+#[derive(Clone, Debug, Default)]
+pub struct ServerFacts {
+    /// Nothing is kept on disk.
+    pub in_memory: bool,
+    /// When a write counts as done.
+    pub durability: &'static str,
+    /// Where the data lies.
+    pub data_folder: Option<String>,
+    /// Where the account key lies, if it is not the published one.
+    pub key_file: Option<String>,
+    /// The published key is accepted from other machines.
+    pub open_to_everybody: bool,
+    /// When the server started, in seconds since 1970.
+    pub started: u64,
 }
 
 /// Everything that requests share.
@@ -87,21 +122,41 @@ impl Peer {
 
 impl<S: Service> Gateway<S> {
     /// Answers one HTTP request, whatever it is.
-    pub async fn handle(
+    pub(crate) async fn handle(
         &self,
         peer: Peer,
-        request: http::Request<Incoming>,
+        request: http::Request<RequestBody>,
     ) -> Response<Full<Bytes>> {
-        let started = Instant::now();
+        let started = monotonic();
         let (parts, body) = request.into_parts();
-        let misdirected = self.settings.host_names.misdirected(&parts);
+        let host_names = &self.settings.host_names;
+        let foreign = host_names.foreign(&parts);
+        let misdirected = host_names.misdirected(foreign.as_deref());
         if parts.method == Method::OPTIONS && misdirected.is_none() {
             return self.preflight(&parts);
         }
-        let (http, context, readable) = HttpContext::read(&parts.headers);
+        if misdirected.is_none()
+            && self.settings.health_port != Some(peer.local_address.port())
+            && self.settings.explorer.may_be_meant(&parts)
+            && let Some(response) = Box::pin(self.settings.explorer.answer(&peer, &parts)).await
+        {
+            return response;
+        }
+        let body = match &self.settings.front {
+            Some(front) if misdirected.is_none() => {
+                match Box::pin(self.at_owner(front, peer, &parts, body)).await {
+                    AtOwner::Here(body) => body,
+                    AtOwner::Answered(response) => return response,
+                }
+            }
+            _ => body,
+        };
+        let (http, mut context, readable) = HttpContext::read(&parts.headers);
+        context.query_string = parts.uri.query();
+        context.activity = http.activity_id.map(HeaderValue::as_bytes);
         let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
-        let locality = locality(&peer, &parts, &http, &self.settings.host_names);
-        let answer = async {
+        let locality = locality(&peer, &parts, &http, foreign.as_deref());
+        let answer = pin!(async {
             let path = Segments::parse(path_of(&parts.uri));
             match (misdirected, path) {
                 (Some(error), _) | (None, Err(error)) => {
@@ -109,15 +164,22 @@ impl<S: Service> Gateway<S> {
                 }
                 (None, Ok(segments)) => {
                     let (method, segments) = (&parts.method, &segments);
-                    let request = Request { method, segments, context, readable, locality };
+                    let context = &context;
+                    let now_seconds = self.clock.now_seconds();
+                    let request =
+                        Request { method, segments, context, readable, locality, now_seconds };
                     let exchange = Exchange { gateway: self, peer, parts: &parts, http: &http };
                     exchange.answer(request, body).await
                 }
             }
-        };
+        });
         let reply = request::caught(answer, activity_id.as_bytes()).await;
-        let mut response = reply.into_http(&parts.method, activity_id, started.elapsed());
+        let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
         self.settings.cors.decorate(&parts, response.headers_mut());
+        if parts.uri.path().starts_with(OWN_PATHS) {
+            // Tokens, figures of this moment, texts of queries: nothing that a browser should keep.
+            response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+        }
         response
     }
 
@@ -130,7 +192,7 @@ impl<S: Service> Gateway<S> {
 
     /// Lets a body pass by before an answer that does not need it: closing on a client that is
     /// still sending would lose the answer.
-    async fn without_body(&self, http: &HttpContext<'_>, reply: Reply, body: Incoming) -> Reply {
+    async fn without_body(&self, http: &HttpContext<'_>, reply: Reply, body: RequestBody) -> Reply {
         body::discard(body, &self.settings.limits, http.expects_continue).await;
         reply
     }
@@ -154,7 +216,13 @@ fn path_of(uri: &http::Uri) -> &str {
 }
 
 impl<S: Service> Exchange<'_, S> {
-    async fn answer(self, request: Request<'_>, body: Incoming) -> Reply {
+    async fn answer(self, request: Request<'_>, body: RequestBody) -> Reply {
+        if *request.method == Method::POST
+            && matches!(request.route(), Ok(Route::Session))
+            && !self.came_by_health_port()
+        {
+            return self.sign_in(&request, body).await;
+        }
         let (operation, principal) = match self.admit(&request) {
             Ok(admitted) => admitted,
             Err(reply) => return self.gateway.without_body(self.http, *reply, body).await,
@@ -182,11 +250,17 @@ impl<S: Service> Exchange<'_, S> {
         if let Some(reply) = self.answer_open(request, route) {
             return Err(Box::new(reply));
         }
+        if route == Route::Session && *request.method == Method::DELETE {
+            return Err(Box::new(self.sign_out(request)));
+        }
         let principal = self.authenticate(request, route).map_err(Box::<Reply>::from)?;
         match route {
             Route::Account if request.is_reading() => return Err(Box::new(self.answer_account())),
             Route::Metrics if request.is_reading() => {
                 return Err(Box::new(self.answer_metrics(&principal)));
+            }
+            Route::Session if request.is_reading() => {
+                return Err(Box::new(self.answer_session(request, principal.account_access()?)));
             }
             _ => {}
         }
@@ -257,7 +331,16 @@ impl<S: Service> Exchange<'_, S> {
         {
             return outcome;
         }
+        if self.is_seen_by_others() && auth::is_session(request.context.authorization) {
+            let message = "From another machine a session is good over https alone: over http its token can be read on its way.";
+            return Err(Error::Unauthorized(message.to_owned()).into());
+        }
         self.gateway.authenticate(request)
+    }
+
+    /// Whether others may read what comes by this connection.
+    fn is_seen_by_others(&self) -> bool {
+        !self.peer.is_secure && !self.peer.is_loopback()
     }
 
     /// Dials and metrics need no signature where the published key is good for everything; scrapers, which
@@ -275,7 +358,7 @@ impl<S: Service> Exchange<'_, S> {
         if let Some(header) = request.context.authorization {
             let key = std::str::from_utf8(header).ok()?.strip_prefix("Bearer ")?;
             // Whoever shows a key instead of signing with it must not show it to a network.
-            let is_unseen = self.peer.is_secure || self.peer.is_loopback();
+            let is_unseen = !self.is_seen_by_others();
             let known =
                 route == Route::Metrics && is_unseen && gateway.authenticator.knows_key(key);
             return known.then_some(Ok(READS));
@@ -300,6 +383,9 @@ const STATUS: &str = concat!(
     r#""}"#
 );
 
+/// What only this server has.
+const OWN_PATHS: &str = "/_armilla/";
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

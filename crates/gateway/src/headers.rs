@@ -21,8 +21,9 @@ use crate::routes::Intent;
 use ::http::HeaderMap;
 use armilla_engine::dials::NAMES as DIALS;
 use armilla_engine::throttle::SHARES_MAX;
-use armilla_model::partition_key::{Component, PartitionKey};
-use armilla_model::{Error, Result, Value};
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Error, Result};
+use std::time::Duration;
 use values::{flag, hex_bytes, integer, page_size, text};
 
 /// What a request's headers say. Absent headers are `None`, `false` or the protocol's default.
@@ -30,6 +31,12 @@ use values::{flag, hex_bytes, integer, page_size, text};
 pub struct RequestContext<'a> {
     /// `authorization`, as sent.
     pub authorization: Option<&'a [u8]>,
+    /// `user-agent`, or `x-ms-useragent` of clients in browsers.
+    pub agent: Option<&'a [u8]>,
+    /// `x-ms-activity-id`, where the client gave one.
+    pub activity: Option<&'a [u8]>,
+    /// What stands behind the question mark; only the views of the explorer read it.
+    pub query_string: Option<&'a str>,
     /// `x-ms-date`.
     pub ms_date: Option<&'a [u8]>,
     /// `date`.
@@ -137,6 +144,8 @@ pub struct RequestContext<'a> {
     pub dials: Vec<(&'a str, &'a str)>,
     /// Which SDK asks, where that matters.
     pub client: Client,
+    /// How long clients of this wire wait for a page, where that is less than the engine gives it.
+    pub page_time_max: Option<Duration>,
 }
 
 /// Clients with ways of their own: two merge queries across partitions by themselves, once they are told to.
@@ -156,7 +165,7 @@ pub enum Client {
 
 impl Client {
     fn of(agent: &[u8]) -> Self {
-        let agent = String::from_utf8_lossy(agent);
+        let Ok(agent) = std::str::from_utf8(agent) else { return Self::Other };
         if agent.contains("azsdk-python-cosmos") {
             Self::Python
         } else if agent.contains("azure-cosmos-js") {
@@ -188,9 +197,7 @@ impl<'a> RequestContext<'a> {
 
     /// The partition key of the header.
     pub fn key(&self) -> Option<PartitionKey> {
-        let component = |value: &Value| Component::from_value(Some(value));
-        let header = self.partition_key.as_ref()?;
-        Some(PartitionKey(header.components.iter().map(component).collect()))
+        self.partition_key.as_ref().map(|header| header.key.clone())
     }
 
     /// Takes up one header, by its name in small letters. Names that mean nothing here are passed over.
@@ -214,7 +221,7 @@ impl<'a> RequestContext<'a> {
         match rest {
             "date" => self.ms_date = Some(value),
             "version" => self.api_version = present(values::version(name, value)?),
-            "useragent" if self.client == Client::Other => self.client = Client::of(value),
+            "useragent" => self.read_agent(value, true),
             "session-token" => self.session_token = present(text(name, value)?),
             "consistency-level" => self.consistency = Consistency::parse(name, value)?,
             "continuation" => self.continuation = present(text(name, value)?),
@@ -233,6 +240,16 @@ impl<'a> RequestContext<'a> {
         Ok(())
     }
 
+    /// Pages cannot set `user-agent`; what they say instead counts for more.
+    fn read_agent(&mut self, value: &'a [u8], is_said_instead: bool) {
+        if self.client == Client::Other {
+            self.client = Client::of(value);
+        }
+        if is_said_instead || self.agent.is_none() {
+            self.agent = Some(value);
+        }
+    }
+
     fn read_standard(&mut self, name: &str, value: &'a [u8]) -> Result<()> {
         match name {
             "authorization" => self.authorization = Some(value),
@@ -248,7 +265,7 @@ impl<'a> RequestContext<'a> {
             }
             "prefer" => self.prefer_minimal |= values::prefers_minimal(value),
             "content-type" => self.intent.query |= values::is_query_type(value),
-            "user-agent" if self.client == Client::Other => self.client = Client::of(value),
+            "user-agent" => self.read_agent(value, false),
             "x-armilla-for-each-partition" => self.for_each_partition = flag(name, value)?,
             "x-armilla-explain" => self.explain = values::explain_form(name, value)?,
             _ => {}
@@ -332,6 +349,7 @@ pub(crate) fn bad_header(name: &str, expected: &str) -> Error {
 mod tests {
     use super::*;
     use ::http::HeaderValue;
+    use armilla_model::partition_key::Component;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
@@ -364,10 +382,10 @@ mod tests {
         assert_eq!(context.start_epk.as_deref(), Some(&[0x1D, 0x1C][..]));
         let range = context.range_id.unwrap();
         assert_eq!((range.container_rid, range.id), (Some("uQEAAIAAAAE="), "3"));
-        let key = context.partition_key.unwrap();
-        assert_eq!(key.components.len(), 4);
-        assert_eq!(key.components[0].as_str(), Some("pé"));
-        assert!(key.components[2].is_undefined());
+        let key = context.partition_key.unwrap().key.0;
+        assert_eq!(key.len(), 4);
+        assert_eq!(key[0], Component::String("pé".into()));
+        assert_eq!(key[2], Component::Undefined);
     }
 
     #[test]

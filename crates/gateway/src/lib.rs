@@ -13,23 +13,31 @@
 
 pub mod account_document;
 pub mod activity;
+pub mod advice;
 pub mod auth;
 pub mod certificates;
+pub mod cluster;
 pub mod cors;
 pub mod direct;
 pub mod error;
+pub mod explorer;
 pub mod handle;
 pub mod headers;
+mod hot_keys;
 pub mod limits;
 pub mod locality;
 pub mod metrics;
+pub mod observed;
 pub mod ops;
 pub mod reply;
 pub mod request;
+mod request_log;
 pub mod routes;
 pub mod serve;
 pub mod service;
+pub mod webhooks;
 pub mod wire;
+mod word_hash;
 
 pub use handle::{Gateway, Settings};
 pub use headers::RequestContext;

@@ -15,6 +15,7 @@ use armilla_model::Error;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -33,10 +34,14 @@ impl HostNames {
         Self { given, loopback_only }
     }
 
-    /// The refusal of a request that was sent to a name that is not this server's.
-    pub(crate) fn misdirected(&self, parts: &Parts) -> Option<Error> {
-        let foreign = authorities(parts).find(|authority| !self.knows(authority))?;
-        self.loopback_only.then(|| misdirected(&foreign))
+    /// The first name that a request was sent to and that is not this server's.
+    pub(crate) fn foreign<'a>(&self, parts: &'a Parts) -> Option<Cow<'a, str>> {
+        authorities(parts).find(|authority| !self.knows(authority))
+    }
+
+    /// The refusal of a request that was sent to a foreign name.
+    pub(crate) fn misdirected(&self, foreign: Option<&str>) -> Option<Error> {
+        foreign.filter(|_| self.loopback_only).map(misdirected)
     }
 
     /// The refusal of a connection that was made for another name, as a TLS client says it.
@@ -94,12 +99,13 @@ impl fmt::Display for Stranger {
     }
 }
 
-/// Whether a request has the rights of this machine's user, and if not, why.
+/// Whether a request has the rights of this machine's user, and if not, why. `foreign` is what
+/// [`HostNames::foreign`] has found.
 pub(crate) fn locality(
     peer: &Peer,
     parts: &Parts,
     context: &HttpContext<'_>,
-    names: &HostNames,
+    foreign: Option<&str>,
 ) -> Result<(), Stranger> {
     if !peer.is_loopback() {
         return Err(Stranger::OtherMachine);
@@ -107,11 +113,11 @@ pub(crate) fn locality(
     if context.forwarded {
         return Err(Stranger::Forwarded);
     }
-    if authorities(parts).next().is_none() {
+    if context.host.is_none() && parts.uri.authority().is_none() {
         return Err(Stranger::ForeignHost(String::new()));
     }
-    if let Some(foreign) = authorities(parts).find(|authority| !names.knows(authority)) {
-        return Err(Stranger::ForeignHost(foreign.into_owned()));
+    if let Some(foreign) = foreign {
+        return Err(Stranger::ForeignHost(foreign.to_owned()));
     }
     for origin in parts.headers.get_all(http::header::ORIGIN) {
         let text = String::from_utf8_lossy(origin.as_bytes());
@@ -138,7 +144,7 @@ pub(crate) fn is_near_origin(origin: &str, parts: &Parts) -> bool {
 
 /// Whom the request was sent to: HTTP/2 says it in the target, HTTP/1.1 in `Host`, and some say it in
 /// both. All of them count.
-fn authorities(parts: &Parts) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+fn authorities(parts: &Parts) -> impl Iterator<Item = Cow<'_, str>> {
     let target = parts.uri.authority().map(|authority| authority.as_str().into());
     let hosts = parts.headers.get_all(HOST).iter();
     target.into_iter().chain(hosts.map(|host| String::from_utf8_lossy(host.as_bytes())))
@@ -184,7 +190,7 @@ mod tests {
         let parts = parts(uri, headers);
         let (context, _, _) = HttpContext::read(&parts.headers);
         let names = HostNames::new(["db.example".to_owned(), "10.1.2.3".to_owned()], true);
-        locality(&peer, &parts, &context, &names)
+        locality(&peer, &parts, &context, names.foreign(&parts).as_deref())
     }
 
     const NEAR: &str = "127.0.0.1:50000";
@@ -210,8 +216,14 @@ mod tests {
     fn each_sign_of_a_stranger_counts() {
         let host = ("host", "localhost:8081");
         assert_eq!(of("10.0.0.7:4", "/", &[host]), Err(Stranger::OtherMachine));
-        for name in ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-port", "forwarded", "via"]
-        {
+        for name in [
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "x-forwarded-port",
+            "forwarded",
+            "via",
+            "x-armilla-from",
+        ] {
             assert_eq!(of(NEAR, "/", &[host, (name, "x")]), Err(Stranger::Forwarded), "{name}");
         }
         let foreign = |name: &str| Err(Stranger::ForeignHost(name.to_owned()));
@@ -237,11 +249,14 @@ mod tests {
     #[test]
     fn foreign_names_are_misdirected_only_while_listening_on_loopback_alone() {
         let request = parts("/", &[("host", "evil.example:8081")]);
-        let names = |loopback_only| HostNames::new(Vec::new(), loopback_only);
-        let refused = names(true).misdirected(&request).unwrap();
+        let refusal = |loopback_only, parts: &Parts| {
+            let names = HostNames::new(Vec::new(), loopback_only);
+            names.misdirected(names.foreign(parts).as_deref())
+        };
+        let refused = refusal(true, &request).unwrap();
         assert!(refused.message().contains("evil.example:8081"), "{refused}");
-        assert_eq!(names(false).misdirected(&request), None);
-        assert_eq!(names(true).misdirected(&parts("/", &[])), None);
-        assert_eq!(names(true).misdirected(&parts("/", &[("host", "localhost:1")])), None);
+        assert_eq!(refusal(false, &request), None);
+        assert_eq!(refusal(true, &parts("/", &[])), None);
+        assert_eq!(refusal(true, &parts("/", &[("host", "localhost:1")])), None);
     }
 }

@@ -6,8 +6,13 @@
 
 mod durations;
 mod kinds;
+mod seconds;
+mod subscriptions;
+
+pub(crate) use seconds::{RangeRates, Second, Seconds, Series};
 
 use crate::service::DirectEvent;
+use crate::word_hash::WordHash;
 use arc_swap::ArcSwap;
 use armilla_engine::admission::Load;
 use armilla_engine::observe::Observer;
@@ -21,9 +26,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use seconds::{Look, Totals};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Containers with labels of their own.
@@ -56,6 +62,13 @@ struct PartitionLabels {
     database: String,
     container: String,
     partition: u32,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ViewLabels {
+    database: String,
+    container: String,
+    status: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -100,7 +113,7 @@ pub struct Metrics {
 
 /// Containers that have labels of their own.
 #[derive(Clone, Default)]
-struct Names(Arc<ArcSwap<HashSet<u32>>>);
+struct Names(Arc<ArcSwap<HashSet<u32, WordHash>>>);
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -212,6 +225,7 @@ impl Metrics {
             throttled: self.throttled.get_or_create(&labels).clone(),
             latency: self.latency.get_or_create(&labels).clone(),
             partition_units,
+            refused: AtomicU64::new(0),
         }
     }
 
@@ -220,6 +234,36 @@ impl Metrics {
         let (database, container) = self.names.of(Some(container));
         let labels = PartitionLabels { database, container, partition };
         self.partition_units.get_or_create(&labels).clone()
+    }
+
+    /// What the counters say now.
+    fn look(&self) -> Look {
+        let mut look = Look {
+            commits: self.commits.snapshot().count(),
+            compactions: self.compactions.snapshot().count(),
+            ..Look::default()
+        };
+        self.kinds.each(|kind, places| {
+            // Kinds that differ in status or range alone share these counters.
+            look.kinds.entry((kind.operation, kind.owner)).or_insert_with(|| Totals {
+                units: places.units.get(),
+                throttled: places.throttled.get(),
+                durations: places.latency.snapshot(),
+            });
+            if let (CountedFor::Container(number), Some(range), Some(units)) =
+                (kind.owner, kind.range, &places.partition_units)
+            {
+                look.ranges.insert((number, range), units.get());
+                let refused = places.refused.load(Ordering::Relaxed);
+                if refused > 0 {
+                    *look.refusals.entry((number, range)).or_default() += refused;
+                }
+            }
+        });
+        self.partitions.each(|of, units| {
+            look.ranges.insert(*of, units.get());
+        });
+        look
     }
 
     /// Who hears of commits, compactions and background work.
@@ -283,6 +327,8 @@ impl Metrics {
         let help = "Scripts that did not end in time and whose threads were given up";
         registry.register("scripts_given_up", help, given_up);
         register_load(&mut registry, &account.load());
+        register_views(&mut registry, account, &self.names);
+        subscriptions::register(&mut registry, account, &self.names);
         registry.register("partition_items", "Items, by physical partition", items);
         registry.register(
             "throughput",
@@ -291,6 +337,29 @@ impl Metrics {
         );
         registry
     }
+}
+
+/// How far views are behind their sources.
+fn register_views(registry: &mut Registry, account: &Account, names: &Names) {
+    let seconds = Family::<ViewLabels, Gauge>::default();
+    let transactions = Family::<ViewLabels, Gauge>::default();
+    let catalog = account.catalog();
+    for source in catalog.databases.values().flat_map(|all| all.containers.values()) {
+        for target in source.views().iter() {
+            let (database, container) = names.of(Some(target));
+            let Some(view) = target.view().filter(|_| container != OTHER) else { continue };
+            let status = view.status().word();
+            let labels = ViewLabels { database, container, status };
+            let lag = source.view_lag(view);
+            let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            seconds.get_or_create(&labels).set(whole(lag.seconds));
+            transactions.get_or_create(&labels).set(whole(lag.transactions));
+        }
+    }
+    let help = "Age of the oldest change of the source that is not in the view";
+    registry.register_with_unit("view_lag", help, Unit::Seconds, seconds);
+    let help = "Transactions of the source that are not in the view";
+    registry.register("view_pending_transactions", help, transactions);
 }
 
 /// What is under way: the numbers that back-pressure goes by.

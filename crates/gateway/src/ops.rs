@@ -18,6 +18,7 @@ mod explain;
 mod for_each;
 mod items;
 mod listing;
+mod lone;
 mod metered;
 mod offers;
 mod permissions;
@@ -25,16 +26,24 @@ mod placement;
 mod pools;
 mod query;
 mod ranges;
+mod rekey;
 mod replicas;
 mod scripts;
+mod subscriptions;
 mod transaction;
 mod users;
+mod views;
 mod writes;
 
+use crate::advice::Adviser;
 use crate::auth::{Authenticator, PermissionId, Standing};
 use crate::headers::Consistency;
-use crate::metrics::Metrics;
+use crate::hot_keys::HotKeys;
+use crate::limits::REQUEST_LOG_ENTRIES;
+use crate::metrics::{Metrics, Seconds};
+use crate::observed::RequestFeed;
 use crate::reply::{FeedBody, FeedKind};
+use crate::request_log::RequestLog;
 use crate::routes::{ContainerPath, Operation};
 use crate::service::{DirectEvent, KeyShare, RangeAddress, RangeState};
 use crate::wire::{self, permission};
@@ -44,9 +53,12 @@ use armilla_engine::Account;
 use armilla_model::charge::RequestCharge;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, binary_json};
+use lone::LoneCommits;
 use placement::Place;
 use pools::Pools;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use views::Reports;
 
 /// Answers requests from an account.
 pub struct EngineService {
@@ -57,6 +69,44 @@ pub struct EngineService {
     pub(crate) consistency: Consistency,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pools: Pools,
+    /// The last requests.
+    pub(crate) requests: Arc<RequestLog>,
+    /// The keys that they spend most on.
+    pub(crate) hot_keys: Arc<HotKeys>,
+    /// The last minutes.
+    pub(crate) seconds: Arc<Seconds>,
+    /// Reports of labs that were sent here.
+    pub(crate) reports: Reports,
+    /// Who answers `/_armilla/advice`.
+    pub(crate) adviser: Option<Arc<dyn Adviser>>,
+    pub(crate) presence: Presence,
+    pub(crate) lone: LoneCommits,
+}
+
+/// How many requests are being answered.
+#[derive(Default)]
+pub(crate) struct Presence(AtomicUsize);
+
+impl Presence {
+    /// Counts a request until the value is dropped, whether it finished or its client went away.
+    fn enter(&self) -> Present<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Present(self)
+    }
+
+    /// Whether who asks is the only one.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 1
+    }
+}
+
+/// A request that is being answered.
+struct Present<'p>(&'p Presence);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl EngineService {
@@ -65,13 +115,52 @@ impl EngineService {
         let metrics = Arc::new(Metrics::default());
         account.observe(metrics.observer());
         let (consistency, pools) = (Consistency::Session, Pools::default());
-        Self { account, authenticator, consistency, metrics, pools }
+        let requests = Arc::new(RequestLog::new(REQUEST_LOG_ENTRIES));
+        Self {
+            account,
+            authenticator,
+            consistency,
+            metrics,
+            pools,
+            requests,
+            hot_keys: Arc::default(),
+            seconds: Arc::default(),
+            reports: Reports::default(),
+            adviser: None,
+            presence: Presence::default(),
+            lone: LoneCommits::default(),
+        }
     }
 
     /// The same with another consistency level of the account.
     #[must_use]
     pub fn with_consistency(self, consistency: Consistency) -> Self {
         Self { consistency, ..self }
+    }
+
+    /// The same with a log of so many requests.
+    #[must_use]
+    pub fn with_request_log(self, entries: usize) -> Self {
+        Self { requests: Arc::new(RequestLog::new(entries)), ..self }
+    }
+
+    /// What requests there were, for whoever observes the workload. Noting more than before begins with this call.
+    pub fn request_feed(&self) -> RequestFeed {
+        RequestFeed::new(self.requests.clone())
+    }
+
+    /// The same with somebody who answers `/_armilla/advice`.
+    #[must_use]
+    pub fn with_adviser(self, adviser: Arc<dyn Adviser>) -> Self {
+        Self { adviser: Some(adviser), ..self }
+    }
+
+    /// The same with a history of its activity, which a thread looks after.
+    #[must_use]
+    pub fn with_history(self) -> Self {
+        let clock = self.account.clock().clone();
+        self.seconds.start(&self.metrics, move || clock.now_seconds());
+        self
     }
 
     /// Runs work on the catalog, which waits on its thread.
@@ -106,6 +195,7 @@ impl EngineService {
 
 impl Service for EngineService {
     async fn call(&self, call: Call<'_>) -> Reply {
+        let _present = self.presence.enter();
         let reply = match call.operation {
             Operation::ExplainQuery => Box::pin(explain::answer(self, call)).await,
             _ => metered::call(self, call).await,
@@ -256,6 +346,9 @@ impl EngineService {
                 offers::answer(self, call).await
             }
             O::ExplainQuery => explain::plan(self, call).await,
+            _ if call.operation.is_view() => views::answer(self, call).await,
+            _ if call.operation.is_on_rekeys() => rekey::answer(self, call).await,
+            _ if call.operation.is_on_subscriptions() => subscriptions::answer(self, call).await,
             O::ReadDials(container) => dials::read(self, container),
             O::TurnDials(container) => dials::turn(self, call, container).await,
 

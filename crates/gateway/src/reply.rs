@@ -1,16 +1,18 @@
 //! Answers: status, body, and facts by name.
 //!
 //! An operation builds a [`Reply`] by naming [`Facts`] (`session`, `etag`, `position`); it knows no wire.
-//! HTTP writes them as headers (`reply/http.rs`); another wire takes the [`Answer`] of the reply apart.
+//! HTTP writes them as headers (`reply/http.rs`; HTTP/1.1 straight into bytes, `reply/http1.rs`); another wire takes the [`Answer`] of the reply apart.
 //! Bodies pass through as shared bytes, and nothing on this path formats.
 
 mod facts;
 mod feed;
 mod http;
+mod http1;
 mod numbers;
 
 pub use facts::{Fact, Facts, Owner, Session, Usage};
 pub use feed::{FeedBody, FeedKind};
+pub(crate) use http1::{Http1Answer, SentHead};
 
 use crate::error::{self, status_of};
 use ::http::{HeaderValue, StatusCode};
@@ -36,7 +38,7 @@ pub struct Reply {
     throttled: u64,
     /// What a refused request was about.
     subject: Option<Subject>,
-    payload: Payload,
+    payload: ReplyBody,
 }
 
 /// What a request is about, in the service's words: some clients tell a missing item from a missing
@@ -65,7 +67,7 @@ pub struct Answer {
 }
 
 #[derive(Clone, Debug)]
-enum Payload {
+enum ReplyBody {
     Empty,
     Json(Bytes),
     Other(Bytes, HeaderValue),
@@ -82,13 +84,13 @@ impl Reply {
             shares: Vec::new(),
             throttled: 0,
             subject: None,
-            payload: Payload::Empty,
+            payload: ReplyBody::Empty,
         }
     }
 
     /// An answer with a JSON body, passed on as it is.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { payload: Payload::Json(body.into()), ..Self::new(status) }
+        Self { payload: ReplyBody::Json(body.into()), ..Self::new(status) }
     }
 
     /// 200 with a JSON body.
@@ -119,7 +121,7 @@ impl Reply {
 
     /// An answer with a body of another type than JSON.
     pub fn other(status: StatusCode, body: impl Into<Bytes>, content_type: HeaderValue) -> Self {
-        Self { payload: Payload::Other(body.into(), content_type), ..Self::new(status) }
+        Self { payload: ReplyBody::Other(body.into(), content_type), ..Self::new(status) }
     }
 
     /// The answer to a failure, with status and substatus from the table.
@@ -127,7 +129,7 @@ impl Reply {
         let found = status_of(&failure);
         let mut reply = Self::new(found.status).substatus(found.substatus);
         reply.facts.retry_after = error::retry_after(&failure);
-        reply.payload = Payload::Failure(Box::new(failure));
+        reply.payload = ReplyBody::Failure(Box::new(failure));
         reply
     }
 
@@ -254,15 +256,15 @@ impl Reply {
 
     /// Drops the body of a success: `Prefer: return=minimal`.
     pub fn minimal(mut self) -> Self {
-        if matches!(self.payload, Payload::Json(_)) {
-            self.payload = Payload::Empty;
+        if matches!(self.payload, ReplyBody::Json(_)) {
+            self.payload = ReplyBody::Empty;
         }
         self
     }
 
     /// The same with its JSON body in binary. Errors stay text, and so does what cannot be written otherwise.
     pub(crate) fn in_binary(mut self) -> Self {
-        if let Payload::Json(body) = &mut self.payload
+        if let ReplyBody::Json(body) = &mut self.payload
             && let Ok(binary) = binary_json::from_text(body)
         {
             *body = binary.into();
@@ -273,7 +275,7 @@ impl Reply {
     /// The error this answer tells of.
     pub fn failure(&self) -> Option<&Error> {
         match &self.payload {
-            Payload::Failure(failure) => Some(failure),
+            ReplyBody::Failure(failure) => Some(failure),
             _ => None,
         }
     }
@@ -282,10 +284,10 @@ impl Reply {
     pub fn into_answer(self, activity_id: &[u8]) -> Answer {
         let Self { status, facts, charge, subject, payload, .. } = self;
         let (body, content_type) = match payload {
-            Payload::Empty => (Bytes::new(), None),
-            Payload::Json(body) => (body, Some(APPLICATION_JSON)),
-            Payload::Other(body, content_type) => (body, Some(content_type)),
-            Payload::Failure(failure) => {
+            ReplyBody::Empty => (Bytes::new(), None),
+            ReplyBody::Json(body) => (body, Some(APPLICATION_JSON)),
+            ReplyBody::Other(body, content_type) => (body, Some(content_type)),
+            ReplyBody::Failure(failure) => {
                 let activity_id = String::from_utf8_lossy(activity_id);
                 let document = error::write_document(&failure, subject, &activity_id);
                 (document.into(), Some(APPLICATION_JSON))

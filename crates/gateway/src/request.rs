@@ -23,7 +23,7 @@ use bytes::Bytes;
 use http::Method;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 /// A request as a wire has read it.
 #[derive(Clone, Debug)]
@@ -34,17 +34,19 @@ pub struct Request<'a> {
     /// The path, by names or `_rid`s.
     pub segments: &'a Segments<'a>,
     /// What the headers say.
-    pub context: RequestContext<'a>,
+    pub context: &'a RequestContext<'a>,
     /// The first header that could not be read. A stranger is not told.
     pub readable: Result<()>,
     /// Whether this machine's own user asks, or why not.
     pub locality: Result<(), Stranger>,
+    /// When it came, in seconds since 1970.
+    pub now_seconds: u64,
 }
 
 impl<'a> Request<'a> {
     /// The resource that the path names, or the answer that there is none.
     pub fn route(&self) -> Result<Route<'a>, Box<Reply>> {
-        Route::find(self.segments).ok_or_else(|| Box::new(Reply::error(no_resource(self.segments))))
+        route_of(self.segments)
     }
 
     /// `GET` or `HEAD`.
@@ -56,7 +58,7 @@ impl<'a> Request<'a> {
 impl<S: Service> Gateway<S> {
     /// Answers a request whose body is there: all that a wire has to call. A panic is answered too.
     pub async fn answer(&self, request: Request<'_>, body: Bytes, activity_id: &[u8]) -> Reply {
-        let answer = async {
+        let answer = pin!(async {
             let admitted = request.route().and_then(|route| {
                 let principal = self.authenticate(&request)?;
                 Ok((self.authorize(&request, route, &principal)?, principal))
@@ -69,7 +71,7 @@ impl<S: Service> Gateway<S> {
                 }
                 Err(refusal) => *refusal,
             }
-        };
+        });
         caught(answer, activity_id).await
     }
 
@@ -78,10 +80,10 @@ impl<S: Service> Gateway<S> {
         let presented = Presented {
             method: request.method,
             segments: request.segments,
-            context: &request.context,
+            context: request.context,
             locality: &request.locality,
         };
-        let principal = self.authenticator.authenticate(&presented, self.clock.now_seconds())?;
+        let principal = self.authenticator.authenticate(&presented, request.now_seconds)?;
         principal.check_standing(&self.service)?;
         Ok(principal)
     }
@@ -95,15 +97,22 @@ impl<S: Service> Gateway<S> {
     ) -> Result<Operation<'r>, Denied> {
         request.readable.clone()?;
         let operation = Operation::find(route, request.method, request.context.intent)?;
-        principal.check(&operation, &request.context, &self.service)?;
+        principal.check(&operation, request.context, &self.service)?;
         Ok(operation)
     }
 }
 
+/// The resource that a path names, or the answer that there is none.
+pub(crate) fn route_of<'a>(segments: &'a Segments<'a>) -> Result<Route<'a>, Box<Reply>> {
+    Route::find(segments).ok_or_else(|| Box::new(Reply::error(no_resource(segments))))
+}
+
 /// Runs a request to its end; a panic, which is a defect of this server, is logged with the activity id
-/// and becomes an answer.
-pub(crate) async fn caught(answer: impl Future<Output = Reply>, activity_id: &[u8]) -> Reply {
-    let mut answer = pin!(answer);
+/// and becomes an answer. The request stays where it is pinned: it is larger than what it does.
+pub(crate) async fn caught(
+    mut answer: Pin<&mut impl Future<Output = Reply>>,
+    activity_id: &[u8],
+) -> Reply {
     let outcome = poll_fn(|context| {
         // What a panic leaves half done is dropped with the future; shared state below the service
         // guards itself (a panic during commit ends the process).

@@ -6,10 +6,14 @@
 
 mod operation;
 mod segments;
+mod subscription;
+mod view;
 
 pub use operation::{Intent, Operation, WriteMode};
 pub use segments::{SEGMENTS_MAX, Segments};
 pub(crate) use segments::{hex_digit, percent_decode};
+pub use subscription::{SubscriptionPart, SubscriptionPath};
+pub use view::View;
 
 /// The resource that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,22 @@ pub enum Route<'a> {
     Dials(Option<ContainerPath<'a>>),
     /// `/_armilla/explain`.
     Explain,
+    /// `/_armilla/session`.
+    Session,
+    /// `/_armilla/subs/dbs/{db}/colls/{c}`.
+    Subscriptions(ContainerPath<'a>),
+    /// `…/{id}`.
+    Subscription(SubscriptionPath<'a>),
+    /// `…/{id}/status` and the like.
+    SubscriptionPart(SubscriptionPath<'a>, SubscriptionPart),
+    /// `/_armilla/rekey/dbs/{db}/colls/{c}`.
+    Rekey(ContainerPath<'a>),
+    /// `…/check`.
+    RekeyCheck(ContainerPath<'a>),
+    /// `…/swap`.
+    RekeySwap(ContainerPath<'a>),
+    /// `/_armilla/…`: what the explorer shows.
+    View(View<'a>),
     /// `/alive`.
     Alive,
     /// `/ready`.
@@ -156,6 +176,12 @@ impl<'a> Route<'a> {
             ["_armilla", "dials"] => Self::Dials(None),
             ["_armilla", "dials", "dbs", database, "colls", container] => Self::Dials(Some(ContainerPath { database, container })),
             ["_armilla", "explain"] => Self::Explain,
+            ["_armilla", "session"] => Self::Session,
+            ["_armilla", "subs", ref rest @ ..] => return subscription::find(rest),
+            ["_armilla", "rekey", "dbs", database, "colls", container] => Self::Rekey(ContainerPath { database, container }),
+            ["_armilla", "rekey", "dbs", database, "colls", container, "check"] => Self::RekeyCheck(ContainerPath { database, container }),
+            ["_armilla", "rekey", "dbs", database, "colls", container, "swap"] => Self::RekeySwap(ContainerPath { database, container }),
+            ["_armilla", ref rest @ ..] => return View::find(rest).map(Self::View),
             ["alive"] => Self::Alive,
             ["ready"] => Self::Ready,
             ["status"] => Self::Status,
@@ -175,7 +201,12 @@ impl<'a> Route<'a> {
             | Self::Scripts(path, _)
             | Self::Conflicts(path)
             | Self::Conflict(path, _)
+            | Self::Subscriptions(path)
+            | Self::Rekey(path)
+            | Self::RekeyCheck(path)
+            | Self::RekeySwap(path)
             | Self::PartitionKeyDelete(path) => Some(path),
+            Self::Subscription(path) | Self::SubscriptionPart(path, _) => Some(path.container),
             Self::Item(path) | Self::Attachments(path) | Self::Attachment(path) => {
                 Some(path.container)
             }
@@ -258,6 +289,15 @@ mod tests {
         check("/dbs/blog/users/mary/permissions/p", Some(Route::Permission(mary, "p")));
         check("/offers/Xk3c", Some(Route::Offer("Xk3c")));
         check("/_explorer/emulator.pem", Some(Route::Certificate));
+        check("/_armilla/subs/dbs/blog/colls/posts", Some(Route::Subscriptions(POSTS)));
+        let mail = SubscriptionPath { container: POSTS, subscription: "mail" };
+        check("/_armilla/subs/dbs/blog/colls/posts/mail", Some(Route::Subscription(mail)));
+        let dead = Route::SubscriptionPart(mail, SubscriptionPart::DeadLetters);
+        check("/_armilla/subs/dbs/blog/colls/posts/mail/dead", Some(dead));
+        check("/_armilla/subs/dbs/blog/colls/posts/mail/else", None);
+        check("/_armilla/rekey/dbs/blog/colls/posts", Some(Route::Rekey(POSTS)));
+        check("/_armilla/rekey/dbs/blog/colls/posts/swap", Some(Route::RekeySwap(POSTS)));
+        check("/_armilla/rekey/dbs/blog/colls/posts/else", None);
     }
 
     #[test]

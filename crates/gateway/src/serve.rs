@@ -6,9 +6,11 @@
 //! connection looks now and then whether anything has happened (see [`supervise`]). Places for
 //! connections are few where descriptors are; strangers who say nothing cannot take them all (see
 //! [`newcomers`]). A client with thousands of requests at once delays no other (see [`turns`]).
+//! Requests of HTTP/1.1 in the common form do not pass through hyper (see [`http1`]).
 
 mod connection;
 mod direct;
+mod http1;
 mod newcomers;
 mod rewound;
 mod supervise;
@@ -51,6 +53,8 @@ enum Purpose {
     Gateway,
     /// Direct mode alone.
     Direct,
+    /// The same, for browsers that look for the explorer at a port of its own.
+    Explorer,
     /// Health checks alone, over HTTP.
     Health,
 }
@@ -94,6 +98,13 @@ impl<S: Service> Server<S> {
             server.listen(addresses.iter().map(|it| (it.ip(), port).into()), Purpose::Direct)?;
         }
         server.listen(addresses.iter().copied(), Purpose::Gateway)?;
+        if let Some(port) = server.shared.gateway.settings.explorer.port {
+            let more = addresses.iter().map(|it| (it.ip(), port).into());
+            // Somebody else may have the port, and everything is at the main one too.
+            if let Err(error) = server.listen(more, Purpose::Explorer) {
+                tracing::warn!(%error, port, "the explorer has no port of its own");
+            }
+        }
         // Behind the others: who is told that the server is ready can reach it.
         if let Some(port) = server.shared.gateway.settings.health_port {
             server.listen(addresses.iter().map(|it| (it.ip(), port).into()), Purpose::Health)?;
@@ -150,6 +161,8 @@ async fn accept<S: Service>(
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut failures = AcceptFailures::default();
+    // A port of the explorer's own speaks what the main one does.
+    let purpose = if purpose == Purpose::Explorer { Purpose::Gateway } else { purpose };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -204,5 +217,24 @@ fn start<S: Service>(
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_accepts_are_counted_and_told_once_in_a_while() {
+        let mut failures = AcceptFailures::default();
+        let error = io::Error::other("too many open files");
+        failures.note(&error);
+        let told = failures.logged.unwrap();
+        assert_eq!(failures.count, 0, "the first one is told at once");
+        (0..1000).for_each(|_| failures.note(&error));
+        assert_eq!((failures.count, failures.logged), (1000, Some(told)));
+        failures.logged = told.checked_sub(ACCEPT_LOG_PERIOD);
+        failures.note(&error);
+        assert_eq!(failures.count, 0, "and the others together");
     }
 }

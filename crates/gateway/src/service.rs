@@ -14,8 +14,8 @@ use std::future::Future;
 pub struct Call<'a> {
     /// What is asked for.
     pub operation: Operation<'a>,
-    /// What the headers say.
-    pub context: RequestContext<'a>,
+    /// What the headers say. Borrowed, for it is large, and calls are moved on their way.
+    pub context: &'a RequestContext<'a>,
     /// Who asks. The gateway has already refused what the credentials do not allow.
     pub principal: &'a Principal,
     /// The body, whole; empty when there is none.
@@ -42,6 +42,8 @@ pub enum RangeState {
     Serving(Lsn),
     /// It was split or merged away.
     Moved,
+    /// Another node serves it.
+    Elsewhere,
     /// The container is gone, or the name belongs to another one.
     NoContainer,
 }

@@ -7,8 +7,10 @@
 //! checked here; what it means is the engine's business.
 
 pub(crate) mod batch;
+mod casing;
 pub(crate) mod container;
 pub(crate) mod database;
+pub(crate) mod diagnostics;
 pub(crate) mod encryption_key;
 pub(crate) mod explain;
 pub mod hybrid_row;
@@ -19,6 +21,7 @@ pub(crate) mod permission;
 pub mod query;
 pub(crate) mod range;
 pub(crate) mod script;
+pub(crate) mod subscription;
 pub(crate) mod user;
 
 use crate::{Call, Reply};

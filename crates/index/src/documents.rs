@@ -146,13 +146,23 @@ impl Documents {
 
     /// The local numbers of a range of epks: always one run.
     pub(crate) fn locals_of(&self, range: &EpkRange) -> Range<u32> {
+        let exact = range.as_exact();
+        if exact.is_none() && self.is_inside(range) {
+            return 0..self.len();
+        }
         let start = self.epk_search(|epk| range.starts_after(epk));
-        let end = match range.as_exact() {
+        let end = match exact {
             // One logical partition: no second search.
             Some(exact) => start + u32::from(start < self.epk_count() && self.epk(start) == exact),
             None => self.epk_search_from(start, |epk| !range.ends_before(epk)),
         };
         self.first(start)..self.first(end)
+    }
+
+    /// True when no document lies outside of a range of epks. Most queries ask for a whole partition.
+    fn is_inside(&self, range: &EpkRange) -> bool {
+        let Some(last) = self.epk_count().checked_sub(1) else { return true };
+        !range.starts_after(self.epk(0)) && !range.ends_before(self.epk(last))
     }
 
     /// The versions of one document; more than one only if its owner forgot to replace.

@@ -1,4 +1,5 @@
 //! The files an index needs: a small trait, so that the index is handed its disk.
+//! Torn and damaged files are noticed where they are decoded: `segment` and `manifest` check every byte they read.
 
 use std::{
     collections::BTreeMap,

@@ -135,13 +135,6 @@ impl LocalSet {
         }
     }
 
-    /// Removes the members of another set of the same part.
-    pub fn subtract(&mut self, other: &Self) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word &= !other;
-        }
-    }
-
     /// Removes the dead.
     pub fn subtract_dead(&mut self, dead: &DeadSet) {
         dead.iter().for_each(|local| self.remove(local));
@@ -199,7 +192,9 @@ mod tests {
             both.intersect(&other);
             prop_assert!(both.iter().eq(shared));
             let mut rest = set.clone();
-            rest.subtract(&other);
+            let mut outside = other.clone();
+            outside.complement();
+            rest.intersect(&outside);
             prop_assert!(rest.iter().eq(left.difference(&right).copied()));
             rest.union(&both);
             prop_assert_eq!(&rest, &set);

@@ -181,12 +181,6 @@ impl Part {
         self.data.path(path)
     }
 
-    /// Whether some document of the part has the path.
-    #[must_use]
-    pub fn has_path(&self, path: u32) -> bool {
-        self.path(path).is_some()
-    }
-
     /// The paths that documents of the part have, ascending.
     pub fn paths(&self) -> impl Iterator<Item = u32> + '_ {
         self.data.paths()

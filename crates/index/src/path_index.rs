@@ -139,12 +139,6 @@ impl<'a> PathIndex<'a> {
         self.flags & FLAG_MULTI_VALUED != 0
     }
 
-    /// Whether some value is cut.
-    #[must_use]
-    pub fn has_cut_values(&self) -> bool {
-        self.flags & FLAG_WITH_CUTS != 0
-    }
-
     /// The ordinals of all values in a range.
     ///
     /// Only bytes are compared. A cut value stands for all that begin like it, so whoever looks

@@ -109,13 +109,6 @@ impl View {
         ValuesInOrder::new(&self.parts, path, range, direction)
     }
 
-    /// An upper bound of the number of distinct values a path has; exact if there is one part.
-    #[must_use]
-    pub fn value_count_max(&self, path: u32) -> u64 {
-        let count = |part: &Part| part.path(path).map_or(0, |index| u64::from(index.value_count()));
-        self.parts.iter().map(count).sum()
-    }
-
     /// Shows the paths that living documents have, some of them more than once.
     pub fn live_paths(&self, show: &mut dyn FnMut(u32)) {
         for part in self.parts.iter().filter(|part| part.live_count() > 0) {

@@ -1,6 +1,7 @@
 //! Time is handed in, never asked for: tests move it, and one place decides what "now" is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// The wall clock.
 pub trait Clock: Send + Sync {
@@ -25,6 +26,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// The monotonic clock, for deadlines and durations. The one place that asks for it.
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
 /// A clock that tests set and move.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
@@ -39,6 +45,11 @@ impl ManualClock {
     pub fn advance(&self, time: std::time::Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    /// Moves the clock back, as somebody who corrects a wrong one does.
+    pub fn go_back_seconds(&self, seconds: u64) {
+        self.0.fetch_sub(seconds * 1000, Ordering::SeqCst);
     }
 
     /// Moves the clock on.

@@ -80,6 +80,11 @@ pub enum Error {
         /// When to try again.
         retry_after: Duration,
     },
+    /// Too many sign-ins of one address failed; try again after this time.
+    SignInsFailed {
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// Work is queued up to its bound; try again after this time.
     Overloaded {
         /// When to try again.
@@ -124,10 +129,7 @@ impl Error {
 
     /// The standard message for a stale etag.
     pub fn precondition_failed() -> Self {
-        Self::PreconditionFailed(
-            "Operation cannot be performed because one of the specified precondition is not met."
-                .to_owned(),
-        )
+        Self::PreconditionFailed("One of the specified pre-condition is not met.".to_owned())
     }
 
     /// The text for people.
@@ -167,6 +169,9 @@ impl Error {
             Self::FailedDependency => "Rolled back because another operation of the batch failed.",
             Self::TooManyRequests { .. } | Self::MetadataThrottled { .. } => {
                 "Request rate is large. More Request Units may be needed."
+            }
+            Self::SignInsFailed { .. } => {
+                "Too many keys from this address were wrong. Wait a minute, then sign in with the right one."
             }
             Self::WriteConflict => "Another write came between; try again.",
             Self::DiskFull => {

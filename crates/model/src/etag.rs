@@ -11,18 +11,23 @@ pub struct ETag(pub [u8; 16]);
 impl fmt::Display for ETag {
     /// The quoted text of the `etag` header.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every answer has one, so it is written digit by digit: formatting costs forty times more.
-        let mut text = Vec::with_capacity(Self::TEXT_LENGTH + 2);
-        text.push(b'"');
-        self.write_unquoted(&mut text);
-        text.push(b'"');
-        formatter.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        formatter.write_str(&self.quoted())
     }
 }
 
 impl ETag {
     /// Length of the text without its quotes.
     pub const TEXT_LENGTH: usize = 36;
+
+    /// The quoted text of the `etag` header.
+    pub fn quoted(&self) -> String {
+        // Every answer has one, so it is written digit by digit: formatting costs forty times more.
+        let mut text = Vec::with_capacity(Self::TEXT_LENGTH + 2);
+        text.push(b'"');
+        self.write_unquoted(&mut text);
+        text.push(b'"');
+        String::from_utf8(text).expect("digits, dashes and quotes")
+    }
 
     /// Appends the text without quotes.
     pub fn write_unquoted(&self, out: &mut Vec<u8>) {
@@ -55,7 +60,7 @@ impl ETag {
     }
 }
 
-/// Makes etags and other unique numbers from the time of the start and a counter.
+/// Makes etags and other unique numbers from a number that is this run's alone and a counter.
 #[derive(Debug)]
 pub struct IdSource {
     start: u64,
@@ -63,9 +68,10 @@ pub struct IdSource {
 }
 
 impl IdSource {
-    /// A source whose ids differ from those of every source started at another millisecond.
-    pub fn started_at(millis: u64) -> Self {
-        Self { start: millis, counter: AtomicU64::new(1) }
+    /// A source whose ids differ from those of every source with another number: the millisecond of the start where one process has the
+    /// data, the incarnation of the node where several may.
+    pub fn started_at(number: u64) -> Self {
+        Self { start: number, counter: AtomicU64::new(1) }
     }
 
     /// A fresh etag.

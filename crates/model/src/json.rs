@@ -9,7 +9,7 @@
 mod members;
 mod repeated;
 
-pub use members::{Wanted, parse_members};
+pub use members::{MemberTexts, Wanted, is_copied_as_written, member_texts, parse_members};
 
 use crate::limits::NESTING_MAX;
 use crate::number::Number;

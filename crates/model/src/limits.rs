@@ -30,6 +30,12 @@ pub const COMPOSITE_PATHS_MAX: usize = 8;
 pub const COMPOSITE_INDEXES_MAX: usize = 100;
 /// Most explicit included (or excluded) paths.
 pub const INDEX_PATHS_MAX: usize = 1500;
+/// Spatial indexes of a new policy.
+pub const SPATIAL_INDEXES_MAX: usize = 100;
+/// Paths with vectors, and indexes over them. The service names no figure.
+pub const VECTOR_PATHS_MAX: usize = 100;
+/// Paths with texts for full-text search, and indexes over them. The service names no figure.
+pub const FULL_TEXT_PATHS_MAX: usize = 100;
 /// Most computed properties of a container.
 pub const COMPUTED_PROPERTIES_MAX: usize = 20;
 /// Strings longer than this many bytes are indexed by a prefix.

@@ -158,6 +158,20 @@ impl Number {
     }
 }
 
+impl Number {
+    /// Writes a text that reads back as the same number in the same form: a double among the large integers, each of
+    /// which is also one, keeps its fraction (`9007199254740992.0`).
+    pub fn write_kept(self, out: &mut Vec<u8>) {
+        self.write(out);
+        if let Self::Float(float) = self
+            && float.fract() == 0.0
+            && (INTEGER_EXACT_MAX..1e17).contains(&float.abs())
+        {
+            out.extend_from_slice(b".0");
+        }
+    }
+}
+
 impl PartialEq for Number {
     #[inline]
     fn eq(&self, other: &Self) -> bool {

@@ -54,8 +54,15 @@ pub struct Definition {
 }
 
 /// An effective partition key: the bytes that route an item.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epk(pub SmallVec<[u8; 48]>);
+
+impl Clone for Epk {
+    // What is derived would copy byte by byte.
+    fn clone(&self) -> Self {
+        Self::from_bytes(&self.0)
+    }
+}
 
 impl Component {
     /// The component a JSON value stands for; objects and arrays count as undefined.
@@ -101,7 +108,7 @@ impl Component {
 }
 
 impl PartitionKey {
-    /// Reads the array of the partition key header. `[{}]` is undefined; `[]` is a prefix of no
+    /// Reads a key written as a JSON array, as batches, permissions and the catalog have it. `[{}]` is undefined; `[]` is a prefix of no
     /// components.
     pub fn parse(header: &str) -> Result<Self> {
         let malformed =
@@ -156,7 +163,7 @@ impl Definition {
         match self.hashing {
             _ if key.0.is_empty() => Epk::default(),
             Hashing::V1 => epk_v1(&key.0),
-            Hashing::V2 => Epk(hash128(&key.0).into_iter().collect()),
+            Hashing::V2 => Epk::from_bytes(&hash128(&key.0)),
             Hashing::MultiHash => {
                 Epk(key.0.iter().flat_map(|part| hash128(std::slice::from_ref(part))).collect())
             }
@@ -314,10 +321,31 @@ fn write_v1_number(number: f64, out: &mut SmallVec<[u8; 48]>) {
     }
 }
 
+/// Reads the number at the beginning of a V1 key back.
+pub fn read_v1_number(bytes: &[u8]) -> Option<f64> {
+    const SIGN: u64 = 1 << 63;
+    let (&[kind, first], rest) = bytes.split_first_chunk()?;
+    if kind != 0x05 {
+        return None;
+    }
+    let (mut ordered, mut shift) = (u64::from(first) << 56, 56_u32);
+    for byte in rest {
+        // The last byte holds what is left of the 64 bits.
+        let bits = u64::from(byte >> 1);
+        ordered |= if shift >= 7 { bits << (shift - 7) } else { bits >> (7 - shift) };
+        shift = shift.saturating_sub(7);
+        if byte & 1 == 0 {
+            break;
+        }
+    }
+    let bits = if ordered & SIGN == 0 { ordered.wrapping_neg() } else { ordered ^ SIGN };
+    Some(f64::from_bits(bits))
+}
+
 impl Epk {
     /// The key of some bytes.
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        Self(SmallVec::from_slice(bytes))
     }
 
     /// Reads the upper- or lower-case hex of the wire.

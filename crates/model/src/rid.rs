@@ -3,15 +3,26 @@
 //! Bytes in standard base64 with `/` written as `-`. A child's bytes begin with its parent's:
 //!
 //! ```text
-//! database 4 │ collection 8 = database + 4 (top bit set) │ document 16 = collection + u64 LE
+//! database 4 │ collection 8 = database + 4 (top bit set) │ document 16 = collection + 8, see below
 //!            │ user       8 = database + 4 (top bit clear)│ permission 16 = user + 8
 //!            │ client encryption key 16 = database + 4 zeros + u64 LE
 //! ```
 //!
-//! The high nibble of a 16-byte rid's last byte tells documents, scripts and ranges apart.
+//! The high nibble of a 16-byte rid's last byte tells documents, scripts and ranges apart. A document's last eight
+//! bytes are its number inside its series (five bytes, the lowest first), a zero, and the series: its last eight bits,
+//! then the kind and its first four bits. A series is a stretch of the key space, named by the first twelve bits of its
+//! position, so that of two halves the upper one shows an `8`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+
+/// Bits of an item's ordinal that count inside its series; the series lies above them.
+pub const NUMBER_BITS: u32 = 40;
+/// Bits of a series: all ordinals are below 2^52, which a JSON number holds exactly.
+pub const SERIES_BITS: u32 = 12;
+
+// Where the series begins in the last eight bytes of a rid.
+const SERIES_AT: u32 = 48;
 
 /// What the last eight bytes of a collection's child name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +39,8 @@ pub enum ChildKind {
     Trigger,
     /// A stored procedure.
     Procedure,
+    /// A subscription to the change feed.
+    Subscription,
 }
 
 impl ChildKind {
@@ -39,6 +52,7 @@ impl ChildKind {
             Self::Function => 0x6,
             Self::Trigger => 0x7,
             Self::Procedure => 0x8,
+            Self::Subscription => 0xb,
         }
     }
 }
@@ -91,7 +105,20 @@ pub fn permission(user: [u8; 8], number: u64) -> [u8; 16] {
     bytes
 }
 
-/// Rid of something inside a container: items, scripts, ranges.
+/// Rid of an item, from its ordinal.
+pub fn document(container: [u8; 8], ordinal: u64) -> [u8; 16] {
+    let (series, number) = (ordinal >> NUMBER_BITS, ordinal & ((1 << NUMBER_BITS) - 1));
+    child(container, ChildKind::Document, series << SERIES_AT | number)
+}
+
+/// Splits the rid of an item into its container's rid and its ordinal.
+pub fn split_document(bytes: &[u8]) -> Option<([u8; 8], u64)> {
+    let (container, shown) = split_child(bytes, ChildKind::Document)?;
+    let (series, number) = (shown >> SERIES_AT, shown & ((1 << SERIES_AT) - 1));
+    (number >> NUMBER_BITS == 0).then_some((container, series << NUMBER_BITS | number))
+}
+
+/// Rid of something inside a container: scripts, ranges; for items see [`document`].
 pub fn child(container: [u8; 8], kind: ChildKind, ordinal: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&container);
@@ -122,6 +149,24 @@ mod tests {
         assert_eq!(encode(&database(7)).len(), 8);
         assert_eq!(encode(&container(7, 1)).len(), 12);
         assert_eq!(encode(&child(container(7, 1), ChildKind::Document, 5)).len(), 24);
+    }
+
+    #[test]
+    fn items_show_the_position_of_their_range_in_the_last_byte() {
+        let series = |first_bits: u64| first_bits << (NUMBER_BITS + SERIES_BITS - 4);
+        for (ordinal, tail) in [
+            (1, [1, 0, 0, 0, 0, 0, 0, 0]),
+            (0x01_0203_0405, [5, 4, 3, 2, 1, 0, 0, 0]),
+            (series(8) | 7, [7, 0, 0, 0, 0, 0, 0, 8]),
+            (series(4) | 7, [7, 0, 0, 0, 0, 0, 0, 4]),
+            (0xabc << NUMBER_BITS | 9, [9, 0, 0, 0, 0, 0, 0xbc, 0xa]),
+        ] {
+            let bytes = document(container(7, 1), ordinal);
+            assert_eq!(bytes[8..], tail, "{ordinal:x}");
+            assert_eq!(split_document(&bytes), Some((container(7, 1), ordinal)));
+        }
+        let foreign = child(container(7, 1), ChildKind::Document, 1 << NUMBER_BITS);
+        assert_eq!(split_document(&foreign), None);
     }
 
     #[test]

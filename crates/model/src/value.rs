@@ -149,20 +149,29 @@ impl Value {
     /// Appends the value as compact JSON. Undefined members and elements are left out; a lone
     /// undefined writes nothing.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        self.write_with(out, &Number::write);
+    }
+
+    /// As [`write_json`](Self::write_json), for a text that is stored: doubles stay doubles.
+    pub fn write_kept(&self, out: &mut Vec<u8>) {
+        self.write_with(out, &Number::write_kept);
+    }
+
+    fn write_with(&self, out: &mut Vec<u8>, number: &impl Fn(Number, &mut Vec<u8>)) {
         match self {
             Self::Undefined => {}
             Self::Null => out.extend_from_slice(b"null"),
             Self::Bool(true) => out.extend_from_slice(b"true"),
             Self::Bool(false) => out.extend_from_slice(b"false"),
-            Self::Number(number) => number.write(out),
+            Self::Number(value) => number(*value, out),
             Self::String(text) => crate::json::write_string(text, out),
             Self::Array(elements) => {
                 out.push(b'[');
                 let defined = elements.iter().filter(|element| element.is_defined());
-                write_separated(defined, out, |element, out| element.write_json(out));
+                write_separated(defined, out, |element, out| element.write_with(out, number));
                 out.push(b']');
             }
-            Self::Object(object) => object.write_json(out),
+            Self::Object(object) => object.write_with(out, number),
         }
     }
 
@@ -256,12 +265,16 @@ impl Object {
 
     /// Writes the object as compact JSON without its undefined members.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        self.write_with(out, &Number::write);
+    }
+
+    fn write_with(&self, out: &mut Vec<u8>, number: &impl Fn(Number, &mut Vec<u8>)) {
         out.push(b'{');
         let defined = self.members.iter().filter(|(_, value)| value.is_defined());
         write_separated(defined, out, |(name, value), out| {
             crate::json::write_string(name, out);
             out.push(b':');
-            value.write_json(out);
+            value.write_with(out, number);
         });
         out.push(b'}');
     }

@@ -1,7 +1,10 @@
-//! The three-call probe: a procedure that reads an item of 1.3 KB, replaces it and creates a
-//! comment, as the blog's `createComment` does. Prints microseconds per call.
+//! The three-call probe: the blog's `createComment`, which reads an item of 1.3 KB, replaces it and creates a comment. Prints
+//! microseconds per call.
 //!
 //! `cargo run --release -p armilla-script --example probe`
+//!
+//! With a number it makes so many calls and measures nothing: instructions per call are the difference of two such runs under
+//! `valgrind --tool=callgrind`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for the terminal")]
 
@@ -13,18 +16,7 @@ use std::time::{Duration, Instant};
 use armilla_script::{CallOptions, Compiled, Limits, ScriptEngine, ScriptKind};
 use instantly::Instantly;
 
-const PROBE: &str = r"function createComment(postId, comment) {
-  const collection = getContext().getCollection();
-  collection.readDocument(`${collection.getAltLink()}/docs/${postId}`, function (err, post) {
-    if (err) throw err;
-    post.commentCount++;
-    collection.replaceDocument(post._self, post, function (err) {
-      if (err) throw err;
-      comment.postId = postId;
-      collection.createDocument(collection.getSelfLink(), comment);
-    });
-  });
-}";
+const PROBE: &str = include_str!("../../../bench/js/create_comment.js");
 
 fn main() {
     let engine = ScriptEngine::new(Limits::default()).unwrap();
@@ -36,7 +28,16 @@ fn main() {
     let mut host = Instantly { item: Some(item) };
     let probe = engine.compile(ScriptKind::Procedure, PROBE).unwrap();
     let empty = engine.compile(ScriptKind::Procedure, "function () { }").unwrap();
-    let arguments = r#"["p1",{"id":"c1","type":"comment","userId":"u2","content":"hi"}]"#;
+    let arguments = r#"["p1",{"id":"5b2c9c0e-2f0a-4d7e-9d2f-0b7a5a1f6a11","type":"comment","postId":"p1","userId":"u2","userUsername":"bob","content":"lorem ipsum dolor sit amet","creationDate":"2024-01-01T00:00:00Z"}]"#;
+    if let Some(calls) = std::env::args().nth(1) {
+        for _ in 0..calls.parse().unwrap() {
+            let outcome =
+                engine.run_procedure(&probe, arguments, &mut host, CallOptions::default());
+            assert!(outcome.result.is_ok(), "{outcome:?}");
+            engine.tidy();
+        }
+        return;
+    }
     measure("three host calls", &engine, &probe, arguments, &mut host, true);
     measure(
         "three host calls, cleaned up on the way",

@@ -16,6 +16,18 @@ use rquickjs::{Ctx, Error, Value, qjs};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bytecode(Arc<[u8]>);
 
+impl Bytecode {
+    /// Bytes of it.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it is the same one, and not merely an equal one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// A 64-bit FNV-1a hash: finds accidents, not attackers.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -87,16 +99,31 @@ fn write(ctx: &Ctx<'_>, function: &Value<'_>, flags: u32) -> Result<Bytecode, Er
 
 /// Runs a compiled script in `ctx` and returns the value of its last expression.
 pub(crate) fn evaluate<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> Result<Value<'js>, Error> {
-    // SAFETY: the bytes come from `compile`, so they are what this engine wrote. `JS_EvalFunction` takes over the function it is given; its result
-    // is owned by us and handed to `Value`.
+    let function = read(ctx, code)?;
+    // SAFETY: the function was made in this context just now and belongs to nobody else.
+    unsafe { run(ctx, function) }
+}
+
+/// Makes the function of a script in `ctx` without running anything of it. It belongs to the caller.
+pub(crate) fn read(ctx: &Ctx<'_>, code: &Bytecode) -> Result<qjs::JSValue, Error> {
+    // SAFETY: the bytes come from `compile`, so they are what this engine wrote.
     unsafe {
         let raw = ctx.as_raw().as_ptr();
         let flags = qjs::JS_READ_OBJ_BYTECODE as i32;
         let function = qjs::JS_ReadObject(raw, code.0.as_ptr(), code.0.len() as _, flags);
-        if qjs::JS_IsException(function) {
-            return Err(Error::Exception);
-        }
-        let result = qjs::JS_EvalFunction(raw, function);
+        if qjs::JS_IsException(function) { Err(Error::Exception) } else { Ok(function) }
+    }
+}
+
+/// Runs what [`read`] made, which is taken over.
+///
+/// # Safety
+///
+/// The function is a living one of this context, and the caller has a reference to it to give away.
+pub(crate) unsafe fn run<'js>(ctx: &Ctx<'js>, function: qjs::JSValue) -> Result<Value<'js>, Error> {
+    // SAFETY: as the caller promises. The result is owned by us and handed to `Value`.
+    unsafe {
+        let result = qjs::JS_EvalFunction(ctx.as_raw().as_ptr(), function);
         if qjs::JS_IsException(result) {
             return Err(Error::Exception);
         }

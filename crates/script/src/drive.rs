@@ -6,10 +6,13 @@ use rquickjs::{Array, Ctx, Error, FromJs, Function, Object, Persistent, Value};
 use crate::bytecode;
 use crate::compile::{Compiled, Form};
 use crate::error::Thrown;
-use crate::host::{Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted};
+use crate::host::{
+    Host, HostError, HostErrorKind, IndexDirective, ItemLink, Page, ReadOutcome, Upserted,
+};
 use crate::limits::PAGE_ITEMS_MAX;
 use crate::meter::{Meter, Stop};
-use crate::workshop::{as_number, lossless};
+use crate::status;
+use crate::workshop::{Workshop, as_number, lossless};
 
 /// Why a script did not reach its end.
 #[derive(Debug)]
@@ -74,11 +77,19 @@ impl<'js> Driver<'js> {
     }
 
     /// Loads the user's function into the context.
-    pub(crate) fn load(&self, meter: &Meter, script: &Compiled) -> Result<Value<'js>, Failure> {
+    pub(crate) fn load(
+        &self,
+        workshop: &Workshop,
+        script: &Compiled,
+    ) -> Result<Value<'js>, Failure> {
+        let meter = &*workshop.meter;
         if script.form == Form::FirstGlobal {
             self.call::<()>(meter, "markGlobals", ())?;
         }
-        let value = self.watch(meter, bytecode::evaluate(&self.ctx, &script.code))?;
+        let value = workshop
+            .run_loaded(&self.ctx, &script.code)
+            .unwrap_or_else(|| bytecode::evaluate(&self.ctx, &script.code));
+        let value = self.watch(meter, value)?;
         match script.form {
             Form::Expression => Ok(value),
             Form::FirstGlobal => self.call(meter, "firstNewFunction", ()),
@@ -111,7 +122,7 @@ impl<'js> Driver<'js> {
     fn settle(&self, meter: &Meter, answer: Result<Answer, HostError>) -> Result<(), Failure> {
         let called = match answer {
             Ok(answer) => self.settle.call((0, answer.json, answer.status, answer.continuation)),
-            Err(error) => self.settle.call((error.number, error.message)),
+            Err(error) => self.settle.call((status::of(error.kind), error.message)),
         };
         self.watch(meter, called)
     }
@@ -147,8 +158,7 @@ impl<'js> Driver<'js> {
     }
 
     fn explain(&self, meter: &Meter, thrown: Value<'js>) -> Failure {
-        // Without memory for an error object the engine throws null.
-        if is_out_of_memory(&thrown) {
+        if is_out_of_memory(meter, &thrown) {
             return out_of_memory(meter);
         }
         // Describing may run user code: getters, toString. It is still on the clock.
@@ -158,7 +168,7 @@ impl<'js> Driver<'js> {
                 let inner = self.ctx.catch();
                 match meter.stop_reason() {
                     Some(stop) => Failure::Stopped(stop),
-                    None if is_out_of_memory(&inner) => out_of_memory(meter),
+                    None if is_out_of_memory(meter, &inner) => out_of_memory(meter),
                     None => Failure::Threw(Thrown {
                         text: "an error that cannot be shown".to_owned(),
                         ..Thrown::default()
@@ -178,9 +188,11 @@ fn out_of_memory(meter: &Meter) -> Failure {
     Failure::Stopped(if meter.is_past_deadline() { Stop::Time } else { Stop::Memory })
 }
 
-fn is_out_of_memory(thrown: &Value<'_>) -> bool {
+fn is_out_of_memory(meter: &Meter, thrown: &Value<'_>) -> bool {
     let message = |value: &Value<'_>| value.as_exception().and_then(rquickjs::Exception::message);
-    thrown.is_null() || message(thrown).as_deref() == Some("out of memory")
+    // Without memory for an error object the engine throws null; so may a script.
+    (thrown.is_null() && meter.was_refused_memory())
+        || message(thrown).as_deref() == Some("out of memory")
 }
 
 fn read_thrown(list: &Array<'_>) -> Result<Thrown, Error> {
@@ -246,34 +258,36 @@ impl Wish {
             }
             3 => {
                 let body = self.body_with_id(host);
-                Ok(Answer::item(host.create_item(&body, self.directive)?, 201))
+                Ok(Answer::item(host.create_item(&body, self.directive)?, status::CREATED))
             }
             4 => self.upsert_item(host),
             5 => {
                 let (etag, directive) = (self.etag.as_deref(), self.directive);
                 let stored = host.replace_item(&self.link(), &self.body, etag, directive)?;
-                Ok(Answer::item(stored, 200))
+                Ok(Answer::item(stored, status::OK))
             }
             6 => {
                 host.delete_item(&self.link(), self.etag.as_deref())?;
-                Ok(Answer { json: None, status: 204, continuation: None })
+                Ok(Answer { json: None, status: status::NO_CONTENT, continuation: None })
             }
-            _ => Err(HostError::new(400, "Attachments are not supported.")),
+            _ => Err(HostError::new(HostErrorKind::Invalid, "Attachments are not supported.")),
         }
     }
 
     fn read_item(&self, host: &mut dyn Host) -> Result<Answer, HostError> {
         Ok(match host.read_item(&self.link(), self.etag.as_deref())? {
-            ReadOutcome::Found(json) => Answer::item(json, 200),
-            ReadOutcome::NotModified => Answer { json: None, status: 304, continuation: None },
+            ReadOutcome::Found(json) => Answer::item(json, status::OK),
+            ReadOutcome::NotModified => {
+                Answer { json: None, status: status::NOT_MODIFIED, continuation: None }
+            }
         })
     }
 
     fn upsert_item(&self, host: &mut dyn Host) -> Result<Answer, HostError> {
         let body = self.body_with_id(host);
         Ok(match host.upsert_item(&body, self.etag.as_deref(), self.directive)? {
-            Upserted::Created(json) => Answer::item(json, 201),
-            Upserted::Replaced(json) => Answer::item(json, 200),
+            Upserted::Created(json) => Answer::item(json, status::CREATED),
+            Upserted::Replaced(json) => Answer::item(json, status::OK),
         })
     }
 
@@ -309,14 +323,15 @@ impl Answer {
             json.push_str(row);
         }
         json.push(']');
-        Self { json: Some(json), status: 200, continuation: page.continuation }
+        Self { json: Some(json), status: status::OK, continuation: page.continuation }
     }
 }
 
 fn text_at(list: &Array<'_>, at: usize) -> Result<Option<String>, HostError> {
-    list.get(at).map_err(|_| HostError::new(400, "The text is not valid Unicode."))
+    list.get(at)
+        .map_err(|_| HostError::new(HostErrorKind::Invalid, "The text is not valid Unicode."))
 }
 
 fn number_at(list: &Array<'_>, at: usize) -> Result<u32, HostError> {
-    list.get(at).map_err(|_| HostError::new(400, "The number is out of range."))
+    list.get(at).map_err(|_| HostError::new(HostErrorKind::Invalid, "The number is out of range."))
 }

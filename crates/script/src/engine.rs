@@ -1,18 +1,20 @@
 //! The handle the rest of the server holds: a pool of workshops and the memory of offenders.
 
+use crate::clock::monotonic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rquickjs::{Ctx, Object, Persistent};
+use rquickjs::{Ctx, Object};
 
 use crate::compile::{self, Compiled, ScriptKind};
 use crate::drive::{Driver, Failure};
 use crate::error::{CompileError, ScriptError, ScriptErrorKind, Thrown};
 use crate::host::Host;
 use crate::limits::Limits;
-use crate::meter::{Meter, Stop};
+use crate::meter::Stop;
 use crate::offenders::Offenders;
 use crate::procedure::CallOptions;
+use crate::status;
 use crate::trigger::TriggerRequest;
 use crate::workshop::{Library, Workshop};
 
@@ -131,7 +133,8 @@ impl ScriptEngine {
 
     /// Runs a script in a context that is as new.
     pub(crate) fn run(&self, call: Call<'_>, host: &mut dyn Host) -> Ran {
-        let taken = self.check_blocked(call.script).and_then(|()| self.take_workshop());
+        let taken =
+            self.check_blocked(call.script).and_then(|()| self.take_workshop(Some(call.script)));
         match taken {
             Ok(workshop) => self.run_in(workshop, call, host),
             Err(error) => Ran {
@@ -146,11 +149,10 @@ impl ScriptEngine {
 
     fn run_in(&self, mut workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
         let meter = &workshop.meter;
-        let started = call.options.started.unwrap_or_else(Instant::now);
+        let started = call.options.started.unwrap_or_else(monotonic);
         meter.begin(&self.limits, started);
-        let ended = workshop
-            .context
-            .with(|ctx| execute(&ctx, workshop.driver(), meter, &self.limits, &call, host));
+        let ended =
+            workshop.context.with(|ctx| execute(&ctx, &workshop, &self.limits, &call, host));
         let ran = Ran {
             log: call.options.logging.then(|| meter.take_log()),
             ticks: meter.ticks(),
@@ -200,12 +202,16 @@ impl ScriptEngine {
         }
     }
 
-    /// A runtime for one call.
-    pub(crate) fn take_workshop(&self) -> Result<Workshop, ScriptError> {
+    /// A runtime for one call, of this script if it is known.
+    pub(crate) fn take_workshop(&self, script: Option<&Compiled>) -> Result<Workshop, ScriptError> {
         let taken = {
             let mut idle = self.idle();
+            let is_prepared = |idle: &Workshop| {
+                idle.is_ready() && script.is_some_and(|script| idle.has(&script.code))
+            };
             // Of those that are ready, the last one put back has its memory in the caches.
-            match idle.iter().rposition(Workshop::is_ready) {
+            let ready = || idle.iter().rposition(Workshop::is_ready);
+            match idle.iter().rposition(is_prepared).or_else(ready) {
                 Some(at) => Some(idle.swap_remove(at)),
                 None => idle.pop(),
             }
@@ -216,6 +222,9 @@ impl ScriptEngine {
                 .map_err(|error| ScriptError::internal(&error.to_string()))?,
         };
         workshop.reset();
+        if let Some(script) = script {
+            workshop.prepare(&script.code);
+        }
         workshop.begin();
         Ok(workshop)
     }
@@ -241,18 +250,18 @@ impl ScriptEngine {
 
 fn execute(
     ctx: &Ctx<'_>,
-    driver: Persistent<Object<'static>>,
-    meter: &Meter,
+    workshop: &Workshop,
     limits: &Limits,
     call: &Call<'_>,
     host: &mut dyn Host,
 ) -> Result<Bodies, Failure> {
-    let driver = Driver::restore(ctx, driver)?;
+    let meter = &*workshop.meter;
+    let driver = Driver::restore(ctx, workshop.driver())?;
     let about =
         about_call(ctx, limits, call, host).map_err(|error| Failure::Engine(error.to_string()))?;
     driver.call::<()>(meter, "begin", (about,))?;
     driver.stoppable(meter, || {
-        let function = driver.load(meter, call.script)?;
+        let function = driver.load(workshop, call.script)?;
         driver.run(meter, function, host)?;
         let response: Option<String> = driver.call(meter, "responseBody", ())?;
         check_response(limits, response.as_deref())?;
@@ -267,7 +276,11 @@ fn check_response(limits: &Limits, response: Option<&str>) -> Result<(), Failure
         return Ok(());
     }
     let text = format!("Error: The response body is larger than {bytes_max} bytes.");
-    Err(Failure::Threw(Thrown { number: Some(413), text, ..Thrown::default() }))
+    Err(Failure::Threw(Thrown {
+        number: Some(status::TOO_LARGE.into()),
+        text,
+        ..Thrown::default()
+    }))
 }
 
 /// The data `begin` wants to know.

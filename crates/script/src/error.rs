@@ -23,18 +23,18 @@ pub struct ScriptError {
 /// What happened to a call; the gateway gives each its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptErrorKind {
-    /// An uncaught error or an abort: 400, the substatus is the number if there is one.
+    /// An uncaught error or an abort.
     Threw {
         /// The `number` of the error, own or from an operation.
         number: Option<u32>,
     },
-    /// Stopped by the time limit: 408.
+    /// Stopped by the time limit.
     Timeout,
-    /// Stopped by the memory limit: 400.
+    /// Stopped by the memory limit.
     OutOfMemory,
-    /// Stopped too often before: 403.
+    /// Stopped too often before.
     Blocked,
-    /// Not the script's fault: 500.
+    /// Not the script's fault.
     Internal,
 }
 
@@ -52,11 +52,11 @@ impl ScriptError {
         matches!(self.kind, ScriptErrorKind::Threw { .. })
     }
 
-    /// Substatus of the answer: the error's number, else 0.
-    pub fn substatus(&self) -> u32 {
+    /// The number of the error that was thrown, if it has one.
+    pub fn number(&self) -> Option<u32> {
         match self.kind {
-            ScriptErrorKind::Threw { number } => number.unwrap_or(0),
-            _ => 0,
+            ScriptErrorKind::Threw { number } => number,
+            _ => None,
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
             "Encountered exception while executing function. Exception = Error: no\r\n\
              Stack trace: Error: no\n   at f (add.js:1:19)\n   at g (add.js:2:5)"
         );
-        assert_eq!(error.substatus(), 409);
+        assert_eq!(error.number(), Some(409));
     }
 
     #[test]

@@ -144,15 +144,34 @@ pub enum IndexDirective {
 /// Why an operation failed, as the script sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostError {
-    /// 400, 403, 404, 409, 412, 413, 449 or 500.
-    pub number: u16,
+    /// What went wrong.
+    pub kind: HostErrorKind,
     /// One sentence, such as `Resource Not Found`.
     pub message: String,
 }
 
+/// What went wrong with an operation. Scripts see it as the `number` of the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostErrorKind {
+    /// What was asked for makes no sense.
+    Invalid,
+    /// It is not allowed here.
+    Forbidden,
+    /// The item is not there.
+    NotFound,
+    /// An item of that id or unique key is there already.
+    Conflict,
+    /// The item has changed.
+    PreconditionFailed,
+    /// The item is too large.
+    TooLarge,
+    /// Not the script's fault.
+    Internal,
+}
+
 impl HostError {
-    /// An error with its number and sentence.
-    pub fn new(number: u16, message: impl Into<String>) -> Self {
-        Self { number, message: message.into() }
+    /// An error of a kind, with its sentence.
+    pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
     }
 }

@@ -35,6 +35,7 @@
 
 mod arena;
 mod bytecode;
+mod clock;
 mod compile;
 mod countdown;
 mod drive;
@@ -47,6 +48,7 @@ mod meter;
 mod offenders;
 mod procedure;
 mod random;
+mod status;
 mod trigger;
 mod udf;
 mod workshop;

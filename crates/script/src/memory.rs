@@ -19,9 +19,10 @@
 //! The blocks themselves come from the runtime's [`Arena`].
 #![allow(unsafe_code, reason = "an allocator is unsafe by nature; this one only counts")]
 
+use crate::clock::monotonic;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use rquickjs::allocator::Allocator;
@@ -49,6 +50,8 @@ pub(crate) struct Budget {
     limit: AtomicUsize,
     /// The largest block.
     block_max: AtomicUsize,
+    /// Whether a block was refused since the call began.
+    refused: AtomicBool,
     /// When the call's time is up, in microseconds since `epoch`.
     deadline: AtomicU64,
     epoch: Instant,
@@ -61,8 +64,9 @@ impl Default for Budget {
             before: AtomicUsize::new(0),
             limit: AtomicUsize::new(usize::MAX),
             block_max: AtomicUsize::new(usize::MAX),
+            refused: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),
-            epoch: Instant::now(),
+            epoch: monotonic(),
         }
     }
 }
@@ -72,6 +76,7 @@ impl Budget {
     pub(crate) fn begin(&self, bytes_max: usize, deadline: Instant) {
         let used = self.used.load(Relaxed);
         self.before.store(used, Relaxed);
+        self.refused.store(false, Relaxed);
         self.limit.store(used.saturating_add(bytes_max), Relaxed);
         self.block_max.store((bytes_max / BLOCK_PART).max(MEDIUM_BYTES), Relaxed);
         let micros = deadline.saturating_duration_since(self.epoch).as_micros();
@@ -105,11 +110,24 @@ impl Budget {
         self.used.load(Relaxed) > self.limit.load(Relaxed)
     }
 
+    /// Whether the call was refused a block.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
     fn is_late(&self) -> bool {
         self.epoch.elapsed().as_micros() >= u128::from(self.deadline.load(Relaxed))
     }
 
     fn grants(&self, size: usize) -> bool {
+        let granted = self.has_room(size);
+        if !granted {
+            self.refused.store(true, Relaxed);
+        }
+        granted
+    }
+
+    fn has_room(&self, size: usize) -> bool {
         let extra = if size <= SMALL_BYTES {
             SMALL_EXTRA
         } else if size <= MEDIUM_BYTES {

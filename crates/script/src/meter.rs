@@ -1,9 +1,10 @@
-//! What one call has used and how it is stopped.
+//! The time limit of a script call: what one call has used and how it is stopped.
 //!
 //! The meter is shared by the interrupt handler, the native functions of the library and the
 //! driver loop. A runtime serves one call at a time, so the atomics are never contended; they are
 //! there because runtimes move between threads.
 
+use crate::clock::monotonic;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -81,7 +82,7 @@ impl Meter {
             accept_until: Some(started + limits.accept_time.min(limits.time)),
             accept_operations_max: limits.accept_operations_max.unwrap_or(u64::MAX),
             log_bytes_max: limits.log_bytes_max,
-            last_look: Some(Instant::now()),
+            last_look: Some(monotonic()),
             ..CallState::default()
         };
     }
@@ -117,7 +118,7 @@ impl Meter {
     /// Asks for an earlier look, and for a still earlier one at a script whose steps take long, or
     /// may take long because it has large values at hand.
     fn plan_next_look(&self, interval: u64) {
-        let now = Instant::now();
+        let now = monotonic();
         let before = self.state().last_look.replace(now);
         let took = before.map_or(0, |before| (now - before).as_micros().max(1));
         let by_time = u128::from(interval) * LOOK_MICROSECONDS / took.max(1);
@@ -140,7 +141,7 @@ impl Meter {
     /// Whether the time is up; if so, the call is stopping from now on.
     pub(crate) fn is_past_deadline(&self) -> bool {
         let mut state = self.state();
-        let past = state.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let past = state.deadline.is_some_and(|deadline| monotonic() >= deadline);
         if past {
             self.stop_locked(&mut state, Stop::Time);
         }
@@ -171,7 +172,7 @@ impl Meter {
         let state = self.state();
         self.budget_open.load(Relaxed)
             && self.operations.load(Relaxed) < state.accept_operations_max
-            && state.accept_until.is_some_and(|until| Instant::now() < until)
+            && state.accept_until.is_some_and(|until| monotonic() < until)
     }
 
     /// Accepts and counts an operation, or refuses it.
@@ -190,6 +191,11 @@ impl Meter {
 
     pub(crate) fn set_budget_open(&self, open: bool) {
         self.budget_open.store(open, Relaxed);
+    }
+
+    /// Whether memory was refused to the call.
+    pub(crate) fn was_refused_memory(&self) -> bool {
+        self.memory.has_refused()
     }
 
     /// Appends to the log; false, and nothing appended, when it would not fit.

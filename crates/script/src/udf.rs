@@ -4,6 +4,7 @@
 //! code is loaded once, and all calls share one time limit. There is no `getContext` and no host:
 //! values in, value out, as JSON text.
 
+use crate::clock::monotonic;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -49,8 +50,8 @@ impl ScriptEngine {
         for (_, script) in functions {
             self.check_blocked(script)?;
         }
-        let workshop = self.take_workshop()?;
-        let started = options.started.unwrap_or_else(Instant::now);
+        let workshop = self.take_workshop(None)?;
+        let started = options.started.unwrap_or_else(monotonic);
         workshop.meter.begin(&self.limits, started);
         let mut session = UdfSession {
             engine: self,
@@ -118,7 +119,7 @@ impl UdfSession<'_> {
 
     fn load(&mut self, name: &str, script: &Compiled) -> Result<(), ScriptError> {
         let loaded = self.with_driver(|_, driver, workshop| {
-            let function = driver.load(&workshop.meter, script)?;
+            let function = driver.load(workshop, script)?;
             driver.call::<()>(&workshop.meter, "addFunction", (name, function))
         });
         loaded.map_err(|failure| self.failed(name, script, failure))?;

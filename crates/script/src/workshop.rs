@@ -4,6 +4,9 @@
 //! image is taken of all the runtime's memory, and after a call the image is put back
 //! ([`crate::arena`]). A workshop serves one call at a time.
 //!
+//! A script that is called twice in a row becomes part of a second image, as the function that its bytecode
+//! describes; nothing of it has run. Making that function anew would be a tenth of a short call.
+//!
 //! What the image does not hold is what lies outside the runtime's memory: the native functions,
 //! which are Rust closures. They are alive in the image, so no script may ever bring them to an end:
 //! the workshop has a reference of its own to them. The engine draws random numbers from a state
@@ -48,6 +51,8 @@ type Builtins = (
 const GARBAGE_BYTES: usize = 24 << 20;
 /// A call that used more than this is cleaned up after at once, not when there is time.
 const LEFTOVER_BYTES_MAX: usize = 4 << 20;
+/// Bytecode of a script that is kept in an image: what is left of the arena's chunk is for its calls.
+const KEPT_CODE_BYTES_MAX: usize = 64 << 10;
 
 /// Our own JavaScript, compiled once per engine.
 #[derive(Debug, Clone)]
@@ -79,15 +84,35 @@ pub(crate) struct Workshop {
     _runtime: Runtime,
     pub(crate) meter: Arc<Meter>,
     arena: Arc<Arena>,
-    /// Nothing in a workshop that serves one call only.
-    image: Option<MemoryImage>,
-    used_bytes: usize,
-    /// References from outside into the engine's memory when the image was taken.
-    held: i64,
+    /// How it was without any script; nothing in a workshop that serves one call only.
+    new: Option<Ready>,
+    /// How it was with a script.
+    loaded: Option<Loaded>,
+    /// The script of the last call.
+    last: Option<Bytecode>,
     is_used: bool,
     /// The last call came to its end by itself.
     is_whole: bool,
 }
+
+/// A runtime that is ready for a call.
+struct Ready {
+    image: MemoryImage,
+    used_bytes: usize,
+    /// References from outside into the engine's memory when the image was taken.
+    held: i64,
+}
+
+/// A runtime that is ready for a call of one script.
+struct Loaded {
+    ready: Ready,
+    code: Bytecode,
+    /// Lies in the image, which has the one reference that it counts.
+    function: qjs::JSValue,
+}
+
+// SAFETY: the function belongs to the runtime of the same workshop and is used with that runtime's lock.
+unsafe impl Send for Loaded {}
 
 /// References from outside of the engine into its memory: to the driver, which user code cannot
 /// reach, and through it to the native functions.
@@ -118,23 +143,72 @@ impl Workshop {
             move |_ctx, _promise, reason, is_handled| note_rejection(&tracker, &reason, is_handled),
         )));
         let (context, kept) = fresh_context(&runtime, &meter, library)?;
-        let held = if cfg!(debug_assertions) { held_references(&context) } else { 0 };
-        let image = match limits.fresh_contexts {
-            // SAFETY: the runtime is on this thread, and nothing runs in it.
-            false => Some(unsafe { arena.image() }.ok_or(Error::Allocation)?),
-            true => None,
-        };
-        Ok(Self {
-            used_bytes: meter.memory.used(),
-            kept,
-            context,
-            _runtime: runtime,
-            meter,
-            arena,
-            image,
-            held,
-            is_used: false,
-            is_whole: false,
+        let (new, loaded, last) = (None, None, None);
+        let (is_used, is_whole) = (false, false);
+        let _runtime = runtime;
+        let mut workshop =
+            Self { kept, context, _runtime, meter, arena, new, loaded, last, is_used, is_whole };
+        if !limits.fresh_contexts {
+            workshop.new = Some(workshop.ready().ok_or(Error::Allocation)?);
+        }
+        Ok(workshop)
+    }
+
+    /// The runtime as it is now; nothing if it is too large for an image.
+    fn ready(&self) -> Option<Ready> {
+        let held = if cfg!(debug_assertions) { held_references(&self.context) } else { 0 };
+        // SAFETY: the runtime is on this thread, and nothing runs in it.
+        let image = unsafe { self.arena.image() }?;
+        Some(Ready { image, used_bytes: self.meter.memory.used(), held })
+    }
+
+    /// Whether a script is part of what the workshop is put back to.
+    pub(crate) fn has(&self, script: &Bytecode) -> bool {
+        self.loaded.as_ref().is_some_and(|loaded| loaded.code.is(script))
+    }
+
+    /// Makes a script part of what the workshop is put back to, if it comes for the second time.
+    pub(crate) fn prepare(&mut self, script: &Bytecode) {
+        if self.has(script) || self.new.is_none() {
+            return;
+        }
+        let is_again = self.last.as_ref().is_some_and(|last| last.is(script));
+        self.last = Some(script.clone());
+        if !is_again || script.len() > KEPT_CODE_BYTES_MAX {
+            return;
+        }
+        self.unload();
+        let read = self.context.with(|ctx| bytecode::read(&ctx, script).ok());
+        // What an error leaves behind is put back as well.
+        self.is_used = true;
+        if let Some((function, ready)) = read.and_then(|function| Some((function, self.ready()?))) {
+            self.loaded = Some(Loaded { ready, code: script.clone(), function });
+        }
+        self.is_whole = false;
+        self.reset();
+    }
+
+    /// Puts the workshop back to how it was without any script.
+    fn unload(&mut self) {
+        if self.loaded.take().is_some() {
+            self.is_used = true;
+            self.is_whole = false;
+        }
+        self.reset();
+    }
+
+    /// Runs the script that is part of the image, if it is this one, and returns the value of its last expression.
+    pub(crate) fn run_loaded<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        script: &Bytecode,
+    ) -> Option<Result<Value<'js>, Error>> {
+        let loaded = self.loaded.as_ref().filter(|loaded| loaded.code.is(script))?;
+        // SAFETY: the workshop was put back to the image that has the function, and the image's own reference
+        // to it stays: another one is given away.
+        Some(unsafe {
+            let function = qjs::JS_DupValue(ctx.as_raw().as_ptr(), loaded.function);
+            bytecode::run(ctx, function)
         })
     }
 
@@ -156,30 +230,31 @@ impl Workshop {
 
     /// Makes the context as new, if it was used. No value of a call may be alive any more.
     pub(crate) fn reset(&mut self) {
-        let Some(image) = self.image.as_ref().filter(|_| self.is_used) else { return };
+        let ready = self.loaded.as_ref().map(|loaded| &loaded.ready).or(self.new.as_ref());
+        let Some(ready) = ready.filter(|_| self.is_used) else { return };
         // A script that was stopped in the middle leaves jobs, exceptions and values that the engine had
         // in hand; they are part of its memory, but not of any object.
         if std::mem::take(&mut self.is_whole) && cfg!(debug_assertions) {
             let held = held_references(&self.context);
-            assert_eq!(held, self.held, "a call left references into the engine's memory behind");
+            assert_eq!(held, ready.held, "a call left references into the engine's memory behind");
         }
         // SAFETY: the image was taken of this arena. Values of the engine are held by the code
         // inside `Context::with`, which borrows the workshop, and by the driver handed out for the
         // call, which ended; what is left are the context, the runtime and `kept`, all of which were
-        // there when the image was taken. Whatever Rust owns through the engine's objects, which
+        // there when the image was taken, and the function of the script whose image it is. Whatever Rust owns through the engine's objects, which
         // are the native functions and nothing else, is alive because of `kept`.
         // The runtime itself keeps objects too, one table of them: the prototypes of classes made in
         // Rust, each since its class was first used. The only such class is that of native functions,
         // which is there before the image is taken (`native_functions`); a second one, first used
         // during a call, would leave a dangling prototype behind, and fail the assertion above.
-        unsafe { self.arena.restore(image) };
-        self.meter.memory.set_used(self.used_bytes);
+        unsafe { self.arena.restore(&ready.image) };
+        self.meter.memory.set_used(ready.used_bytes);
         self.is_used = false;
     }
 
     /// Whether another call may follow.
     pub(crate) fn is_reusable(&self) -> bool {
-        self.image.is_some()
+        self.new.is_some()
     }
 
     /// Whether the context is as new.
@@ -189,14 +264,15 @@ impl Workshop {
 
     /// Whether the last call left so much behind that it should not wait.
     pub(crate) fn is_littered(&self) -> bool {
-        self.meter.memory.used() > self.used_bytes + LEFTOVER_BYTES_MAX
+        let before = self.new.as_ref().map_or(0, |new| new.used_bytes);
+        self.meter.memory.used() > before + LEFTOVER_BYTES_MAX
     }
 }
 
 impl Drop for Workshop {
     /// The engine takes a runtime apart without complaint if nothing of a call is left in it.
     fn drop(&mut self) {
-        self.reset();
+        self.unload();
     }
 }
 
@@ -260,6 +336,12 @@ fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'j
         shared.stop(Stop::Abort(thrown));
     };
     native.set("abort", Function::new(ctx.clone(), abort)?)?;
+    // SAFETY: the context is alive and its runtime locked by this thread; the function is ours and handed
+    // to `Value`, which frees it. Like all built-in functions it lies in the engine's memory.
+    let write = unsafe {
+        Value::from_raw(ctx.clone(), qjs::JS_NewCheckedJSONWriter(ctx.as_raw().as_ptr()))
+    };
+    native.set("write", write)?;
     Ok(native)
 }
 

@@ -221,7 +221,7 @@ fn failed(error: &ScriptError) -> Answer {
         ScriptErrorKind::Blocked => 403,
         ScriptErrorKind::Internal => 500,
     };
-    Answer::failed(status, error.substatus().into(), error.message())
+    Answer::failed(status, error.number().unwrap_or(0).into(), error.message())
 }
 
 #[test]

@@ -559,3 +559,20 @@ fn bodies_that_take_long_to_parse_are_refused_before() {
     let error = engine.compile(ScriptKind::Procedure, &number).unwrap_err();
     assert!(error.to_string().contains("digits"), "{error}");
 }
+
+/// The engine throws null when there is no memory for an error; a script may do so any time.
+#[test]
+fn throwing_null_is_not_a_lack_of_memory() {
+    let engine = patient_engine();
+    for script in ["function () { throw null; }", "function () { try { throw null; } finally { } }"]
+    {
+        let error = run(&engine, script).result.unwrap_err();
+        assert!(matches!(error.kind, ScriptErrorKind::Threw { .. }), "{error:?}");
+        assert!(error.detail.contains("null"), "{error:?}");
+    }
+    // Not even when memory was refused to the call before.
+    let greedy = run(&engine, GREEDY[0]).result.unwrap_err();
+    assert!(matches!(greedy.kind, ScriptErrorKind::OutOfMemory | ScriptErrorKind::Threw { .. }));
+    let error = run(&engine, "function () { throw null; }").result.unwrap_err();
+    assert!(matches!(error.kind, ScriptErrorKind::Threw { .. }), "{error:?}");
+}

@@ -337,7 +337,7 @@ fn the_response_has_its_limit_also_when_it_grows_later() {
     );
     let late = "function () { var o = {}; __.response.setBody(o); o.text = 'x'.repeat(5 << 20); }";
     let error = call(&engine(), late).result.unwrap_err();
-    assert_eq!(error.substatus(), 413);
+    assert_eq!(error.number(), Some(413));
 }
 
 #[test]
@@ -440,12 +440,12 @@ fn pre_trigger_body_must_be_an_object() {
         engine.run_pre_trigger(&script, request, &mut transaction, CallOptions::default()).result
     };
     assert_eq!(
-        run("function () { getContext().getRequest().setBody([1]); }").unwrap_err().substatus(),
-        400
+        run("function () { getContext().getRequest().setBody([1]); }").unwrap_err().number(),
+        Some(400)
     );
     assert_eq!(
-        run("function () { getContext().getRequest().setBody(null); }").unwrap_err().substatus(),
-        400
+        run("function () { getContext().getRequest().setBody(null); }").unwrap_err().number(),
+        Some(400)
     );
     assert_eq!(run("function () { getContext().getRequest().getBody().n = 2; }"), Ok(None));
     assert_eq!(

@@ -23,7 +23,7 @@ pub use paths::{OrderPath, deciding_paths, order_paths, referenced_paths};
 pub use predicate::Predicate;
 
 use crate::ast::{Name, SubqueryKind, UnaryOperator};
-use crate::compiled::{Compiled, Expr, Input, PathRef, Projection, Source, Step, ValueSet};
+use crate::compiled::{Compiled, CompiledExpr, Input, PathRef, Projection, Source, Step, ValueSet};
 use armilla_model::Value;
 use armilla_model::value::Type;
 use std::ops::Bound;
@@ -205,10 +205,10 @@ impl Scope {
     }
 
     /// The place in the item an expression refers to.
-    fn find(&self, expr: &Expr) -> Option<Found> {
+    fn find(&self, expr: &CompiledExpr) -> Option<Found> {
         match expr {
-            Expr::Path(path) => self.find_path(path),
-            Expr::Computed { name, hops, steps, .. } => {
+            CompiledExpr::Path(path) => self.find_path(path),
+            CompiledExpr::Computed { name, hops, steps, .. } => {
                 let base = self.frame(*hops)?;
                 if !base.is_empty() {
                     return None;
@@ -239,31 +239,32 @@ impl Scope {
     }
 
     /// The items where a predicate is `wanted`.
-    fn node(&self, expr: &Expr, wanted: bool) -> Node {
+    fn node(&self, expr: &CompiledExpr, wanted: bool) -> Node {
         match expr {
-            Expr::Constant(value) => match value.as_bool() {
+            CompiledExpr::Constant(value) => match value.as_bool() {
                 Some(bool) if bool == wanted => Node::All,
                 _ => Node::Nothing,
             },
-            Expr::And(parts) if wanted => and(self.nodes(parts, true)),
-            Expr::And(parts) => or(self.nodes(parts, false)),
-            Expr::Or(parts) if wanted => or(self.nodes(parts, true)),
-            Expr::Or(parts) => and(self.nodes(parts, false)),
-            Expr::Unary(UnaryOperator::Not, operand) => self.node(operand, !wanted),
-            Expr::Path(_) | Expr::Computed { .. } => match self.find(expr) {
+            CompiledExpr::And(parts) if wanted => and(self.nodes(parts, true)),
+            CompiledExpr::And(parts) => or(self.nodes(parts, false)),
+            CompiledExpr::Or(parts) if wanted => or(self.nodes(parts, true)),
+            CompiledExpr::Or(parts) => and(self.nodes(parts, false)),
+            CompiledExpr::Unary(UnaryOperator::Not, operand) => self.node(operand, !wanted),
+            CompiledExpr::Path(_) | CompiledExpr::Computed { .. } => match self.find(expr) {
                 Some(found) => found.atom(Test::Equal(Value::Bool(wanted))),
                 None => Node::Unknown,
             },
-            Expr::Conditional(_) | Expr::User(..) | Expr::DocumentId | Expr::Slot(_) => {
-                self.predicate(expr, wanted)
-            }
-            Expr::Subquery(SubqueryKind::Exists, query) if wanted => self.exists(query),
-            Expr::Subquery(..) => Node::Unknown,
+            CompiledExpr::Conditional(_)
+            | CompiledExpr::User(..)
+            | CompiledExpr::DocumentId
+            | CompiledExpr::Slot(_) => self.predicate(expr, wanted),
+            CompiledExpr::Subquery(SubqueryKind::Exists, query) if wanted => self.exists(query),
+            CompiledExpr::Subquery(..) => Node::Unknown,
             _ => self.atom(expr, wanted).unwrap_or_else(|| self.predicate(expr, wanted)),
         }
     }
 
-    fn nodes(&self, parts: &[Expr], wanted: bool) -> Vec<Node> {
+    fn nodes(&self, parts: &[CompiledExpr], wanted: bool) -> Vec<Node> {
         parts.iter().map(|part| self.node(part, wanted)).collect()
     }
 
@@ -279,8 +280,8 @@ impl Scope {
         // One test of one element is the condition; two tests may be met by two elements.
         let always_yields = match &query.projection {
             Projection::Star | Projection::Object(_) => true,
-            Projection::Value(Expr::Constant(value)) => value.is_defined(),
-            Projection::Value(Expr::Path(path)) => path.steps.is_empty(),
+            Projection::Value(CompiledExpr::Constant(value)) => value.is_defined(),
+            Projection::Value(CompiledExpr::Path(path)) => path.steps.is_empty(),
             Projection::Value(_) => false,
         };
         let is_plain = query.sources.len() == 1 && query.offset == 0 && always_yields;

@@ -2,7 +2,7 @@
 //!
 //! The rules go by the numbers that the SDKs have texts for; a client turns them into sentences.
 
-use crate::ast::{Collection, Expr, ExprKind, Name, Query, Selection, Source};
+use crate::ast::{Collection, Expr, ExprKind, FromItem, Name, Query, Selection};
 use armilla_model::Value;
 
 /// `ARRAY_CONTAINS` of a part of an element: EXISTS with a sub-query does it too.
@@ -69,7 +69,7 @@ impl Advisor<'_> {
         query.order_by.iter().for_each(|item| self.expression(&item.expr, false));
     }
 
-    fn source(&mut self, source: &Source) {
+    fn source(&mut self, source: &FromItem) {
         match &source.collection {
             Collection::Path { .. } => {}
             Collection::Query(query) => self.query(query),

@@ -17,7 +17,7 @@ pub struct Query {
     /// What is selected.
     pub select: Selection,
     /// The sources: the first one, then the JOINs. Empty without FROM.
-    pub from: Vec<Source>,
+    pub from: Vec<FromItem>,
     /// `WHERE`.
     pub filter: Option<Expr>,
     /// `GROUP BY`.
@@ -113,7 +113,7 @@ pub struct SelectItem {
 
 /// One source of rows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
+pub struct FromItem {
     /// Where the rows come from.
     pub collection: Collection,
     /// `alias IN collection`: one row per array element instead of one row.
@@ -136,7 +136,7 @@ pub enum Collection {
         /// Where that stands.
         root_location: Location,
         /// Steps below it.
-        steps: Vec<Step>,
+        steps: Vec<SourceStep>,
     },
     /// A sub-query.
     Query(Box<Query>),
@@ -144,7 +144,7 @@ pub enum Collection {
 
 /// One step into a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum SourceStep {
     /// A member of an object.
     Member(Name),
     /// An element of an array.
@@ -425,7 +425,7 @@ impl Expr {
     }
 }
 
-impl Source {
+impl FromItem {
     /// The alias: the explicit one, or the last name of a path.
     pub fn effective_alias(&self) -> Option<&Name> {
         if self.alias.is_some() {
@@ -434,8 +434,8 @@ impl Source {
         match &self.collection {
             Collection::Path { root, steps, .. } => match steps.last() {
                 None => Some(root),
-                Some(Step::Member(name)) => Some(name),
-                Some(Step::Element(_)) => None,
+                Some(SourceStep::Member(name)) => Some(name),
+                Some(SourceStep::Element(_)) => None,
             },
             Collection::Query(_) => None,
         }

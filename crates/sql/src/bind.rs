@@ -17,7 +17,7 @@ pub(crate) use query::{is_aggregated, output_names};
 
 use crate::aggregate::AggregateKind;
 use crate::ast::{self, Name, Query};
-use crate::compiled::{Aggregate, Compiled, Expr};
+use crate::compiled::{Aggregate, Compiled, CompiledExpr};
 use crate::error::{Code, Diagnostic, Location, Result, SqlError};
 use crate::limits::ERRORS_REPORTED_MAX;
 use crate::schema::Schema;
@@ -252,9 +252,14 @@ impl<'a> Binder<'a> {
     }
 
     /// Reports an error and goes on with undefined.
-    fn wrong(&mut self, code: Code, message: impl Into<String>, location: Location) -> Expr {
+    fn wrong(
+        &mut self,
+        code: Code,
+        message: impl Into<String>,
+        location: Location,
+    ) -> CompiledExpr {
         self.error(code, message, location);
-        Expr::UNDEFINED
+        CompiledExpr::UNDEFINED
     }
 
     fn refuse(&mut self, message: &str) {

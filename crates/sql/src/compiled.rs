@@ -4,7 +4,7 @@
 //! is the item; every source of FROM and JOIN puts one frame on top. A name is therefore a number:
 //! how many frames to go down ([`PathRef::hops`]). Sub-queries put their frames on top of the frame
 //! they are evaluated in. Behind an aggregation there is one frame with an array of the finished
-//! keys and aggregates, read by [`Expr::Slot`].
+//! keys and aggregates, read by [`CompiledExpr::Slot`].
 
 use crate::aggregate::AggregateKind;
 use crate::ast::{BinaryOperator, Name, SubqueryKind, UnaryOperator};
@@ -21,10 +21,10 @@ pub struct Compiled {
     /// Sources in order; each puts one frame on top.
     pub sources: Vec<Source>,
     /// The condition rows must meet.
-    pub filter: Option<Expr>,
+    pub filter: Option<CompiledExpr>,
     /// The same condition in parts, each tested as soon as its frames are there: `checks[n]` on top
     /// of `n` sources.
-    pub checks: Vec<Option<Expr>>,
+    pub checks: Vec<Option<CompiledExpr>>,
     /// Grouping and aggregates; the projection then reads its slots.
     pub aggregation: Option<Aggregation>,
     /// What becomes of a row.
@@ -60,9 +60,9 @@ pub enum Input {
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The value, once, if it is defined.
-    One(Expr),
+    One(CompiledExpr),
     /// The elements of the value, if it is an array.
-    Each(Expr),
+    Each(CompiledExpr),
     /// The rows of a sub-query.
     Rows(Box<Compiled>),
     /// The elements of the arrays that a sub-query returns.
@@ -75,16 +75,16 @@ pub enum Projection {
     /// `SELECT *`: the value of the only source.
     Star,
     /// `SELECT VALUE e`: undefined drops the row.
-    Value(Expr),
+    Value(CompiledExpr),
     /// `SELECT a, b`: undefined members are left out.
-    Object(Vec<(Name, Expr)>),
+    Object(Vec<(Name, CompiledExpr)>),
 }
 
 /// GROUP BY and aggregates. Slots are the keys, then the aggregates.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregation {
     /// The keys; none for one group over everything.
-    pub keys: Vec<Expr>,
+    pub keys: Vec<CompiledExpr>,
     /// What is aggregated, per row.
     pub aggregates: Vec<Aggregate>,
     /// GROUP BY is there: without rows there is no group.
@@ -99,7 +99,7 @@ pub struct Aggregate {
     /// Which.
     pub kind: AggregateKind,
     /// Of what.
-    pub argument: Expr,
+    pub argument: CompiledExpr,
 }
 
 /// The order of rows.
@@ -121,7 +121,7 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct OrderKey {
     /// The key.
-    pub expr: Expr,
+    pub expr: CompiledExpr,
     /// From large to small.
     pub descending: bool,
 }
@@ -141,14 +141,14 @@ pub enum RankComponent {
     /// BM25 of terms in a text.
     FullText {
         /// The text, over the item.
-        text: Expr,
+        text: CompiledExpr,
         /// The terms.
         terms: Vec<Value>,
     },
     /// Similarity of vectors.
     Vector {
         /// The call of VECTORDISTANCE.
-        distance: Expr,
+        distance: CompiledExpr,
         /// The best match has the largest value.
         largest_first: bool,
     },
@@ -174,7 +174,7 @@ pub enum Step {
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
-pub enum Expr {
+pub enum CompiledExpr {
     /// A constant, `undefined` included.
     Constant(Value),
     /// A value in a frame.
@@ -264,7 +264,7 @@ fn equals_itself(value: &Value) -> bool {
     value == value
 }
 
-impl Expr {
+impl CompiledExpr {
     /// The constant `undefined`.
     pub const UNDEFINED: Self = Self::Constant(Value::Undefined);
 

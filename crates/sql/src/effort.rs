@@ -6,7 +6,7 @@
 //! query is asked every millisecond or so whether it should stop, however few its rows.
 
 use crate::error::SqlError;
-use crate::limits::{CALL_STEPS_MAX, STEPS_BETWEEN_LOOKS};
+use crate::limits::{CALL_STEPS_MAX, STEPS_BETWEEN_LOOKS, STEPS_OF_A_FRAME};
 use armilla_model::Value;
 
 /// Counts steps.
@@ -85,6 +85,14 @@ impl<'a> Effort<'a> {
         self.look(steps)
     }
 
+    /// Counts a row of FROM or JOIN, where everything together has a budget.
+    pub(crate) fn count_frame(&mut self) -> Result<(), Stopped> {
+        if self.renews {
+            return Ok(());
+        }
+        self.take(STEPS_OF_A_FRAME)
+    }
+
     fn take(&mut self, steps: u64) -> Result<(), Stopped> {
         let Some(left) = self.left.checked_sub(steps) else {
             self.left = 0;
@@ -118,6 +126,11 @@ impl<'a> Effort<'a> {
         match self.stop.take() {
             None => Ok(()),
             Some(Stop::Interrupted) => Err(SqlError::Interrupted),
+            Some(Stop::TooMuch) if !self.renews => Err(SqlError::refused(format!(
+                "The expression would take more than {} steps for one item. Use a simpler one, with \
+                 fewer JOINs over smaller arrays.",
+                self.steps_max
+            ))),
             Some(Stop::TooMuch) => Err(SqlError::refused(format!(
                 "A function of the query would take more than {} steps for one item. Use a simpler \
                  pattern, or filter out large texts and arrays first.",

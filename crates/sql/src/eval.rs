@@ -12,7 +12,7 @@ pub use rows::{VisitRow, Visited, matches_item, order_keys, project, project_gro
 pub use sink::{Sink, add_row, compare_keys, finished_slots};
 
 use crate::ast::SubqueryKind;
-use crate::compiled::{Compiled, Expr, PathRef, Step};
+use crate::compiled::{Compiled, CompiledExpr, PathRef, Step};
 use crate::effort::Stopped;
 use crate::error::{Result, SqlError};
 use crate::functions::Context;
@@ -55,6 +55,10 @@ impl<'r> Runtime<'r> {
     fn count_frame(&mut self, is_row: bool) -> Result<()> {
         self.rows_visited += u64::from(is_row);
         self.frames_entered += 1;
+        let effort = &mut self.functions.effort;
+        if effort.count_frame().is_err() {
+            return Err(effort.check().err().unwrap_or(SqlError::Interrupted));
+        }
         if self.frames_entered.is_multiple_of(FRAMES_BETWEEN_INTERRUPTS)
             && (self.functions.effort.interrupted)()
         {
@@ -131,46 +135,48 @@ type Evaluated<'v> = Result<Cow<'v, Value>>;
 
 /// Evaluates an expression.
 pub fn evaluate<'v>(
-    expr: &'v Expr,
+    expr: &'v CompiledExpr,
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Evaluated<'v> {
     match expr {
-        Expr::Constant(value) => Ok(Cow::Borrowed(value)),
-        Expr::Path(path) => Ok(Cow::Borrowed(resolve(path, frame))),
-        Expr::Slot(slot) => Ok(Cow::Borrowed(slot_value(frame, *slot))),
-        Expr::Computed { hops, definition, steps, .. } => {
+        CompiledExpr::Constant(value) => Ok(Cow::Borrowed(value)),
+        CompiledExpr::Path(path) => Ok(Cow::Borrowed(resolve(path, frame))),
+        CompiledExpr::Slot(slot) => Ok(Cow::Borrowed(slot_value(frame, *slot))),
+        CompiledExpr::Computed { hops, definition, steps, .. } => {
             computed(definition, frame.down(*hops), steps, runtime).map(Cow::Owned)
         }
-        Expr::Member(base, name) => {
+        CompiledExpr::Member(base, name) => {
             Ok(pick(evaluate(base, frame, runtime)?, |base| base.get(name)))
         }
-        Expr::Index(base, index) => indexed(base, index, frame, runtime),
-        Expr::Array(elements) => array(elements, frame, runtime),
-        Expr::Object(members) => object(members, frame, runtime),
-        Expr::Unary(..) | Expr::Binary(..) | Expr::Chain(..) => {
+        CompiledExpr::Index(base, index) => indexed(base, index, frame, runtime),
+        CompiledExpr::Array(elements) => array(elements, frame, runtime),
+        CompiledExpr::Object(members) => object(members, frame, runtime),
+        CompiledExpr::Unary(..) | CompiledExpr::Binary(..) | CompiledExpr::Chain(..) => {
             operators::evaluate(expr, frame, runtime)
         }
-        Expr::Conditional(parts) => {
+        CompiledExpr::Conditional(parts) => {
             let (condition, then, otherwise) = &**parts;
             let picked =
                 if truth(condition, frame, runtime)? == Some(true) { then } else { otherwise };
             evaluate(picked, frame, runtime)
         }
-        Expr::Call(..) | Expr::User(..) => call(expr, frame, runtime),
-        Expr::DocumentId => {
+        CompiledExpr::Call(..) | CompiledExpr::User(..) => call(expr, frame, runtime),
+        CompiledExpr::DocumentId => {
             let id = i64::try_from(runtime.document_id).unwrap_or(i64::MAX);
             Ok(Cow::Owned(Value::from(id)))
         }
-        Expr::Guarded(inner) => guarded(inner, frame, runtime),
-        Expr::Subquery(kind, query) => subquery(*kind, query, frame, runtime).map(Cow::Owned),
-        Expr::And(_)
-        | Expr::Or(_)
-        | Expr::InSet(..)
-        | Expr::In(..)
-        | Expr::Between(_)
-        | Expr::Like(..)
-        | Expr::LikeComputed(..) => {
+        CompiledExpr::Guarded(inner) => guarded(inner, frame, runtime),
+        CompiledExpr::Subquery(kind, query) => {
+            subquery(*kind, query, frame, runtime).map(Cow::Owned)
+        }
+        CompiledExpr::And(_)
+        | CompiledExpr::Or(_)
+        | CompiledExpr::InSet(..)
+        | CompiledExpr::In(..)
+        | CompiledExpr::Between(_)
+        | CompiledExpr::Like(..)
+        | CompiledExpr::LikeComputed(..) => {
             let truth = truth(expr, frame, runtime)?;
             Ok(Cow::Owned(truth.map_or(Value::Undefined, Value::Bool)))
         }
@@ -179,31 +185,33 @@ pub fn evaluate<'v>(
 
 /// Evaluates a condition: `None` is undefined, or anything that is no boolean.
 pub fn truth<'v>(
-    expr: &'v Expr,
+    expr: &'v CompiledExpr,
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Result<Option<bool>> {
     match expr {
-        Expr::And(parts) => connective(parts, false, frame, runtime),
-        Expr::Or(parts) => connective(parts, true, frame, runtime),
-        Expr::InSet(needle, set) => {
+        CompiledExpr::And(parts) => connective(parts, false, frame, runtime),
+        CompiledExpr::Or(parts) => connective(parts, true, frame, runtime),
+        CompiledExpr::InSet(needle, set) => {
             let needle = evaluate(needle, frame, runtime)?;
             Ok(needle.is_defined().then(|| set.contains(&needle)))
         }
-        Expr::In(needle, list) => in_list(needle, list, frame, runtime),
-        Expr::Between(parts) => between(parts, frame, runtime),
-        Expr::Like(value, pattern) => {
+        CompiledExpr::In(needle, list) => in_list(needle, list, frame, runtime),
+        CompiledExpr::Between(parts) => between(parts, frame, runtime),
+        CompiledExpr::Like(value, pattern) => {
             let value = evaluate(value, frame, runtime)?;
             value.as_str().map(|text| like(pattern, text, runtime)).transpose()
         }
-        Expr::LikeComputed(parts, escape) => {
+        CompiledExpr::LikeComputed(parts, escape) => {
             let value = evaluate(&parts.0, frame, runtime)?;
             let pattern = evaluate(&parts.1, frame, runtime)?;
             let both = value.as_str().zip(pattern.as_str());
             both.map(|(text, pattern)| like(&Pattern::new(pattern, *escape), text, runtime))
                 .transpose()
         }
-        Expr::Unary(..) | Expr::Binary(..) => operators::truth(expr, frame, runtime),
+        CompiledExpr::Unary(..) | CompiledExpr::Binary(..) => {
+            operators::truth(expr, frame, runtime)
+        }
         _ => Ok(evaluate(expr, frame, runtime)?.as_bool()),
     }
 }
@@ -217,7 +225,7 @@ fn slot_value<'v>(frame: &Frame<'v>, slot: usize) -> &'v Value {
 }
 
 fn computed(
-    definition: &Expr,
+    definition: &CompiledExpr,
     item: &Value,
     steps: &[Step],
     runtime: &mut Runtime<'_>,
@@ -239,8 +247,8 @@ fn pick<'v>(
 }
 
 fn indexed<'v>(
-    base: &'v Expr,
-    index: &'v Expr,
+    base: &'v CompiledExpr,
+    index: &'v CompiledExpr,
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Evaluated<'v> {
@@ -257,7 +265,7 @@ fn indexed<'v>(
 }
 
 fn array<'v>(
-    elements: &'v [Expr],
+    elements: &'v [CompiledExpr],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Evaluated<'v> {
@@ -272,7 +280,7 @@ fn array<'v>(
 }
 
 fn object<'v>(
-    members: &'v [(crate::ast::Name, Expr)],
+    members: &'v [(crate::ast::Name, CompiledExpr)],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Evaluated<'v> {
@@ -281,7 +289,7 @@ fn object<'v>(
 
 /// An object of the defined members.
 fn build_object<'v>(
-    members: &'v [(crate::ast::Name, Expr)],
+    members: &'v [(crate::ast::Name, CompiledExpr)],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Result<Value> {
@@ -296,7 +304,7 @@ fn build_object<'v>(
 }
 
 fn connective<'v>(
-    parts: &'v [Expr],
+    parts: &'v [CompiledExpr],
     decisive: bool,
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
@@ -313,8 +321,8 @@ fn connective<'v>(
 }
 
 fn in_list<'v>(
-    needle: &'v Expr,
-    list: &'v [Expr],
+    needle: &'v CompiledExpr,
+    list: &'v [CompiledExpr],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Result<Option<bool>> {
@@ -331,7 +339,7 @@ fn in_list<'v>(
 }
 
 fn between<'v>(
-    parts: &'v (Expr, Expr, Expr),
+    parts: &'v (CompiledExpr, CompiledExpr, CompiledExpr),
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Result<Option<bool>> {
@@ -343,11 +351,15 @@ fn between<'v>(
     Ok(operators::and(above, below))
 }
 
-fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> Evaluated<'v> {
-    let (Expr::Call(_, arguments) | Expr::User(_, arguments)) = expr else {
+fn call<'v>(
+    expr: &'v CompiledExpr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
+    let (CompiledExpr::Call(_, arguments) | CompiledExpr::User(_, arguments)) = expr else {
         return Ok(Cow::Borrowed(&UNDEFINED));
     };
-    let sees_undefined = matches!(expr, Expr::Call(function, _) if function.sees_undefined);
+    let sees_undefined = matches!(expr, CompiledExpr::Call(function, _) if function.sees_undefined);
     let mut values: SmallVec<[Value; 4]> = SmallVec::with_capacity(arguments.len());
     for argument in arguments {
         let value = evaluate(argument, frame, runtime)?;
@@ -362,12 +374,14 @@ fn call<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> 
     let _ = effort.count(values.iter().map(size_in_steps).sum::<u64>() + 1);
     effort.check()?;
     let value = match expr {
-        Expr::Call(function, _) => {
+        CompiledExpr::Call(function, _) => {
             let value = (function.call)(&mut runtime.functions, &values);
             runtime.functions.effort.check()?;
             value
         }
-        Expr::User(name, _) => runtime.users.call(name, &values).map_err(SqlError::Refused)?,
+        CompiledExpr::User(name, _) => {
+            runtime.users.call(name, &values).map_err(SqlError::Refused)?
+        }
         _ => Value::Undefined,
     };
     runtime.count_made(&value)?;
@@ -394,7 +408,11 @@ fn like(pattern: &Pattern, text: &str, runtime: &mut Runtime<'_>) -> Result<bool
 }
 
 /// An expression that repeats what it refers to so often that its value may be enormous.
-fn guarded<'v>(expr: &'v Expr, frame: &'v Frame<'v>, runtime: &mut Runtime<'_>) -> Evaluated<'v> {
+fn guarded<'v>(
+    expr: &'v CompiledExpr,
+    frame: &'v Frame<'v>,
+    runtime: &mut Runtime<'_>,
+) -> Evaluated<'v> {
     let value = evaluate(expr, frame, runtime)?;
     check_weight(&value)?;
     Ok(value)

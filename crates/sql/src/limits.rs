@@ -40,6 +40,11 @@ pub const REFERENCES_UNGUARDED_MAX: usize = 64;
 /// Steps that one call of a function, or one LIKE, may take: a step is a state of a pattern at a
 /// character, or an element compared. They are about a fifth of a second.
 pub const CALL_STEPS_MAX: u64 = 20_000_000;
+/// Steps that everything together may take where no query is asked whether to stop: the condition of a
+/// patch, the filter of a view or subscription, a list of the catalog. About a quarter of a second.
+pub const ITEM_STEPS_MAX: u64 = 20_000_000;
+/// Steps that a row of FROM or JOIN counts for there.
+pub const STEPS_OF_A_FRAME: u64 = 8;
 /// Steps that folding a constant expression may take: it is done before anybody has looked at the query.
 pub const FOLD_STEPS_MAX: u64 = 100_000;
 /// Steps between two questions whether a query should stop: about a millisecond.

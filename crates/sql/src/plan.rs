@@ -10,9 +10,11 @@ mod document;
 mod features;
 mod hybrid;
 mod rewrite;
+mod rewritten;
 
 pub use features::Features;
 pub use hybrid::HybridInfo;
+pub use rewritten::{is_rewritten_order, payload_size};
 
 use crate::access::{KeyConstraint, partition_keys};
 use crate::aggregate::AggregateKind;
@@ -35,6 +37,27 @@ pub struct QueryPlan {
     pub kind: PlanKind,
     /// The ranges to ask, sorted and without overlaps.
     pub ranges: Vec<PlanRange>,
+}
+
+impl QueryPlan {
+    /// True when the rows of ranges must be sorted, cut, freed of duplicates or added up to be those of
+    /// the query; filters and projections need none of it.
+    pub fn needs_merging(&self) -> bool {
+        let PlanKind::Query(info) = &self.kind else { return true };
+        let cut = [info.top, info.offset, info.limit].iter().any(Option::is_some);
+        info.distinct != DistinctKind::None
+            || !info.order_by.is_empty()
+            || !info.aggregates.is_empty()
+            || !info.group_by.is_empty()
+            || !info.group_aliases.is_empty()
+            || info.distinct_count_alias.is_some()
+            || cut
+    }
+
+    /// True when the groups of ranges must be made one.
+    pub fn regroups(&self) -> bool {
+        matches!(&self.kind, PlanKind::Query(info) if !info.group_by.is_empty())
+    }
 }
 
 /// The two kinds of plans.

@@ -7,7 +7,7 @@ use crate::access;
 use crate::aggregate::AggregateKind;
 use crate::ast::{BinaryOperator, UnaryOperator};
 use crate::bind::fold;
-use crate::compiled::{Aggregate, Compiled, Expr, Input, Projection, Step};
+use crate::compiled::{Aggregate, Compiled, CompiledExpr, Input, Projection, Step};
 use crate::eval::walk;
 use crate::functions::Kind;
 use armilla_model::Value;
@@ -52,7 +52,7 @@ pub(crate) fn has_rows(query: &Compiled) -> bool {
     let known = query.filter.as_ref().map(equalities).unwrap_or_default();
     let can_be_true = query.filter.as_ref().is_none_or(|filter| {
         let conjuncts = match filter {
-            Expr::And(parts) => parts.as_slice(),
+            CompiledExpr::And(parts) => parts.as_slice(),
             other => std::slice::from_ref(other),
         };
         conjuncts.iter().all(|part| can_be_true(part) && can_be_true(&known.put_into(part)))
@@ -71,16 +71,16 @@ pub(crate) fn has_rows(query: &Compiled) -> bool {
 #[derive(Default)]
 struct Equalities<'e>(HashMap<(usize, &'e [Step]), &'e Value>);
 
-fn equalities(filter: &Expr) -> Equalities<'_> {
+fn equalities(filter: &CompiledExpr) -> Equalities<'_> {
     let conjuncts = match filter {
-        Expr::And(parts) => parts.as_slice(),
+        CompiledExpr::And(parts) => parts.as_slice(),
         other => std::slice::from_ref(other),
     };
     let mut known = HashMap::new();
     for conjunct in conjuncts {
-        if let Expr::Binary(BinaryOperator::Equal, left, right) = conjunct
-            && let (Expr::Path(path), Expr::Constant(value))
-            | (Expr::Constant(value), Expr::Path(path)) = (&**left, &**right)
+        if let CompiledExpr::Binary(BinaryOperator::Equal, left, right) = conjunct
+            && let (CompiledExpr::Path(path), CompiledExpr::Constant(value))
+            | (CompiledExpr::Constant(value), CompiledExpr::Path(path)) = (&**left, &**right)
         {
             known.entry((path.hops, &*path.steps)).or_insert(value);
         }
@@ -90,17 +90,17 @@ fn equalities(filter: &Expr) -> Equalities<'_> {
 
 impl Equalities<'_> {
     /// The expression with values in the place of the paths that have to have them.
-    fn put_into(&self, expr: &Expr) -> Expr {
+    fn put_into(&self, expr: &CompiledExpr) -> CompiledExpr {
         if self.0.is_empty() {
             return expr.clone();
         }
-        if let Expr::Path(path) = expr {
+        if let CompiledExpr::Path(path) = expr {
             let steps = &path.steps;
             let known = (0..=steps.len()).find_map(|length| {
                 let value = self.0.get(&(path.hops, &steps[..length]))?;
                 Some(walk(value, &steps[length..]).clone())
             });
-            return known.map_or_else(|| expr.clone(), Expr::Constant);
+            return known.map_or_else(|| expr.clone(), CompiledExpr::Constant);
         }
         let mut expr = expr.clone();
         for operand in expr.operands_mut() {
@@ -110,14 +110,15 @@ impl Equalities<'_> {
     }
 }
 
-fn can_be_true(expr: &Expr) -> bool {
+fn can_be_true(expr: &CompiledExpr) -> bool {
     match expr {
-        Expr::Constant(value) => value.as_bool() == Some(true),
-        Expr::And(parts) => parts.iter().all(can_be_true),
-        Expr::Or(parts) => parts.iter().any(can_be_true),
-        Expr::Binary(BinaryOperator::Equal, left, right) => {
-            let is_nan =
-                |expr: &Expr| expr.constant().and_then(Value::as_f64).is_some_and(f64::is_nan);
+        CompiledExpr::Constant(value) => value.as_bool() == Some(true),
+        CompiledExpr::And(parts) => parts.iter().all(can_be_true),
+        CompiledExpr::Or(parts) => parts.iter().any(can_be_true),
+        CompiledExpr::Binary(BinaryOperator::Equal, left, right) => {
+            let is_nan = |expr: &CompiledExpr| {
+                expr.constant().and_then(Value::as_f64).is_some_and(f64::is_nan)
+            };
             !is_nan(left) && !is_nan(right) && types(expr).has(Types::BOOL)
         }
         other => types(other).has(Types::BOOL),
@@ -169,52 +170,57 @@ fn slots(query: &Compiled) -> Vec<Types> {
     keys.chain(aggregation.aggregates.iter().map(aggregate)).collect()
 }
 
-fn types(expr: &Expr) -> Types {
+fn types(expr: &CompiledExpr) -> Types {
     types_over(expr, &[])
 }
 
 /// The types of an expression over finished groups, whose slots have these.
-fn types_over(expr: &Expr, slots: &[Types]) -> Types {
-    let types = |expr: &Expr| types_over(expr, slots);
+fn types_over(expr: &CompiledExpr, slots: &[Types]) -> Types {
+    let types = |expr: &CompiledExpr| types_over(expr, slots);
     match expr {
-        Expr::Constant(value) => of_value(value),
-        Expr::Array(_) => Types::ARRAY,
-        Expr::Object(_) => Types::OBJECT,
-        Expr::Member(base, _) => Types::ANY.when(types(base).has(Types::OBJECT)),
-        Expr::Index(base, _) => Types::ANY.when(types(base).has(Types::OBJECT.or(Types::ARRAY))),
-        Expr::Unary(UnaryOperator::Not, operand) => {
+        CompiledExpr::Constant(value) => of_value(value),
+        CompiledExpr::Array(_) => Types::ARRAY,
+        CompiledExpr::Object(_) => Types::OBJECT,
+        CompiledExpr::Member(base, _) => Types::ANY.when(types(base).has(Types::OBJECT)),
+        CompiledExpr::Index(base, _) => {
+            Types::ANY.when(types(base).has(Types::OBJECT.or(Types::ARRAY)))
+        }
+        CompiledExpr::Unary(UnaryOperator::Not, operand) => {
             Types::BOOL.when(types(operand).has(Types::BOOL))
         }
-        Expr::Unary(_, operand) => Types::NUMBER.when(types(operand).has(Types::NUMBER)),
-        Expr::Binary(operator, left, right) => binary(*operator, types(left), types(right)),
-        Expr::Chain(first, rest) => rest
+        CompiledExpr::Unary(_, operand) => Types::NUMBER.when(types(operand).has(Types::NUMBER)),
+        CompiledExpr::Binary(operator, left, right) => binary(*operator, types(left), types(right)),
+        CompiledExpr::Chain(first, rest) => rest
             .iter()
             .fold(types(first), |left, (operator, right)| binary(*operator, left, types(right))),
         // One part decides.
-        Expr::And(parts) | Expr::Or(parts) => {
+        CompiledExpr::And(parts) | CompiledExpr::Or(parts) => {
             Types::BOOL.when(parts.iter().any(|part| types(part).has(Types::BOOL)))
         }
-        Expr::Conditional(parts) => types(&parts.1).or(types(&parts.2)),
-        Expr::InSet(needle, _) | Expr::In(needle, _) => {
+        CompiledExpr::Conditional(parts) => types(&parts.1).or(types(&parts.2)),
+        CompiledExpr::InSet(needle, _) | CompiledExpr::In(needle, _) => {
             Types::BOOL.when(types(needle) != Types::NONE)
         }
-        Expr::Between(parts) => Types::BOOL.when(types(&parts.0) != Types::NONE),
-        Expr::Like(value, _) => Types::BOOL.when(types(value).has(Types::STRING)),
-        Expr::LikeComputed(parts, _) => {
+        CompiledExpr::Between(parts) => Types::BOOL.when(types(&parts.0) != Types::NONE),
+        CompiledExpr::Like(value, _) => Types::BOOL.when(types(value).has(Types::STRING)),
+        CompiledExpr::LikeComputed(parts, _) => {
             let both = types(&parts.0).has(Types::STRING) && types(&parts.1).has(Types::STRING);
             Types::BOOL.when(both)
         }
-        Expr::Call(function, arguments) => {
-            let given = |argument: &Expr| types(argument) != Types::NONE;
+        CompiledExpr::Call(function, arguments) => {
+            let given = |argument: &CompiledExpr| types(argument) != Types::NONE;
             let is_defined = function.sees_undefined || arguments.iter().all(given);
             let fits = !NUMERIC.contains(&function.name)
                 || arguments.iter().all(|argument| types(argument).has(Types::NUMBER));
             of_kind(function.result).when(is_defined && fits)
         }
-        Expr::Guarded(inner) => types(inner),
-        Expr::DocumentId => Types::NUMBER,
-        Expr::Slot(slot) => slots.get(*slot).copied().unwrap_or(Types::ANY),
-        Expr::Path(_) | Expr::Computed { .. } | Expr::User(..) | Expr::Subquery(..) => Types::ANY,
+        CompiledExpr::Guarded(inner) => types(inner),
+        CompiledExpr::DocumentId => Types::NUMBER,
+        CompiledExpr::Slot(slot) => slots.get(*slot).copied().unwrap_or(Types::ANY),
+        CompiledExpr::Path(_)
+        | CompiledExpr::Computed { .. }
+        | CompiledExpr::User(..)
+        | CompiledExpr::Subquery(..) => Types::ANY,
     }
 }
 

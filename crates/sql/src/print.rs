@@ -5,8 +5,8 @@
 //! the original could be nested too deeply to be read again.
 
 use crate::ast::{
-    BinaryOperator, Collection, Count, CountValue, Expr, ExprKind, OrderItem, Query, SelectItem,
-    Selection, Source, Step, SubqueryKind, UnaryOperator,
+    BinaryOperator, Collection, Count, CountValue, Expr, ExprKind, FromItem, OrderItem, Query,
+    SelectItem, Selection, SourceStep, SubqueryKind, UnaryOperator,
 };
 use crate::lexer::is_plain_name;
 use crate::precedence;
@@ -28,7 +28,7 @@ pub fn expression(expr: &Expr) -> String {
 }
 
 /// `FROM … JOIN …` with a blank in front; nothing without sources.
-pub fn from_clause(sources: &[Source]) -> String {
+pub fn from_clause(sources: &[FromItem]) -> String {
     let mut out = String::new();
     write_from(sources, &mut out);
     out
@@ -131,7 +131,7 @@ fn write_item(item: &SelectItem, out: &mut String) {
     }
 }
 
-fn write_from(sources: &[Source], out: &mut String) {
+fn write_from(sources: &[FromItem], out: &mut String) {
     for (position, source) in sources.iter().enumerate() {
         out.push_str(if position == 0 { " FROM " } else { " JOIN " });
         match &source.alias {
@@ -156,8 +156,8 @@ fn write_collection(collection: &Collection, out: &mut String) {
             out.push_str(root);
             for step in steps {
                 match step {
-                    Step::Member(name) => write_member(name, out),
-                    Step::Element(index) => out.push_str(&format!("[{index}]")),
+                    SourceStep::Member(name) => write_member(name, out),
+                    SourceStep::Element(index) => out.push_str(&format!("[{index}]")),
                 }
             }
         }

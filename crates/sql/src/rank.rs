@@ -6,7 +6,7 @@
 //! and a row gets `Σ |weight| / (60 + rank)`. Equal scores share a rank and the next one follows it;
 //! a negative weight ranks the worst first.
 
-use crate::compiled::{Expr, Rank, RankComponent};
+use crate::compiled::{CompiledExpr, Rank, RankComponent};
 use crate::eval::{Frame, Runtime, evaluate};
 use crate::functions::{self, Function};
 use armilla_model::Value;
@@ -70,7 +70,7 @@ fn run(name: &str, arguments: &[Value], runtime: &mut Runtime<'_>) -> Value {
 }
 
 /// One expression per component whose value is larger for better matches.
-pub fn score_expressions(rank: &Rank, statistics: &Statistics) -> Vec<Expr> {
+pub fn score_expressions(rank: &Rank, statistics: &Statistics) -> Vec<CompiledExpr> {
     let score = |(position, component): (usize, &RankComponent)| match component {
         RankComponent::FullText { text, terms } => {
             let empty = ComponentStatistics::default();
@@ -78,16 +78,16 @@ pub fn score_expressions(rank: &Rank, statistics: &Statistics) -> Vec<Expr> {
             let hits = (0..terms.len()).map(|term| number(counted.hits.get(term).copied()));
             let arguments = vec![
                 text.clone(),
-                Expr::Constant(Value::array(terms.clone())),
-                Expr::Constant(number(Some(statistics.documents))),
-                Expr::Constant(Value::from(counted.words)),
-                Expr::Constant(Value::array(hits.collect())),
+                CompiledExpr::Constant(Value::array(terms.clone())),
+                CompiledExpr::Constant(number(Some(statistics.documents))),
+                CompiledExpr::Constant(Value::from(counted.words)),
+                CompiledExpr::Constant(Value::array(hits.collect())),
             ];
-            Expr::Call(function("_FULLTEXTSCORE"), arguments)
+            CompiledExpr::Call(function("_FULLTEXTSCORE"), arguments)
         }
         RankComponent::Vector { distance, largest_first: true } => distance.clone(),
         RankComponent::Vector { distance, largest_first: false } => {
-            Expr::Unary(crate::ast::UnaryOperator::Minus, Box::new(distance.clone()))
+            CompiledExpr::Unary(crate::ast::UnaryOperator::Minus, Box::new(distance.clone()))
         }
     };
     rank.components.iter().enumerate().map(score).collect()
@@ -141,9 +141,10 @@ mod tests {
     use super::*;
 
     fn fused(weights: &[f64], scores: &[&[f64]]) -> String {
-        let components = weights
-            .iter()
-            .map(|_| RankComponent::Vector { distance: Expr::UNDEFINED, largest_first: true });
+        let components = weights.iter().map(|_| RankComponent::Vector {
+            distance: CompiledExpr::UNDEFINED,
+            largest_first: true,
+        });
         let rank = Rank { components: components.collect(), weights: weights.to_vec() };
         let row = |at: usize| {
             let keys = scores.iter().map(|component| component[at].into()).collect();

@@ -5,11 +5,12 @@
 
 use crate::ast::Query;
 use crate::bind::{Parameters, compile};
-use crate::compiled::{Compiled, Expr, Input, Order};
+use crate::compiled::{Compiled, CompiledExpr, Input, Order};
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::eval::{Frame, Runtime, Sink, check_weight, matches_item, visit_rows};
 use crate::functions::Context;
+use crate::limits::ITEM_STEPS_MAX;
 use crate::rank::{self, Statistics};
 use crate::schema::Schema;
 use crate::udf;
@@ -26,12 +27,20 @@ pub struct Options<'o> {
     pub now_ticks: i64,
     /// The seed of RAND.
     pub seed: u64,
+    /// Steps for everything together; without them each call of a function has a budget and rows have none.
+    pub steps_max: Option<u64>,
 }
 
 impl<'o> Options<'o> {
     /// Options without user functions, at the start of 1970.
     pub fn new(schema: &'o Schema) -> Self {
-        Self { schema, users: &udf::NoFunctions, now_ticks: 0, seed: 1 }
+        Self { schema, users: &udf::NoFunctions, now_ticks: 0, seed: 1, steps_max: None }
+    }
+
+    /// The same for expressions of clients that run where nobody can stop them. The bound counts steps and no
+    /// time, so that the answer is the same on every machine.
+    pub fn bounded(schema: &'o Schema) -> Self {
+        Self { steps_max: Some(ITEM_STEPS_MAX), ..Self::new(schema) }
     }
 }
 
@@ -63,7 +72,7 @@ pub fn with_runtime<T>(options: Options<'_>, run: impl FnOnce(&mut Runtime<'_>) 
         random: &mut random,
         geometry: options.schema.geometry(),
         vectors: options.schema.vectors(),
-        effort: Effort::default(),
+        effort: options.steps_max.map_or_else(Effort::default, Effort::of_total),
     });
     runtime.users = options.users;
     run(&mut runtime)
@@ -97,7 +106,7 @@ pub fn run_compiled(
     sink.finish(&Frame::item(&Value::Undefined), runtime)
 }
 
-fn rank_scores(query: &Compiled, inputs: &[Value], runtime: &mut Runtime<'_>) -> Vec<Expr> {
+fn rank_scores(query: &Compiled, inputs: &[Value], runtime: &mut Runtime<'_>) -> Vec<CompiledExpr> {
     let Order::Rank(rank) = &query.order else { return Vec::new() };
     let mut statistics = Statistics::default();
     inputs.iter().for_each(|item| statistics.add(rank, item, runtime));

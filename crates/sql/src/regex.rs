@@ -22,7 +22,7 @@ use regex_automata::hybrid::dfa::{self, DFA};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::syntax;
-use regex_automata::{Input, MatchKind, PatternID};
+use regex_automata::{Input, MatchKind};
 use simulation::Simulation;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -155,16 +155,6 @@ impl Regex {
             }
         }
         Ok(())
-    }
-
-    /// The number of a named group.
-    pub fn group_number(&self, name: &str) -> Option<usize> {
-        self.nfa.group_info().to_index(PatternID::ZERO, name)
-    }
-
-    /// How many groups there are, the whole match included.
-    pub fn group_count(&self) -> usize {
-        self.slot_count() / 2
     }
 
     fn slot_count(&self) -> usize {

@@ -1,7 +1,7 @@
 //! What a container's definition means to its queries, prepared once per container.
 
 use crate::access::PathStep;
-use crate::ast::{self, Collection, Name, Selection, Source};
+use crate::ast::{self, Collection, FromItem, Name, Selection};
 use crate::error::{Result, SqlError};
 use crate::functions::{DistanceFunction, VectorSetting};
 use armilla_model::path::Path;
@@ -121,7 +121,7 @@ impl Computed {
         crate::bind::compile(&query, &[], &Schema::none())?;
         let selects_items = matches!(
             query.from.as_slice(),
-            [Source { collection: Collection::Path { steps, .. }, iterate: false, .. }]
+            [FromItem { collection: Collection::Path { steps, .. }, iterate: false, .. }]
                 if steps.is_empty()
         );
         let plain = selects_items

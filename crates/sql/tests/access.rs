@@ -378,6 +378,8 @@ fn index_metrics_name_used_and_missing_paths() {
     assert_eq!(found.utilized_composites, [["/a ASC", "/b ASC"]]);
     let found = usage("SELECT * FROM c WHERE c.d = 1 ORDER BY c.e");
     assert_eq!(found.potential_composites, [["/d ASC", "/e ASC"]]);
+    let found = usage("SELECT * FROM c WHERE c.d = 1 ORDER BY c.e DESC");
+    assert_eq!(found.potential_composites, [["/d ASC", "/e DESC"]]);
     let found = usage("SELECT * FROM c ORDER BY c.a DESC, c.b DESC");
     assert_eq!(found.utilized_composites, [["/a DESC", "/b DESC"]]);
 }

@@ -9,6 +9,10 @@
 //!   submit ─┘                                     (each in the order of submission)
 //! ```
 //!
+//! A writer that has been alone for a while commits on its own thread ([`Committer::submit_here`]): waking another thread and being woken by
+//! it costs about as much as the rest. Whoever holds the [`Worker`] commits; it takes what is queued, in order, and leaves nothing half done, so groups
+//! follow each other as if one thread made them.
+//!
 //! There is no timer. While one group is being synced the next one gathers by itself, so a lone
 //! writer waits for about one sync and a crowd shares it. Submissions with an empty batch are
 //! welcome: background threads hand in their results that way, since this thread is the only
@@ -27,10 +31,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use armilla_model::clock::monotonic;
 use parking_lot::{Condvar, Mutex};
 
-use crate::{Batch, Durability, Snapshot, Store, StoreError};
+use crate::{Batch, Durability, Room, Snapshot, Store, StoreError};
 
 /// The most submissions that form one group.
 const GROUP_SUBMISSIONS_MAX: usize = 4096;
@@ -38,6 +44,12 @@ const GROUP_SUBMISSIONS_MAX: usize = 4096;
 /// A group takes no further submission once it holds this many bytes.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 const _: () = assert!(GROUP_BYTES_MAX < crate::batch::VALUE_LENGTH_MAX);
+
+/// After so many groups of a single submission each, with nobody waiting behind them, the writer is alone.
+const LONE_GROUPS_MIN: usize = 32;
+
+/// A commit that took longer ends that: a thread that has other things to do must not wait for a slow disk.
+const LONE_COMMIT_MAX: Duration = Duration::from_millis(1);
 
 /// A batch to commit and what to do when it is durable.
 ///
@@ -93,9 +105,10 @@ pub struct CommitterStats {
     pub bytes: u64,
 }
 
-/// The one thread that commits.
+/// Commits, on a thread of its own or on that of a lone writer.
 pub struct Committer {
     shared: Arc<Shared>,
+    store: Arc<dyn Store>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -125,21 +138,22 @@ impl Committer {
         publish: Publish,
         fatal: FatalHandler,
     ) -> Self {
-        let shared = Arc::<Shared>::default();
         let worker = Worker {
-            shared: Arc::clone(&shared),
-            store,
+            store: Arc::clone(&store),
             durability,
             publish,
+            fatal: Some(fatal),
             group: 0,
             pending: VecDeque::new(),
             unknown: Vec::new(),
         };
+        let shared = Arc::new(Shared::new(worker));
+        let ours = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("committer".into())
-            .spawn(move || worker.run(fatal))
+            .spawn(move || ours.run())
             .expect("a process that cannot start its committer cannot serve");
-        Self { shared, thread: Mutex::new(Some(thread)) }
+        Self { shared, store, thread: Mutex::new(Some(thread)) }
     }
 
     /// Queues a submission and returns at once.
@@ -148,18 +162,27 @@ impl Committer {
     /// [`Committer::queue_len`] and [`Committer::queue_bytes`] with its limits before it admits a write.
     /// After the committer was stopped the submission is dropped unacknowledged.
     pub fn submit(&self, submission: Submission) {
+        drop(self.submit_here(submission));
+    }
+
+    /// Queues a submission for [`Queued::commit`]. Nobody is woken for it before the returned value is used or dropped.
+    pub fn submit_here(&self, submission: Submission) -> Queued<'_> {
         let mut queue = self.shared.queue.lock();
-        if queue.closed {
-            return;
+        if !queue.closed {
+            self.shared.unfinished.fetch_add(1, Ordering::Relaxed);
+            self.shared.unfinished_bytes.fetch_add(submission.batch.bytes(), Ordering::Relaxed);
+            queue.waiting.push_back(submission);
         }
-        self.shared.unfinished.fetch_add(1, Ordering::Relaxed);
-        self.shared.unfinished_bytes.fetch_add(submission.batch.bytes(), Ordering::Relaxed);
-        queue.waiting.push_back(submission);
-        if queue.idle {
-            queue.idle = false;
-            drop(queue);
-            self.shared.ready.notify_one();
-        }
+        Queued { shared: &self.shared }
+    }
+
+    /// Whether a writer would be alone: nothing is queued, and for a while each group was one quick commit with nobody behind it. Never where
+    /// room on the disk is short, because commits wait for it then.
+    #[must_use]
+    pub fn is_lone(&self) -> bool {
+        let lone_groups = self.shared.lone_groups.load(Ordering::Relaxed);
+        let is_alone = self.queue_len() == 0 && lone_groups >= LONE_GROUPS_MIN;
+        is_alone && self.store.room() == Room::Plenty
     }
 
     /// How many submissions have been handed in and not yet been notified.
@@ -196,6 +219,7 @@ impl Committer {
         queue.closed = true;
         queue.idle = false;
         drop(queue);
+        self.store.end_waits();
         self.shared.ready.notify_one();
         // The last handle may go with a completion, on the thread itself; it then ends by itself.
         let own = std::thread::current().id();
@@ -214,15 +238,44 @@ impl Drop for Committer {
     }
 }
 
-#[derive(Default)]
+/// A submission that was queued. Dropped, it is left to the committer's thread.
+#[must_use]
+pub struct Queued<'c> {
+    shared: &'c Shared,
+}
+
+impl Queued<'_> {
+    /// Commits what is queued on this thread, unless somebody else is at it. The completions run here, so no lock may be held that they take.
+    pub fn commit(self) {
+        if let Some(mut worker) = self.shared.worker.try_lock() {
+            self.shared.commit_queued(&mut worker);
+        }
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue.lock();
+        if queue.idle && !queue.waiting.is_empty() {
+            queue.idle = false;
+            drop(queue);
+            self.shared.ready.notify_one();
+        }
+    }
+}
+
 struct Shared {
     queue: Mutex<Queue>,
     ready: Condvar,
+    /// Whoever holds it commits. Taken before the queue.
+    worker: Mutex<Worker>,
     unfinished: AtomicUsize,
     unfinished_bytes: AtomicUsize,
     groups: AtomicU64,
     submissions: AtomicU64,
     bytes: AtomicU64,
+    /// Groups since somebody else was seen, or a commit was slow.
+    lone_groups: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -234,11 +287,94 @@ struct Queue {
     closed: bool,
 }
 
+impl Shared {
+    fn new(worker: Worker) -> Self {
+        Self {
+            queue: Mutex::default(),
+            ready: Condvar::new(),
+            worker: Mutex::new(worker),
+            unfinished: AtomicUsize::new(0),
+            unfinished_bytes: AtomicUsize::new(0),
+            groups: AtomicU64::new(0),
+            submissions: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            lone_groups: AtomicUsize::new(0),
+        }
+    }
+
+    /// The committer's thread.
+    fn run(&self) {
+        while self.wait() {
+            self.commit_queued(&mut self.worker.lock());
+        }
+        // A writer may still be at its own group.
+        drop(self.worker.lock());
+    }
+
+    /// Waits until something is queued; false when the queue is closed and drained.
+    fn wait(&self) -> bool {
+        let mut queue = self.queue.lock();
+        while queue.waiting.is_empty() {
+            if queue.closed {
+                return false;
+            }
+            queue.idle = true;
+            self.ready.wait(&mut queue);
+        }
+        queue.idle = false;
+        true
+    }
+
+    /// Commits all that is queued now. A failure is told to the handler; if that returns, nothing is committed any more.
+    fn commit_queued(&self, worker: &mut Worker) {
+        std::mem::swap(&mut self.queue.lock().waiting, &mut worker.pending);
+        let result = catch_unwind(AssertUnwindSafe(|| worker.commit_pending(self)));
+        let failure = match result {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => Fatal::Commit(error),
+            Err(panic) => Fatal::Panic(panic_message(panic.as_ref())),
+        };
+        if let Some(fatal) = worker.fatal.take() {
+            fatal(failure);
+        }
+        self.abandon(worker);
+    }
+
+    /// Drops everything that will never be committed.
+    fn abandon(&self, worker: &mut Worker) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        self.ready.notify_one();
+        drop(waiting);
+        worker.pending.clear();
+        worker.unknown.clear();
+    }
+
+    /// Notes a group of so many submissions, and whether a writer seems to be alone.
+    fn finish(&self, count: usize, bytes: usize, took: Duration) {
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.submissions.fetch_add(count as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.unfinished.fetch_sub(count, Ordering::Relaxed);
+        assert!(before >= count, "{count} submissions are finished, of {before}");
+        let bytes_before = self.unfinished_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(bytes_before >= bytes, "{bytes} bytes are committed, of {bytes_before} handed in");
+        if before == 1 && took <= LONE_COMMIT_MAX {
+            self.lone_groups.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.lone_groups.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 struct Worker {
-    shared: Arc<Shared>,
     store: Arc<dyn Store>,
     durability: Durability,
     publish: Publish,
+    /// Taken by the first failure.
+    fatal: Option<FatalHandler>,
     group: u64,
     /// Taken from the queue, not yet in a group.
     pending: VecDeque<Submission>,
@@ -248,41 +384,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, fatal: FatalHandler) {
-        let result = catch_unwind(AssertUnwindSafe(|| self.commit_groups()));
-        let failure = match result {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => Fatal::Commit(error),
-            Err(panic) => Fatal::Panic(panic_message(panic.as_ref())),
-        };
-        fatal(failure);
-        self.abandon();
-    }
-
-    fn commit_groups(&mut self) -> Result<(), StoreError> {
-        while self.wait() {
+    fn commit_pending(&mut self, shared: &Shared) -> Result<(), StoreError> {
+        while !self.pending.is_empty() {
             let batch = self.take_group();
-            self.commit(batch)?;
+            self.commit(batch, shared)?;
         }
         Ok(())
-    }
-
-    /// Waits until something is pending; false when the queue is closed and drained.
-    fn wait(&mut self) -> bool {
-        if !self.pending.is_empty() {
-            return true;
-        }
-        let mut queue = self.shared.queue.lock();
-        while queue.waiting.is_empty() {
-            if queue.closed {
-                return false;
-            }
-            queue.idle = true;
-            self.shared.ready.wait(&mut queue);
-        }
-        queue.idle = false;
-        std::mem::swap(&mut queue.waiting, &mut self.pending);
-        true
     }
 
     fn take_group(&mut self) -> Batch {
@@ -296,11 +403,12 @@ impl Worker {
         batch
     }
 
-    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let bytes = batch.bytes();
+    fn commit(&mut self, batch: Batch, shared: &Shared) -> Result<(), StoreError> {
+        let (bytes, begun) = (batch.bytes(), monotonic());
         if !batch.is_empty() {
             self.store.commit(batch, self.durability)?;
         }
+        let took = begun.elapsed();
         let snapshot = self.store.snapshot();
         self.group += 1;
         for completion in &mut self.unknown {
@@ -309,28 +417,11 @@ impl Worker {
         (self.publish)(self.group, snapshot);
 
         let completions = std::mem::take(&mut self.unknown);
-        let count = completions.len();
-        self.shared.groups.fetch_add(1, Ordering::Relaxed);
-        self.shared.submissions.fetch_add(count as u64, Ordering::Relaxed);
-        self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        let before = self.shared.unfinished.fetch_sub(count, Ordering::Relaxed);
-        assert!(before >= count, "{count} submissions are finished, of {before}");
-        let before = self.shared.unfinished_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        assert!(before >= bytes, "{bytes} bytes are committed, of {before} that were handed in");
+        shared.finish(completions.len(), bytes, took);
         for completion in completions {
             completion.notify();
         }
         Ok(())
-    }
-
-    /// Drops everything that will never be committed.
-    fn abandon(&mut self) {
-        let mut queue = self.shared.queue.lock();
-        queue.closed = true;
-        let waiting = std::mem::take(&mut queue.waiting);
-        drop(queue);
-        drop(waiting);
-        self.pending.clear();
     }
 }
 

@@ -26,8 +26,10 @@ mod folder;
 mod guard;
 mod journal;
 mod manifest;
+mod merges;
 mod nothing;
 mod options;
+mod room_waits;
 mod salvage;
 mod scratch;
 mod space;
@@ -58,8 +60,9 @@ pub(crate) use folder::RESTORING_FILE;
 use guard::Survey;
 use manifest::{Manifest, ManifestFile};
 pub use options::EmbeddedOptions;
+use room_waits::{RoomWaits, WaitsEnd};
 pub use salvage::{Loss, Salvage};
-use space::{SharedRoom, Space};
+use space::{Reserve, SharedRoom, Space};
 use trees::{TreeMaker, Trees};
 use watch::{Opened, Progress, Watcher};
 
@@ -77,6 +80,7 @@ pub struct EmbeddedStore {
     /// Its lock is held for a whole commit, so that changes see one state.
     progress: Arc<Progress>,
     room: Arc<SharedRoom>,
+    waits: Arc<RoomWaits>,
     path: PathBuf,
 }
 
@@ -90,6 +94,7 @@ struct Running {
     /// What only a store that may write has.
     _maker: Option<TreeMaker>,
     watcher: Option<Watcher>,
+    _waits: Option<WaitsEnd>,
     database: Database,
 }
 
@@ -139,20 +144,23 @@ impl EmbeddedStore {
         folder::make_engine_lock(&engine_path)?;
         let fail =
             |error| guard::find_damage(survey).unwrap_or_else(|| translate(&engine_path, error));
-        let database = options.database(&engine_path).open().map_err(fail)?;
+        let (probe, reserve) = (space::probe_of(path.clone()), Reserve::new(options.reserve_bytes));
+        let (progress, room) = (Arc::<Progress>::default(), Arc::<SharedRoom>::default());
+        let waits = RoomWaits::new(Arc::clone(&probe), reserve, &room, &progress);
+        let database = options.waiting(&engine_path, &waits).open().map_err(fail)?;
         let manifest = Manifest::read(&path)?.unwrap_or_default();
         let manifest = Arc::new(ManifestFile::new(&path, manifest)?);
         let counter = database.seqno();
         let trees = Trees::open(&database, options, Some(Arc::clone(&manifest)), Some(lock));
         let trees = Arc::new(trees.map_err(fail)?);
-        let progress = Arc::<Progress>::default();
-        let room = Arc::<SharedRoom>::default();
-        let space = Space::of_folder(path.clone(), options.reserve_bytes, &room);
+        let space = Space::new(probe, reserve, &room);
         let opened = Opened { survey, counter };
         let watcher = Watcher::start(&path, &trees, &manifest, &progress, &opened, space)?;
         let maker = TreeMaker::start(&trees, &database)?;
-        let running = Running { _maker: Some(maker), watcher: Some(watcher), database };
-        Ok(Self { trees, engine: RwLock::new(Engine::Open(running)), progress, room, path })
+        let end = Some(WaitsEnd(Arc::clone(&waits)));
+        let running =
+            Running { _maker: Some(maker), watcher: Some(watcher), _waits: end, database };
+        Ok(Self { trees, engine: RwLock::new(Engine::Open(running)), progress, room, waits, path })
     }
 
     /// Opens the store in a folder that must not be changed, not even by its engine: what it would
@@ -166,6 +174,10 @@ impl EmbeddedStore {
         scratch: &Path,
         options: &EmbeddedOptions,
     ) -> Result<Self, StoreError> {
+        // Links lead to the files from another folder.
+        let absolute =
+            std::path::absolute(path).map_err(|error| StoreError::file("find", path, error))?;
+        let path = absolute.as_path();
         folder::check_restored(path)?;
         let lock = FolderLock::acquire_existing(path)?;
         if folder::look(path)? != Found::Store {
@@ -181,10 +193,12 @@ impl EmbeddedStore {
         let database = options.database(&engine_path).worker_threads_unchecked(0);
         let database = database.open().map_err(fail)?;
         let trees = Arc::new(Trees::open(&database, options, None, lock).map_err(fail)?);
-        let running = Running { _maker: None, watcher: None, database };
+        let running = Running { _maker: None, watcher: None, _waits: None, database };
         let engine = RwLock::new(Engine::Open(running));
         let (progress, room) = (Arc::default(), Arc::default());
-        Ok(Self { trees, engine, progress, room, path: path.into() })
+        let (probe, reserve) = (space::probe_of(path.into()), Reserve::new(options.reserve_bytes));
+        let waits = RoomWaits::new(probe, reserve, &room, &progress);
+        Ok(Self { trees, engine, progress, room, waits, path: path.into() })
     }
 
     /// The folder.
@@ -194,7 +208,7 @@ impl EmbeddedStore {
     }
 
     /// Moves every write buffer into sorted files and waits until that is done, so that a start
-    /// has nothing to replay; false when it took too long.
+    /// has nothing to replay; false when it took too long, or the disk is full.
     ///
     /// # Errors
     ///
@@ -205,7 +219,7 @@ impl EmbeddedStore {
         }
         let mut waited = Duration::ZERO;
         while !self.trees.all_flushed() {
-            if waited >= FLUSH_WAIT_MAX {
+            if waited >= FLUSH_WAIT_MAX || self.waits.is_waiting() {
                 return Ok(false);
             }
             thread::sleep(FLUSH_WAIT_STEP);
@@ -214,17 +228,17 @@ impl EmbeddedStore {
         Ok(true)
     }
 
+    /// Returns a sequence number that the batch has at least.
     fn write(
         &self,
         database: &Database,
         batch: Batch,
         durability: Durability,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let mode = match durability {
             Durability::Synced => PersistMode::SyncData,
             Durability::Relaxed => PersistMode::Buffer,
         };
-        let counter = database.seqno();
         let writes = fjall::OwnedWriteBatch::with_capacity(database.clone(), batch.len());
         let mut writes = writes.durability(Some(mode));
         for operation in batch.into_operations() {
@@ -235,11 +249,10 @@ impl EmbeddedStore {
                 None => writes.remove(tree, operation.key),
             }
         }
+        // Trees that were made for it have taken numbers of their own by now.
+        let counter = database.seqno();
         writes.commit().map_err(|error| self.fail(error))?;
-        if durability == Durability::Synced {
-            self.progress.committed(counter);
-        }
-        Ok(())
+        Ok(counter)
     }
 
     /// The state of now.
@@ -268,13 +281,18 @@ impl Store for EmbeddedStore {
     }
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let _writer = self.progress.writer.lock();
+        let mut writer = self.progress.writer.lock();
         let engine = self.engine.read();
         let Engine::Open(Running { database, .. }) = &*engine else {
             let closed = std::io::Error::other("the store is closed");
             return Err(StoreError::io("commit", closed));
         };
-        self.write(database, batch, durability)
+        self.progress.committing(&mut writer);
+        let counter = self.write(database, batch, durability)?;
+        if durability == Durability::Synced {
+            self.progress.committed(counter, &mut writer);
+        }
+        Ok(())
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -322,6 +340,10 @@ impl Store for EmbeddedStore {
 
     fn room(&self) -> Room {
         self.room.get()
+    }
+
+    fn end_waits(&self) {
+        self.waits.end_commits();
     }
 }
 

@@ -15,6 +15,7 @@
 //! * [`Committer`] turns many small commits into few synced ones.
 //! * [`backup`] copies one snapshot into checksummed files and reads it back.
 //! * [`verify`] walks every key, so that damage is found before it is needed.
+//! * [`ledger`] keeps the truth of several nodes in an existing replicated database.
 //! * [`disk`] is the one door to files; only the engine's own files are opened elsewhere.
 //!
 //! This crate knows no items, containers or JSON: what the bytes mean is the engine's business.
@@ -29,13 +30,16 @@ mod embedded;
 mod error;
 pub mod keycode;
 mod keyspace;
+pub mod ledger;
 mod memory;
 mod range;
 mod store;
 pub mod verify;
 
 pub use batch::{Batch, KEY_LENGTH_MAX, Operation, VALUE_LENGTH_MAX};
-pub use commit::{Committer, CommitterStats, Completion, Fatal, FatalHandler, Publish, Submission};
+pub use commit::{
+    Committer, CommitterStats, Completion, Fatal, FatalHandler, Publish, Queued, Submission,
+};
 pub use embedded::{EmbeddedOptions, EmbeddedStore, FORMAT_VERSION, Loss, Salvage};
 pub use error::StoreError;
 pub use keyspace::Keyspace;

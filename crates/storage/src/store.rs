@@ -58,6 +58,9 @@ pub trait Store: Send + Sync {
     fn room(&self) -> Room {
         Room::Plenty
     }
+
+    /// Commits that wait for room on the disk fail from now on: the store is about to be closed.
+    fn end_waits(&self) {}
 }
 
 /// One unchanging state of a store.
@@ -173,23 +176,6 @@ pub enum Room {
     Nothing,
 }
 
-impl Room {
-    /// Deletes may use the reserve but for this part of it.
-    const LAST_PART: u64 = 4;
-
-    /// What so many free bytes mean.
-    #[must_use]
-    pub const fn of(free_bytes: u64, reserve_bytes: u64) -> Self {
-        if free_bytes >= reserve_bytes {
-            Self::Plenty
-        } else if free_bytes >= reserve_bytes / Self::LAST_PART {
-            Self::Reserve
-        } else {
-            Self::Nothing
-        }
-    }
-}
-
 /// Sizes and signs of strain of a store; zero where a store has no such thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -231,15 +217,6 @@ impl Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_reserve_is_for_deletes_but_for_its_last_part() {
-        let room = |free| Room::of(free, 400);
-        assert_eq!([room(u64::MAX), room(400)], [Room::Plenty; 2]);
-        assert_eq!([room(399), room(100)], [Room::Reserve; 2]);
-        assert_eq!([room(99), room(0)], [Room::Nothing; 2]);
-        assert_eq!(Room::of(0, 0), Room::Plenty, "no reserve, no refusal");
-    }
 
     #[test]
     fn pressure_rises_before_the_engine_stalls() {

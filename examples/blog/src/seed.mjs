@@ -1,5 +1,6 @@
-// Fills the three databases with the same sample data, each in the shape of its model. V3's copies are not loaded: its
-// change-feed worker makes them, reading `posts` from the beginning, as it would in a system that has long been running.
+// Fills the databases with the same sample data, each in the shape of its model. V3's copies are not loaded: its
+// change-feed worker makes them, reading `posts` from the beginning, as it would in a system that has long been running. Those of V3 declared
+// are made by the server, and waited for.
 import { BulkOperationType } from "@azure/cosmos";
 import { sample } from "./seed/sample.mjs";
 import { Worker } from "./worker.mjs";
@@ -21,6 +22,7 @@ export async function seed(model, userCount, say) {
   await load(model.posts, items, (item) => item.postId);
   const worker = new Worker(model);
   await worker.catchUp();
+  await model.caughtUp?.(posts.length);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   const copied = worker.done.changes ? `, ${worker.done.changes} changes followed` : "";
   say(`${model.version}: ${users.length} users, ${posts.length} posts, ${items.length - posts.length} comments and likes${copied} (${seconds} s)`);

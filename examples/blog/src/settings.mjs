@@ -5,22 +5,22 @@ import { parseArgs } from "node:util";
 const WELL_KNOWN_KEY =
   "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-export const VERSIONS = ["v1", "v2", "v3"];
+export const VERSIONS = ["v1", "v2", "v3", "v3d"];
 const USERS_MAX = 2_000;
 
-export const HELP = `Meridian, a sample blog on the official JavaScript SDK, in three models of the same data.
+export const HELP = `Meridian, a sample blog on the official JavaScript SDK, in four models of the same data.
 
   node blog.mjs serve   fill the databases when they are empty, then serve the pages
   node blog.mjs seed    fill the databases; --fresh throws away what is there first
 
-  --model v1|v2|v3      where the front door leads (BLOG_MODEL, default v3)
+  --model VERSION       v1, v2, v3 or v3d: where the front door leads (BLOG_MODEL, default v3)
   --port N              port of the pages (BLOG_PORT, default 8090)
   --host ADDRESS        address of the pages (default 127.0.0.1)
   --endpoint URL        the database server (ARMILLA_ENDPOINT, default http://localhost:8081/)
   --key KEY             its key (ARMILLA_KEY, default: the published key of local servers)
-  --database NAME       prefix of the three databases (BLOG_DATABASE, default blog)
+  --database NAME       prefix of the databases (BLOG_DATABASE, default blog)
   --users N             size of the sample data (default 40)
-  --fresh               seed: delete the three databases first
+  --fresh               seed: delete the databases first
 `;
 
 const OPTIONS = {

@@ -14779,26 +14779,47 @@ static JSValue JS_ToStringCheckObject(JSContext *ctx, JSValueConst val)
     return JS_ToString(ctx, val);
 }
 
-static JSValue JS_ToQuotedString(JSContext *ctx, JSValueConst val1)
+/* armilla: how many characters from here on stand for themselves between quotes */
+static int plain_length8(const uint8_t *p, int len)
 {
-    JSValue val;
-    JSString *p;
-    int i;
+    const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+    uint64_t word, quotes, slashes, found;
+    int i = 0;
+
+    for(; len - i >= 8; i += 8) {
+        memcpy(&word, p + i, 8);
+        quotes = word ^ (ones * '\"');
+        slashes = word ^ (ones * '\\');
+        found = (quotes - ones) & ~quotes;
+        found |= (slashes - ones) & ~slashes;
+        found |= (word - ones * 32) & ~word;
+        if (found & highs)
+            break;
+    }
+    while (i < len && p[i] >= 32 && p[i] != '\"' && p[i] != '\\')
+        i++;
+    return i;
+}
+
+/* armilla: writes a string in quotes where it belongs. What needs no escape is copied in one piece. */
+static int string_buffer_put_quoted(StringBuffer *b, JSString *p)
+{
+    int i, plain;
     uint32_t c;
-    StringBuffer b_s, *b = &b_s;
     char buf[16];
-
-    val = JS_ToStringCheckObject(ctx, val1);
-    if (JS_IsException(val))
-        return val;
-    p = JS_VALUE_GET_STRING(val);
-
-    if (string_buffer_init(ctx, b, p->len + 2))
-        goto fail;
 
     if (string_buffer_putc8(b, '\"'))
         goto fail;
     for(i = 0; i < p->len; ) {
+        if (!p->is_wide_char) {
+            plain = plain_length8(str8(p) + i, p->len - i);
+            if (plain > 0) {
+                if (string_buffer_write8(b, str8(p) + i, plain))
+                    goto fail;
+                i += plain;
+                continue;
+            }
+        }
         c = string_getc(p, &i);
         switch(c) {
         case '\t':
@@ -14837,6 +14858,26 @@ static JSValue JS_ToQuotedString(JSContext *ctx, JSValueConst val1)
         }
     }
     if (string_buffer_putc8(b, '\"'))
+        goto fail;
+    return 0;
+ fail:
+    return -1;
+}
+
+static JSValue JS_ToQuotedString(JSContext *ctx, JSValueConst val1)
+{
+    JSValue val;
+    JSString *p;
+    StringBuffer b_s, *b = &b_s;
+
+    val = JS_ToStringCheckObject(ctx, val1);
+    if (JS_IsException(val))
+        return val;
+    p = JS_VALUE_GET_STRING(val);
+
+    if (string_buffer_init(ctx, b, p->len + 2))
+        goto fail;
+    if (string_buffer_put_quoted(b, p))
         goto fail;
     JS_FreeValue(ctx, val);
     return string_buffer_end(b);
@@ -23639,12 +23680,82 @@ static int json_parse_error(JSParseState *s, const uint8_t *curp, const char *ms
                           msg, position, line, (int)(p - line_start) + 1);
 }
 
+/* armilla: how many characters from here on are ASCII that stands for itself in a string */
+static size_t json_plain_length(const uint8_t *p, const uint8_t *end)
+{
+    const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+    const uint8_t *start = p;
+    uint64_t word, quotes, slashes, found;
+
+    for(; end - p >= 8; p += 8) {
+        memcpy(&word, p, 8);
+        quotes = word ^ (ones * '"');
+        slashes = word ^ (ones * '\\');
+        found = word | (quotes - ones) | (slashes - ones) | (word - ones * 32);
+        if (found & highs)
+            break;
+    }
+    while (p < end && *p != '"' && *p != '\\' && *p >= 0x20 && *p < 0x80)
+        p++;
+    return p - start;
+}
+
+/* armilla: reads a name and the colon behind it where both are as JSON is usually written. 1 if
+   so; 0 if nothing was read; -1 in case of error */
+static int json_plain_name(JSParseState *s, JSAtom *pname)
+{
+    const uint8_t *p = s->buf_ptr, *start;
+
+    if (p >= s->buf_end || *p != '"')
+        return 0;
+    start = ++p;
+    p += json_plain_length(p, s->buf_end);
+    if (s->buf_end - p < 2 || p[0] != '"' || p[1] != ':')
+        return 0;
+    *pname = JS_NewAtomLen(s->ctx, (const char *)start, p - start);
+    if (*pname == JS_ATOM_NULL)
+        return -1;
+    s->buf_ptr = p + 2;
+    return 1;
+}
+
+/* armilla: a whole number of few digits; 0 if it is not one */
+static int json_small_integer(const uint8_t *p, const uint8_t *end, int32_t *pn)
+{
+    bool is_negative = *p == '-';
+    int32_t n = 0;
+
+    if (is_negative)
+        p++;
+    if (end - p > 9 || (is_negative && *p == '0'))
+        return 0;
+    for(; p < end; p++)
+        n = n * 10 + (*p - '0');
+    *pn = is_negative ? -n : n;
+    return 1;
+}
+
 static int json_parse_string(JSParseState *s, const uint8_t **pp)
 {
     const uint8_t *p, *p_next;
     int i;
     uint32_t c;
     StringBuffer b_s, *b = &b_s;
+
+    /* armilla: a string of ASCII without escapes is made in one piece */
+    p = *pp + json_plain_length(*pp, s->buf_end);
+    if (p < s->buf_end && *p == '"') {
+        if (p == *pp)
+            s->token.u.str.str = js_empty_string(s->ctx->rt);
+        else
+            s->token.u.str.str = js_new_string8_len(s->ctx, (const char *)*pp, p - *pp);
+        if (JS_IsException(s->token.u.str.str))
+            return -1;
+        s->token.val = TOK_STRING;
+        s->token.u.str.sep = '"';
+        *pp = p + 1;
+        return 0;
+    }
 
     if (string_buffer_init(s->ctx, b, 48))
         goto fail;
@@ -23746,6 +23857,17 @@ static int json_parse_number(JSParseState *s, const uint8_t **pp)
 
     while (is_digit(*p))
         p++;
+
+    {
+        int32_t n;
+        if (*p != '.' && *p != 'e' && *p != 'E' && *p_start != '+' &&
+            json_small_integer(p_start, p, &n)) {
+            s->token.val = TOK_NUMBER;
+            s->token.u.num.val = js_int32(n);
+            *pp = p;
+            return 0;
+        }
+    }
 
     if (*p == '.') {
         p++;
@@ -51089,6 +51211,23 @@ static void json_free_parse_record(JSContext *ctx, JSONParseRecord *pr)
     pr->value = JS_UNDEFINED; /* fail safe */
 }
 
+/* armilla: gives an object that nobody has seen yet another member; takes over the value */
+static int json_add_member(JSContext *ctx, JSValueConst obj, JSAtom name, JSValue val)
+{
+    JSObject *p = JS_VALUE_GET_OBJ(obj);
+    JSProperty *pr;
+
+    if (find_own_property(&pr, p, name))
+        return JS_DefinePropertyValue(ctx, obj, name, val, JS_PROP_C_W_E);
+    pr = add_property(ctx, p, name, JS_PROP_C_W_E);
+    if (!pr) {
+        JS_FreeValue(ctx, val);
+        return -1;
+    }
+    pr->u.value = val;
+    return 0;
+}
+
 /* 'pr' can be NULL */
 static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
 {
@@ -51113,19 +51252,27 @@ static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
             JSAtom prop_name;
             JSONParseRecord *pr1;
             int pr_size;
+            int is_named;
 
-            if (json_next_token(s))
+            is_named = json_plain_name(s, &prop_name);
+            if (is_named < 0 || (!is_named && json_next_token(s)))
                 goto fail;
             val = JS_NewObject(ctx);
-            if (JS_IsException(val))
+            if (JS_IsException(val)) {
+                if (is_named)
+                    JS_FreeAtom(ctx, prop_name);
                 goto fail;
+            }
             if (pr) {
                 json_parse_record_init_obj(ctx, pr, val);
                 pr_size = 0;
             }
-            if (s->token.val != '}') {
+            if (is_named || s->token.val != '}') {
                 for(;;) {
-                    if (s->token.val == TOK_STRING) {
+                    if (is_named) {
+                        /* the colon has been read */
+                        goto named;
+                    } else if (s->token.val == TOK_STRING) {
                         prop_name = JS_ValueToAtom(ctx, s->token.u.str.str);
                         if (prop_name == JS_ATOM_NULL)
                             goto fail;
@@ -51139,6 +51286,7 @@ static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
                         json_parse_error(s, s->token.ptr, "Expected ':' after property name");
                         goto fail1;
                     }
+                named:
                     if (json_next_token(s))
                         goto fail1;
                     if (pr) {
@@ -51154,8 +51302,7 @@ static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
                         JS_FreeAtom(ctx, prop_name);
                         goto fail;
                     }
-                    ret = JS_DefinePropertyValue(ctx, val, prop_name,
-                                                 prop_val, JS_PROP_C_W_E);
+                    ret = json_add_member(ctx, val, prop_name, prop_val);
                     JS_FreeAtom(ctx, prop_name);
                     if (ret < 0)
                         goto fail;
@@ -51166,7 +51313,8 @@ static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
                         json_parse_error(s, s->token.ptr, "Expected ',' or '}' after property value");
                         goto fail;
                     }
-                    if (json_next_token(s))
+                    is_named = json_plain_name(s, &prop_name);
+                    if (is_named < 0 || (!is_named && json_next_token(s)))
                         goto fail;
                 }
             }
@@ -51532,6 +51680,8 @@ typedef struct JSONStringifyContext {
     JSValue gap;
     JSValue empty;
     StringBuffer *b;
+    /* armilla: every member is an interrupt check, as if it were shown to a function */
+    bool is_checked;
 } JSONStringifyContext;
 
 static JSValue JS_ToQuotedStringFree(JSContext *ctx, JSValue val) {
@@ -51562,7 +51712,10 @@ static JSValue js_json_check(JSContext *ctx, JSONStringifyContext *jsc,
 		}
 	}
 
-    if (!JS_IsUndefined(jsc->replacer_func)) {
+    if (jsc->is_checked) {
+        if (js_poll_interrupts(ctx))
+            goto exception;
+    } else if (!JS_IsUndefined(jsc->replacer_func)) {
         args[0] = key;
         args[1] = val;
         v = JS_Call(ctx, jsc->replacer_func, holder, 2, args);
@@ -51595,6 +51748,56 @@ static JSValue js_json_check(JSContext *ctx, JSONStringifyContext *jsc,
 exception:
     JS_FreeValue(ctx, val);
     return JS_EXCEPTION;
+}
+
+static int js_json_to_str(JSContext *ctx, JSONStringifyContext *jsc,
+                          JSValueConst holder, JSValue val,
+                          JSValueConst indent);
+
+/* armilla: the members of an ordinary object. Its names are atoms, of which no array of strings is made. */
+static int js_json_members_to_str(JSContext *ctx, JSONStringifyContext *jsc,
+                                  JSValueConst val, JSValueConst indent,
+                                  JSValueConst sep, JSValueConst sep1,
+                                  bool *phas_content)
+{
+    JSPropertyEnum *names;
+    uint32_t i, count;
+    JSValue v, prop;
+    int ret = -1;
+
+    if (JS_GetOwnPropertyNamesInternal(ctx, &names, &count, JS_VALUE_GET_OBJ(val),
+                                       JS_GPN_ENUM_ONLY | JS_GPN_STRING_MASK))
+        return -1;
+    for(i = 0; i < count; i++) {
+        prop = JS_AtomToString(ctx, names[i].atom);
+        if (JS_IsException(prop))
+            goto done;
+        v = JS_GetProperty(ctx, val, names[i].atom);
+        if (!JS_IsException(v))
+            v = js_json_check(ctx, jsc, val, v, prop);
+        if (JS_IsException(v)) {
+            JS_FreeValue(ctx, prop);
+            goto done;
+        }
+        if (!JS_IsUndefined(v)) {
+            if (*phas_content)
+                string_buffer_putc8(jsc->b, ',');
+            string_buffer_concat_value(jsc->b, sep);
+            string_buffer_put_quoted(jsc->b, JS_VALUE_GET_STRING(prop));
+            string_buffer_putc8(jsc->b, ':');
+            string_buffer_concat_value(jsc->b, sep1);
+            if (js_json_to_str(ctx, jsc, val, v, indent)) {
+                JS_FreeValue(ctx, prop);
+                goto done;
+            }
+            *phas_content = true;
+        }
+        JS_FreeValue(ctx, prop);
+    }
+    ret = 0;
+done:
+    js_free_prop_enum(ctx, names, count);
+    return ret;
 }
 
 static int js_json_to_str(JSContext *ctx, JSONStringifyContext *jsc,
@@ -51702,6 +51905,16 @@ static int js_json_to_str(JSContext *ctx, JSONStringifyContext *jsc,
                 string_buffer_concat_value(jsc->b, indent);
             }
             string_buffer_putc8(jsc->b, ']');
+        } else if (cl == JS_CLASS_OBJECT && JS_IsUndefined(jsc->property_list)) {
+            string_buffer_putc8(jsc->b, '{');
+            has_content = false;
+            if (js_json_members_to_str(ctx, jsc, val, indent1, sep, sep1, &has_content))
+                goto exception;
+            if (has_content && JS_VALUE_GET_STRING(jsc->gap)->len != 0) {
+                string_buffer_putc8(jsc->b, '\n');
+                string_buffer_concat_value(jsc->b, indent);
+            }
+            string_buffer_putc8(jsc->b, '}');
         } else {
             if (!JS_IsUndefined(jsc->property_list))
                 tab = js_dup(jsc->property_list);
@@ -51762,10 +51975,12 @@ static int js_json_to_str(JSContext *ctx, JSONStringifyContext *jsc,
     switch (JS_VALUE_GET_NORM_TAG(val)) {
     case JS_TAG_STRING:
     case JS_TAG_STRING_ROPE:
-        val = JS_ToQuotedStringFree(ctx, val);
+        val = JS_ToStringFree(ctx, val);
         if (JS_IsException(val))
             goto exception;
-        goto concat_value;
+        ret = string_buffer_put_quoted(jsc->b, JS_VALUE_GET_STRING(val));
+        JS_FreeValue(ctx, val);
+        return ret;
     case JS_TAG_FLOAT64:
         if (!isfinite(JS_VALUE_GET_FLOAT64(val))) {
             val = JS_NULL;
@@ -51795,8 +52010,9 @@ exception:
     return -1;
 }
 
-JSValue JS_JSONStringify(JSContext *ctx, JSValueConst obj,
-                         JSValueConst replacer, JSValueConst space0)
+static JSValue js_json_write(JSContext *ctx, JSValueConst obj,
+                             JSValueConst replacer, JSValueConst space0,
+                             bool is_checked)
 {
     StringBuffer b_s;
     JSONStringifyContext jsc_s, *jsc = &jsc_s;
@@ -51809,6 +52025,7 @@ JSValue JS_JSONStringify(JSContext *ctx, JSValueConst obj,
     jsc->property_list = JS_UNDEFINED;
     jsc->gap = JS_UNDEFINED;
     jsc->b = &b_s;
+    jsc->is_checked = is_checked;
     jsc->empty = js_empty_string(ctx->rt);
     ret = JS_UNDEFINED;
     wrapper = JS_UNDEFINED;
@@ -51931,6 +52148,24 @@ done:
     JS_FreeValue(ctx, jsc->property_list);
     JS_FreeValue(ctx, jsc->stack);
     return ret;
+}
+
+JSValue JS_JSONStringify(JSContext *ctx, JSValueConst obj,
+                         JSValueConst replacer, JSValueConst space0)
+{
+    return js_json_write(ctx, obj, replacer, space0, false);
+}
+
+/* armilla: see quickjs.h */
+static JSValue js_json_write_checked(JSContext *ctx, JSValueConst this_val,
+                                     int argc, JSValueConst *argv)
+{
+    return js_json_write(ctx, argv[0], JS_UNDEFINED, argv[1], true);
+}
+
+JSValue JS_NewCheckedJSONWriter(JSContext *ctx)
+{
+    return JS_NewCFunction(ctx, js_json_write_checked, "write", 2);
 }
 
 static JSValue js_json_stringify(JSContext *ctx, JSValueConst this_val,

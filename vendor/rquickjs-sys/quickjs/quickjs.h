@@ -1188,6 +1188,10 @@ JS_EXTERN bool JS_IsWorkLook(JSContext *ctx);
 /* armilla: collects garbage, and counts the references to objects that no object
    has: those of the program around the engine, of pending jobs and exceptions. */
 JS_EXTERN int64_t JS_CountHeldReferences(JSRuntime *rt);
+/* armilla: a function that writes a value as JSON.stringify does, with the space that is its second
+   argument. Every member is an interrupt check, as if there were a replacer that gives back what it
+   is shown. */
+JS_EXTERN JSValue JS_NewCheckedJSONWriter(JSContext *ctx);
 /* if can_block is true, Atomics.wait() can be used */
 JS_EXTERN void JS_SetCanBlock(JSRuntime *rt, bool can_block);
 /* set the [IsHTMLDDA] internal slot */

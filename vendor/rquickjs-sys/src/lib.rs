@@ -27,4 +27,6 @@ unsafe extern "C" {
     pub fn JS_IsWorkLook(ctx: *mut JSContext) -> bool;
     /// References to objects that come from outside of the engine's own memory.
     pub fn JS_CountHeldReferences(rt: *mut JSRuntime) -> i64;
+    /// A function that writes JSON; every member is an interrupt check.
+    pub fn JS_NewCheckedJSONWriter(ctx: *mut JSContext) -> JSValue;
 }

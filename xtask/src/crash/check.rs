@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::model::{IDS_PER_WRITER, JOURNAL, Journal, KEY_HEADER, Partition, key_header};
-use super::{CONTAINER, brief};
+use super::{CONTAINER, brief, events};
 use crate::Outcome;
 use crate::rest::Client;
 
@@ -104,7 +104,8 @@ fn check_change_feed(client: &Client, partitions: &[Partition], journal: &Journa
             let name = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
             let key = (name("pk"), name("id"));
             // These come and go, or are looked at elsewhere.
-            if key.0.starts_with(brief::PREFIX) || key.0.starts_with(STILL) {
+            let elsewhere = [brief::PREFIX, events::PREFIX, STILL];
+            if elsewhere.iter().any(|prefix| key.0.starts_with(prefix)) {
                 continue;
             }
             if shown.insert(key, row.clone()).is_some() {

@@ -11,7 +11,7 @@ const GROUP: &str = "blog";
 
 /// Installs the packages, and a browser where there is none.
 pub(super) fn prepare() -> Outcome<()> {
-    javascript::install(GROUP, &folder())?;
+    javascript::install(GROUP, &folder(), "@azure/cosmos")?;
     let mut install = Command::new("sh");
     install.current_dir(folder()).arg("test/install-browser.sh");
     processes::run("blog: look for a browser", &mut install).map_err(|_| {

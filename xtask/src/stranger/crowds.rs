@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ureq::http::Request;
 
-use super::readers;
 use crate::Outcome;
 use crate::rest::Client;
 use crate::server::Server;
@@ -58,8 +57,6 @@ pub(super) fn abandoned(
         let streams = STREAMS.min(count - sent);
         runtime.block_on(send(server.address(), &request, sent, streams))?;
         sent += streams;
-        // The crowd goes on when the server does: this is about those who leave, not about a flood.
-        readers::read(client, 0)?;
     }
     Ok(sent)
 }

@@ -27,8 +27,6 @@ pub(crate) enum ClientError {
         substatus: u32,
         /// The server's words.
         message: String,
-        /// Request units, charged all the same.
-        charge: f64,
     },
     /// The answer is not what the protocol says.
     Unreadable(String),
@@ -45,7 +43,6 @@ impl ClientError {
             substatus: substatus.unwrap_or(0),
             message: message
                 .unwrap_or_else(|| String::from_utf8_lossy(&answer.body).trim().to_owned()),
-            charge: answer.charge(),
         }
     }
 

@@ -43,9 +43,6 @@ pub(crate) enum OnConflict {
 pub(crate) struct BulkResult {
     /// Status of this operation.
     pub(crate) status_code: u16,
-    /// Its request units.
-    #[serde(default)]
-    pub(crate) request_charge: f64,
     /// What the server said when it was refused.
     #[serde(default)]
     pub(crate) message: Option<String>,
@@ -66,6 +63,7 @@ impl<'a> ContainerName<'a> {
 
 impl Key {
     /// A key of one string.
+    #[cfg(test)]
     pub(crate) fn of(text: &str) -> Self {
         Self::of_values(&[Value::from(text)])
     }
@@ -139,6 +137,7 @@ impl Client {
     }
 
     /// Deletes an item.
+    #[cfg(test)]
     pub(crate) async fn delete_item(
         &self,
         container: ContainerName<'_>,

@@ -19,14 +19,6 @@ impl Client {
         if answer.status == 404 { Ok(()) } else { answer.success().map(|_| ()) }
     }
 
-    /// The ids of the containers of a database.
-    pub(crate) async fn list_containers(&self, database: &str) -> Outcome<Vec<String>> {
-        let call = Call::new(Method::GET, &["dbs", database, "colls"]);
-        let answer = self.send(call).await?.success()?.json()?;
-        let containers = answer["DocumentCollections"].as_array().cloned().unwrap_or_default();
-        Ok(containers.iter().filter_map(|found| found["id"].as_str().map(str::to_owned)).collect())
-    }
-
     /// Makes a container from its definition, with this throughput. The answer may be a 409.
     pub(crate) async fn create_container(
         &self,
@@ -37,6 +29,8 @@ impl Client {
         let call = Call::new(Method::POST, &["dbs", database, "colls"]);
         let throughput = throughput.map(|units| units.to_string());
         let call = call.header_if("x-ms-offer-throughput", throughput);
+        let is_view = definition.get("materializedViewDefinition").is_some();
+        let call = call.header_if("x-armilla-views", is_view.then_some("extended"));
         self.send(call.body(definition.to_string())).await
     }
 

@@ -5,15 +5,6 @@ use super::{Answer, Client, Outcome};
 use http::Method;
 use serde_json::{Value, json};
 
-/// When a trigger runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TriggerTime {
-    /// Before the item is written.
-    Before,
-    /// After it.
-    After,
-}
-
 impl Client {
     /// Keeps a stored procedure, in place of one of that name.
     pub(crate) async fn put_procedure(
@@ -25,20 +16,15 @@ impl Client {
         self.put_script(container, "sprocs", name, json!({ "id": name, "body": code })).await
     }
 
-    /// Keeps a trigger for every operation, in place of one of that name.
-    pub(crate) async fn put_trigger(
+    /// Keeps a trigger that runs after every write, in place of one of that name.
+    pub(crate) async fn put_post_trigger(
         &self,
         container: ContainerName<'_>,
         name: &str,
-        time: TriggerTime,
         code: &str,
     ) -> Outcome<()> {
-        let kind = match time {
-            TriggerTime::Before => "Pre",
-            TriggerTime::After => "Post",
-        };
         let body =
-            json!({ "id": name, "body": code, "triggerOperation": "All", "triggerType": kind });
+            json!({ "id": name, "body": code, "triggerOperation": "All", "triggerType": "Post" });
         self.put_script(container, "triggers", name, body).await
     }
 
@@ -80,11 +66,9 @@ impl Client {
         &self,
         container: ContainerName<'_>,
         procedure: &str,
-        query: &str,
-        arguments: &[Value],
-        rows: u32,
-        continuation: Option<&str>,
+        page: ForEachPage<'_>,
     ) -> Outcome<Answer> {
+        let ForEachPage { query, arguments, rows, continuation } = page;
         let call = container.call(Method::POST, &["sprocs", procedure]);
         let call = call
             .header("x-armilla-for-each-partition", "True")
@@ -93,4 +77,16 @@ impl Client {
             .body(json!({ "query": query, "arguments": arguments }).to_string());
         self.send(call).await
     }
+}
+
+/// One page of a query in whose logical partitions a stored procedure runs.
+pub(crate) struct ForEachPage<'a> {
+    /// The query that finds the partitions.
+    pub(crate) query: &'a str,
+    /// What the procedure is called with.
+    pub(crate) arguments: &'a [Value],
+    /// Rows of the page at most.
+    pub(crate) rows: u32,
+    /// Where the page before ended.
+    pub(crate) continuation: Option<&'a str>,
 }

@@ -1,7 +1,7 @@
 //! The client against a server in this process, over http and https.
 
 use super::items::{ContainerName, OnConflict, bulk_operation};
-use super::query::{FeedStart, QueryText, Scope};
+use super::query::{QueryText, Scope};
 use super::*;
 use crate::local::LocalServer;
 use armilla_model::clock::SystemClock;
@@ -45,7 +45,7 @@ async fn items_queries_feed_and_procedures_over_http_and_https() {
         assert_eq!(ranges.len(), 3);
         let mut changes = 0;
         for range in &ranges {
-            let feed = client.change_feed(ORDERS, &range.id, &FeedStart::Beginning, None);
+            let feed = client.oldest_changes(ORDERS, &range.id);
             let feed = feed.await.unwrap();
             changes += if feed.status == 304 { 0 } else { feed.rows().unwrap().len() };
         }

@@ -122,6 +122,18 @@ impl Model {
                 let why = "the key is the path of one property, as /id";
                 return problem(&way, "key", format!("container '{name}': {why}"));
             }
+            if let Some(view) = &container.view {
+                let mut before = self.containers[..position].iter();
+                if !before.any(|other| other.name == view.of && other.view.is_none()) {
+                    let why = "which is no container with items that comes before it";
+                    let message = format!("container '{name}' is a view of '{}', {why}", view.of);
+                    return problem(&below(&way, "view"), "of", message);
+                }
+                if !container.items.is_empty() || !container.literal.is_empty() {
+                    let why = "is a view, whose items are the server's";
+                    return problem(&way, "items", format!("container '{name}' {why}"));
+                }
+            }
             for (number, source) in container.items.iter().enumerate() {
                 if let Err(message) = self.entity(&source.from) {
                     let way = [way.as_slice(), &element("items", number)].concat();

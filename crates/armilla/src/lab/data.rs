@@ -5,7 +5,7 @@
 
 use super::fields::{mix3, pick};
 use super::model::{Container, Count, Model, Source};
-use super::template::Scope;
+use super::template::Gaps;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -241,7 +241,7 @@ pub(super) fn shifted(text: &str) -> (&str, Option<i64>) {
     }
 }
 
-impl Scope for Place<'_> {
+impl Gaps for Place<'_> {
     fn value(&self, path: &[String]) -> Option<Value> {
         let [name, field] = path else { return None };
         match self.named(name) {
@@ -259,7 +259,7 @@ impl Scope for Place<'_> {
     fn each(
         &self,
         way: &[String],
-        make: &mut dyn FnMut(&dyn Scope) -> Result<(), String>,
+        make: &mut dyn FnMut(&dyn Gaps) -> Result<(), String>,
     ) -> Result<(), String> {
         let Some((name, below)) = way.split_first() else { return make(self) };
         if let (name, Some(shift)) = shifted(name) {

@@ -14,6 +14,8 @@ const SHAPES: [Shape; 2] = [
 const BAR_HEIGHT: f64 = 16.0;
 const BAR_STEP: f64 = 20.0;
 const ROW_GAP: f64 = 16.0;
+/// Room above the first bar, for the numbers of the scale.
+const TOP: f64 = 26.0;
 /// Room that a figure takes.
 const VALUE_WIDTH: f64 = 44.0;
 
@@ -44,9 +46,22 @@ pub(crate) fn page(report: &Report) -> String {
     }
     figures(report, &mut out);
     legend(report, &mut out);
-    chart(report, "Request units", "RU", |cell| cell.request_units, &mut out);
-    chart(report, "Milliseconds (median)", "ms", |cell| cell.milliseconds, &mut out);
-    chart(report, "Requests sent", "requests", |cell| cell.requests as f64, &mut out);
+    let charts = [
+        Chart { report, title: "Request units", unit: "RU", value: |cell| cell.request_units },
+        Chart {
+            report,
+            title: "Milliseconds (median)",
+            unit: "ms",
+            value: |cell| cell.milliseconds,
+        },
+        Chart {
+            report,
+            title: "Requests sent",
+            unit: "requests",
+            value: |cell| cell.requests as f64,
+        },
+    ];
+    charts.iter().for_each(|chart| chart.draw(&mut out));
     table(report, &mut out);
     containers(report, &mut out);
     out.push_str("</main></body></html>\n");
@@ -134,45 +149,120 @@ impl LogScale {
     }
 }
 
-fn chart(report: &Report, title: &str, unit: &str, value: impl Fn(&Cell) -> f64, out: &mut String) {
-    let _ = write!(out, "<h2>{}</h2><figure>", escaped(title));
-    for shape in &SHAPES {
-        drawing(report, title, unit, &value, shape, out);
-    }
-    out.push_str("</figure>\n");
+/// What one figure shows: a number of each cell, in one unit.
+struct Chart<'r> {
+    report: &'r Report,
+    title: &'static str,
+    unit: &'static str,
+    value: fn(&Cell) -> f64,
 }
 
-fn drawing(
-    report: &Report,
-    title: &str,
-    unit: &str,
-    value: &impl Fn(&Cell) -> f64,
-    shape: &Shape,
-    out: &mut String,
-) {
-    let left = shape.label;
-    let theirs = |cell: &Cell| {
+impl Chart<'_> {
+    fn draw(&self, out: &mut String) {
+        let _ = write!(out, "<h2>{}</h2><figure>", escaped(self.title));
+        for shape in &SHAPES {
+            self.drawing(shape, out);
+        }
+        out.push_str("</figure>\n");
+    }
+
+    /// The source's figure for a cell, where it names one in this unit.
+    fn source(&self, cell: &Cell) -> Option<f64> {
         let source = cell.source?;
-        match unit {
+        match self.unit {
             "RU" => Some(source.request_units),
             "ms" => Some(source.milliseconds),
             _ => None,
         }
-    };
-    let cells = || report.rows.iter().flat_map(|row| &row.cells).flatten();
-    let scale = LogScale::over(cells().map(value).chain(cells().filter_map(theirs)), shape.bars);
-    let bars = |row: &Row| row.cells.iter().flatten().count() as f64;
-    let height: f64 =
-        report.rows.iter().map(|row| bars(row) * BAR_STEP + ROW_GAP).sum::<f64>() + 26.0;
-    let width = left + shape.bars + shape.margin;
-    let _ = write!(
-        out,
-        "<svg class=\"{}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
-        shape.class,
-        escaped(title)
-    );
+    }
+
+    fn drawing(&self, shape: &Shape, out: &mut String) {
+        let rows = &self.report.rows;
+        let cells = || rows.iter().flat_map(|row| &row.cells).flatten();
+        let sources = cells().filter_map(|cell| self.source(cell));
+        let scale = LogScale::over(cells().map(self.value).chain(sources), shape.bars);
+        let height = rows.iter().map(height_of).sum::<f64>() + TOP;
+        let width = shape.label + shape.bars + shape.margin;
+        let _ = write!(
+            out,
+            "<svg class=\"{}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
+            shape.class,
+            escaped(self.title)
+        );
+        grid(&scale, shape, height, out);
+        let mut y = TOP;
+        for row in rows {
+            row_name(row, shape, y, out);
+            for (position, cell) in row.cells.iter().enumerate() {
+                let Some(cell) = cell else { continue };
+                let design = &self.report.designs[position];
+                let title = format!("{} {}", escaped(&row.name), escaped(design));
+                let bar = Bar { colour: colour(position), title, left: shape.label, y };
+                self.bar(cell, &bar, &scale, out);
+                y += BAR_STEP;
+            }
+            y += ROW_GAP;
+        }
+        out.push_str("</svg>");
+    }
+
+    /// A bar with its figure, and the mark of the source's figure.
+    fn bar(&self, cell: &Cell, bar: &Bar, scale: &LogScale, out: &mut String) {
+        let Bar { colour, title, left, y } = bar;
+        let ours = (self.value)(cell);
+        let length = scale.position(ours).max(2.0);
+        let _ = write!(
+            out,
+            "<rect x=\"{left}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{colour}\">\
+             <title>{title}: {} {}</title></rect>",
+            short(ours),
+            self.unit
+        );
+        let mut end = length;
+        if let Some(source) = self.source(cell) {
+            let x = scale.position(source);
+            // The figure stands behind its bar, and behind the mark where that would cross it.
+            if (length - 4.0..length + VALUE_WIDTH).contains(&x) {
+                end = end.max(x);
+            }
+            let x = left + x;
+            let _ = write!(
+                out,
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" class=\"source\"/>",
+                y - 1.0,
+                y + BAR_HEIGHT + 1.0
+            );
+        }
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" class=\"value\">{}</text>",
+            left + end + 6.0,
+            y + 12.0,
+            short(ours)
+        );
+    }
+}
+
+/// Where a bar begins, and how it is told apart.
+struct Bar {
+    colour: &'static str,
+    title: String,
+    left: f64,
+    y: f64,
+}
+
+fn bars_of(row: &Row) -> f64 {
+    row.cells.iter().flatten().count() as f64 * BAR_STEP
+}
+
+fn height_of(row: &Row) -> f64 {
+    bars_of(row) + ROW_GAP
+}
+
+/// The lines of the scale, with their numbers.
+fn grid(scale: &LogScale, shape: &Shape, height: f64, out: &mut String) {
     for line in scale.lines() {
-        let x = left + scale.position(line);
+        let x = shape.label + scale.position(line);
         let _ = write!(
             out,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"18\" y2=\"{height}\" class=\"grid\"/>\
@@ -180,57 +270,18 @@ fn drawing(
             short(line)
         );
     }
-    let mut y = 26.0;
-    for row in &report.rows {
-        let middle = y + bars(row) * BAR_STEP / 2.0;
-        let _ = write!(
-            out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" class=\"name\">{}<title>{}</title></text>",
-            left - 8.0,
-            middle + 3.0,
-            escaped(&row.name),
-            escaped(&row.title)
-        );
-        for (position, cell) in row.cells.iter().enumerate() {
-            let Some(cell) = cell else { continue };
-            let ours = value(cell);
-            let length = scale.position(ours).max(2.0);
-            let _ = write!(
-                out,
-                "<rect x=\"{left}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\" fill=\"{}\">\
-                 <title>{} {}: {} {unit}</title></rect>",
-                colour(position),
-                escaped(&row.name),
-                escaped(&report.designs[position]),
-                short(ours)
-            );
-            let mut end = length;
-            if let Some(theirs) = theirs(cell) {
-                let x = scale.position(theirs);
-                // The figure stands behind its bar, and behind the mark where that would cross it.
-                if (length - 4.0..length + VALUE_WIDTH).contains(&x) {
-                    end = end.max(x);
-                }
-                let x = left + x;
-                let _ = write!(
-                    out,
-                    "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" class=\"source\"/>",
-                    y - 1.0,
-                    y + BAR_HEIGHT + 1.0
-                );
-            }
-            let _ = write!(
-                out,
-                "<text x=\"{:.1}\" y=\"{:.1}\" class=\"value\">{}</text>",
-                left + end + 6.0,
-                y + 12.0,
-                short(ours)
-            );
-            y += BAR_STEP;
-        }
-        y += ROW_GAP;
-    }
-    out.push_str("</svg>");
+}
+
+/// The name of a request, beside the middle of its bars.
+fn row_name(row: &Row, shape: &Shape, y: f64, out: &mut String) {
+    let _ = write!(
+        out,
+        "<text x=\"{:.1}\" y=\"{:.1}\" class=\"name\">{}<title>{}</title></text>",
+        shape.label - 8.0,
+        y + bars_of(row) / 2.0 + 3.0,
+        escaped(&row.name),
+        escaped(&row.title)
+    );
 }
 
 fn table(report: &Report, out: &mut String) {

@@ -5,7 +5,6 @@ use super::model::Container;
 use crate::bulk::{Item, Loader};
 use crate::client::Client;
 use crate::client::items::{ContainerName, OnConflict};
-use crate::client::scripts::TriggerTime;
 use crate::progress;
 use armilla_model::partition_key::{Component, Definition, Hashing, PartitionKey};
 use armilla_model::path::Path;
@@ -17,6 +16,8 @@ use tokio::sync::mpsc;
 const HANDED_OVER: usize = 500;
 /// Such bundles that may wait.
 const BUNDLES_MAX: usize = 8;
+/// How often a view is asked whether it is built.
+const BUILD_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Throughput that gives a container one range.
 const RANGE_THROUGHPUT: u32 = 10_000;
 
@@ -35,18 +36,26 @@ pub(crate) async fn load(client: &Client, database: &str, data: &Data) -> Result
     client.delete_database(database).await?;
     client.ensure_database(database).await?;
     let mut total = 0;
-    for container in &data.model.containers {
+    let (views, filled): (Vec<_>, Vec<_>) =
+        data.model.containers.iter().partition(|container| container.view.is_some());
+    for container in &filled {
         total += data.items(container)?;
         create(client, database, container).await?;
     }
     let bar = progress::items(total, "loading");
     let mut loaded = Loaded::default();
-    for container in &data.model.containers {
+    for container in &filled {
         bar.set_message(format!("loading {}", container.name));
         let (items, bytes, charge) = fill(client, database, data, container, &bar).await?;
         loaded.items += items;
         loaded.bytes += bytes;
         loaded.charge += charge;
+    }
+    // Behind the items: a new view says when it shows all that its source held then.
+    for view in &views {
+        bar.set_message(format!("building {}", view.name));
+        create(client, database, view).await?;
+        built(client, database, view).await?;
     }
     bar.finish_and_clear();
     loaded.took = started.elapsed();
@@ -61,6 +70,10 @@ async fn create(client: &Client, database: &str, container: &Container) -> Resul
     if let Some(policy) = &container.indexing {
         definition["indexingPolicy"] = policy.clone();
     }
+    if let Some(view) = &container.view {
+        definition["materializedViewDefinition"] =
+            json!({ "sourceCollectionId": view.of, "definition": view.definition });
+    }
     let throughput = container.ranges.map(|ranges| ranges.max(1) * RANGE_THROUGHPUT);
     client.create_container(database, &definition, throughput).await?.success()?;
     let name = ContainerName::new(database, &container.name);
@@ -68,9 +81,21 @@ async fn create(client: &Client, database: &str, container: &Container) -> Resul
         client.put_procedure(name, procedure, code).await?;
     }
     for (trigger, code) in &container.post_triggers {
-        client.put_trigger(name, trigger, TriggerTime::After, code).await?;
+        client.put_post_trigger(name, trigger, code).await?;
     }
     Ok(())
+}
+
+/// Waits until a new view shows everything.
+async fn built(client: &Client, database: &str, view: &Container) -> Result<(), String> {
+    let name = ContainerName::new(database, &view.name);
+    loop {
+        let definition = client.read_container(name).await?.json()?;
+        if definition["materializedViewDefinition"]["status"] == "Active" {
+            return Ok(());
+        }
+        tokio::time::sleep(BUILD_LOOK_EVERY).await;
+    }
 }
 
 async fn fill(

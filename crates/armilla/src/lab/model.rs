@@ -103,6 +103,19 @@ pub(crate) struct Container {
     /// Items as they are.
     #[serde(default)]
     pub(crate) literal: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// The container is a view: the server fills it from another.
+    #[serde(default)]
+    pub(crate) view: Option<ViewOf>,
+}
+
+/// What a view shows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ViewOf {
+    /// Name of a container that comes before it.
+    pub(crate) of: String,
+    /// The definition, in the words of `views=extended`.
+    pub(crate) definition: String,
 }
 
 /// Items made of an entity.

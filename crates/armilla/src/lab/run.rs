@@ -3,7 +3,7 @@
 use super::data::Data;
 use super::fan_out;
 use super::model::{Model, Pattern, Step};
-use super::template::{Scope as Gaps, Template};
+use super::template::{Gaps, Template};
 use crate::client::items::{ContainerName, Key, OnConflict};
 use crate::client::query::{QueryText, Range, Scope};
 use crate::client::{Answer, Client};
@@ -11,7 +11,7 @@ use futures_util::stream::{StreamExt as _, TryStreamExt as _, iter};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Rows of an `each` that are worked on at once, as an application would.
 const ROWS_IN_FLIGHT: usize = 8;
@@ -22,7 +22,7 @@ pub(crate) struct Runner {
     database: String,
     data: Data,
     /// The ranges of each container, known beforehand as an SDK's cache has them.
-    ranges: BTreeMap<String, Vec<Range>>,
+    ranges: Arc<BTreeMap<String, Vec<Range>>>,
 }
 
 /// What a request took.
@@ -112,7 +112,7 @@ impl Runner {
             ranges.insert(container.name.clone(), client.ranges(name).await?);
         }
         let (client, data) = (client.clone(), data.clone());
-        Ok(Self { client, database: database.to_owned(), data, ranges })
+        Ok(Self { client, database: database.to_owned(), data, ranges: Arc::new(ranges) })
     }
 
     /// How many ranges a container has.
@@ -127,14 +127,23 @@ impl Runner {
 
     /// Runs the steps of a request once.
     pub(crate) async fn run(&self, pattern: &Pattern) -> Result<Counts, String> {
+        let acting = self.acting()?;
         let tally = Tally::default();
         let mut found = Found { data: &self.data, values: BTreeMap::new() };
         for (name, template) in &pattern.shared {
             let value = template.fill(&found)?;
             found.values.insert(name.clone(), value);
         }
-        self.steps(&pattern.steps, &mut found, &tally).await?;
+        acting.steps(&pattern.steps, &mut found, &tally).await?;
         Ok(tally.counts())
+    }
+
+    /// The same runner in an activity of its own, as an application has one for each page that it makes.
+    fn acting(&self) -> Result<Self, String> {
+        let activity = fresh("guid").ok_or("the system has no random numbers")?;
+        let client = self.client.within(activity.as_str().unwrap_or_default());
+        let (database, data) = (self.database.clone(), self.data.clone());
+        Ok(Self { client, database, data, ranges: self.ranges.clone() })
     }
 
     fn steps<'a>(

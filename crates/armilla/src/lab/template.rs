@@ -41,7 +41,7 @@ pub(crate) enum Gap {
 }
 
 /// Where gaps are filled from.
-pub(crate) trait Scope {
+pub(crate) trait Gaps {
     /// The value at a path.
     fn value(&self, path: &[String]) -> Option<Value>;
     /// The number of children of a kind.
@@ -50,7 +50,7 @@ pub(crate) trait Scope {
     fn each(
         &self,
         way: &[String],
-        make: &mut dyn FnMut(&dyn Scope) -> Result<(), String>,
+        make: &mut dyn FnMut(&dyn Gaps) -> Result<(), String>,
     ) -> Result<(), String>;
 }
 
@@ -118,7 +118,7 @@ impl Template {
     }
 
     /// The value with its gaps filled.
-    pub(crate) fn fill(&self, scope: &dyn Scope) -> Result<Value, String> {
+    pub(crate) fn fill(&self, scope: &dyn Gaps) -> Result<Value, String> {
         Ok(match self {
             Self::Constant(value) => value.clone(),
             Self::Gap(gap) => gap.fill(scope)?,
@@ -182,7 +182,7 @@ impl Gap {
         }
     }
 
-    fn fill(&self, scope: &dyn Scope) -> Result<Value, String> {
+    fn fill(&self, scope: &dyn Gaps) -> Result<Value, String> {
         let missing = |path: &[String]| format!("nothing is known as '{}'", path.join("."));
         match self {
             Self::Path(path) => scope.value(path).ok_or_else(|| missing(path)),

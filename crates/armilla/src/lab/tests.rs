@@ -1,5 +1,8 @@
 //! The ready labs hold what they promise, on a server in this process.
 
+mod advice;
+mod generated;
+
 use super::*;
 
 fn data(name: &str, scale: &[(&str, u64)]) -> Data {
@@ -17,6 +20,20 @@ async fn report(name: &str, scale: &[(&str, u64)]) -> Report {
     let report = measure(&client, name, &data(name, scale), 1).await.unwrap();
     server.stop().await;
     report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_stays_with_the_server_that_was_asked() {
+    let server = LocalServer::start_in_memory(None).await.unwrap();
+    let client = Client::new(&server.endpoint(), Arc::new(SystemClock)).unwrap();
+    let report = measure(&client, "comments", &data("comments", &[]), 1).await.unwrap();
+    hand_over(&client, &report).await.unwrap();
+    let call = Call::new(Method::GET, &["_armilla", "lab", "reports", "comments"]);
+    let kept = client.send(call).await.unwrap().success().unwrap().json().unwrap();
+    // Both were read from text: what is read of a double may be a neighbour of what was written.
+    let sent = serde_json::to_string(&report).unwrap();
+    assert_eq!(kept, serde_json::from_str::<serde_json::Value>(&sent).unwrap());
+    server.stop().await;
 }
 
 fn units(report: &Report, row: &str) -> Vec<f64> {
@@ -63,6 +80,13 @@ async fn the_blog_improves_from_design_to_design() {
     for name in ["Q2", "Q3", "Q4", "Q5", "Q6"] {
         let units = units(&report, name);
         assert!(units[0] > units[1] && units[1] >= units[2], "{name}: {units:?}");
+        // What views keep up is read by one request on one partition too.
+        assert!(units[1] >= units[3], "{name}: {units:?}");
+    }
+    for name in ["Q3", "Q6"] {
+        let row = report.rows.iter().find(|row| row.name == name).unwrap();
+        let declared = row.cells[3].as_ref().unwrap();
+        assert_eq!((declared.requests, declared.partitions), (1, 1), "{name}");
     }
     assert_eq!(units(&report, "C1")[0], 5.71);
     let page = html::page(&report);

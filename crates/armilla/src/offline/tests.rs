@@ -1,4 +1,6 @@
-//! Commands on data folders, healthy and not, and a server whose disk fills up.
+//! Commands on data folders, healthy and not; a server whose disk fills up in `full_disk`.
+
+mod full_disk;
 
 use super::*;
 use crate::client::Client;
@@ -260,52 +262,4 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_on_a_full_disk_reads_and_deletes_and_comes_back_with_the_room() {
-    const MB: usize = 1 << 20;
-    let Some(disk) = SmallDisk::mount(420) else { return };
-    let (data, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
-    let flags = ["--disk-reserve", "256MB"];
-    let (server, client) = serve(&data, &flags).await.unwrap();
-    make_container(&client).await;
-    fs::write(&ballast, vec![1; 100 * MB]).unwrap();
-    let mut acknowledged = Vec::new();
-    let mut refused = None;
-    for number in 0..200 {
-        match put(&client, number, MB).await {
-            201 => acknowledged.push(number),
-            status => {
-                refused = Some(status);
-                break;
-            }
-        }
-    }
-    assert_eq!(refused, Some(507), "after {} writes", acknowledged.len());
-    assert!(acknowledged.len() > 10);
-    for number in &acknowledged {
-        assert_eq!(read(&client, *number).await, 200);
-    }
-    assert_eq!(delete(&client, acknowledged[0]).await, 204);
-    // A start on a full disk is as good. The stop made room: sorted files are compressed.
-    server.stop().await;
-    fs::write(disk.0.path().join("more"), vec![1; 100 * MB]).unwrap();
-    let (server, client) = serve(&data, &flags).await.unwrap();
-    assert_eq!(read(&client, acknowledged[1]).await, 200);
-    assert_eq!(put(&client, 1000, 10).await, 507);
-    assert_eq!(delete(&client, acknowledged[1]).await, 204);
-    fs::remove_file(&ballast).unwrap();
-    fs::remove_file(disk.0.path().join("more")).unwrap();
-    let mut status = 507;
-    for _ in 0..100 {
-        status = put(&client, 1000, 10).await;
-        if status != 507 {
-            break;
-        }
-        // Pause: between two looks at the condition that is awaited.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert_eq!(status, 201);
-    server.stop().await;
 }

@@ -13,7 +13,9 @@ fn names(list: &[&str]) -> Vec<String> {
 #[test]
 fn a_certificate_is_kept_until_it_is_due() {
     let folder = tempfile::tempdir().unwrap();
-    let load = |names: &[String], now| Kept::open(folder.path()).unwrap().load(names, now).unwrap();
+    let load = |names: &[String], now| {
+        KeptCertificate::open(folder.path()).unwrap().load(names, now).unwrap()
+    };
     let (authority, first) = load(&[], NOW);
     assert_eq!(load(&[], NOW + 700 * DAY), (authority.clone(), first.clone()));
     let (same, renewed) = load(&[], NOW + 801 * DAY);
@@ -25,7 +27,9 @@ fn a_certificate_is_kept_until_it_is_due() {
 #[test]
 fn a_name_that_the_authority_may_not_vouch_for_makes_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
-    let load = |list: &[&str]| Kept::open(folder.path()).unwrap().load(&names(list), NOW).unwrap();
+    let load = |list: &[&str]| {
+        KeptCertificate::open(folder.path()).unwrap().load(&names(list), NOW).unwrap()
+    };
     let (first, _) = load(&["db.example", "b.example"]);
     let (same, identity) = load(&["db.example"]);
     assert_eq!(first, same);
@@ -39,12 +43,12 @@ fn a_name_that_the_authority_may_not_vouch_for_makes_a_new_one() {
 fn secrets_of_older_folders_become_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
-    Kept::open(folder.path()).unwrap().load(&[], NOW).unwrap();
+    KeptCertificate::open(folder.path()).unwrap().load(&[], NOW).unwrap();
     let key = folder.path().join("tls/authority.key");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&key), 0o600);
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    Kept::open(folder.path()).unwrap();
+    KeptCertificate::open(folder.path()).unwrap();
     assert_eq!(mode(&key), 0o600);
 }
 

@@ -1,7 +1,7 @@
 //! `armilla export`.
 //!
 //! A file grows under the name `FILE.part` and takes its own name only when it is whole. Beside it
-//! `FILE.armilla-export` remembers a [`Place`]: how far the container was read, and how long the
+//! `FILE.armilla-export` remembers a [`ExportState`]: how far the container was read, and how long the
 //! file was then. An export that was killed cuts the file back to that length and goes on.
 
 use super::remote::{self, Arrived, Position};
@@ -48,7 +48,7 @@ pub(crate) struct ExportOptions {
 
 /// How far an export came.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Place {
+struct ExportState {
     position: Position,
     /// Items and bytes of the file up to here.
     items: u64,
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<(), String> {
         let client = Client::new(&options.connect.endpoint()?, Arc::new(SystemClock))?;
         let container = ContainerName::new(&options.database, &options.container);
         let described = describe(&client, container).await?;
-        let source = Source { client: &client, container, format, described };
+        let source = ExportSource { client: &client, container, format, described };
         match file {
             Some(file) => source.to_file(options, file).await,
             None => source.to_pipe().await,
@@ -94,14 +94,14 @@ pub(super) fn what(
 }
 
 /// What is exported.
-struct Source<'a> {
+struct ExportSource<'a> {
     client: &'a Client,
     container: ContainerName<'a>,
     format: Format,
     described: Described,
 }
 
-impl Source<'_> {
+impl ExportSource<'_> {
     async fn to_pipe(&self) -> Result<(), String> {
         let names = self.names().await?;
         let out = BufWriter::with_capacity(WRITE_BUFFER, std::io::stdout());
@@ -129,7 +129,7 @@ impl Source<'_> {
         let base = options.connect.endpoint()?.base;
         let what = what(&base, self.container, &self.described.rid, file, self.format);
         let mut state = StateFile::new(Some(beside(file, ".armilla-export")), what);
-        let kept: Option<Place> = if options.restart { None } else { state.read()? };
+        let kept: Option<ExportState> = if options.restart { None } else { state.read()? };
         let interrupted = match kept {
             Some(place) => Growing::go_on(&part, self.format, place)?,
             None => None,
@@ -199,20 +199,20 @@ impl Source<'_> {
 struct Growing {
     file: PathBuf,
     sheet: Sheet<BufWriter<File>>,
-    place: Place,
+    place: ExportState,
 }
 
 impl Growing {
     fn begin(file: &Path, format: Format, names: Vec<String>) -> Result<Self, String> {
         let opened = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let place = Place { names, ..Place::default() };
+        let place = ExportState { names, ..ExportState::default() };
         let mut growing = Self::over(file, opened, format, place);
         growing.begin_file()?;
         Ok(growing)
     }
 
     /// Goes on where an interrupted export stopped, if what it had written is still there.
-    fn go_on(file: &Path, format: Format, place: Place) -> Result<Option<Self>, String> {
+    fn go_on(file: &Path, format: Format, place: ExportState) -> Result<Option<Self>, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", file.display());
         let opened = match File::options().read(true).write(true).open(file) {
             Ok(opened) => opened,
@@ -228,7 +228,7 @@ impl Growing {
         Ok(Some(growing))
     }
 
-    fn over(file: &Path, opened: File, format: Format, place: Place) -> Self {
+    fn over(file: &Path, opened: File, format: Format, place: ExportState) -> Self {
         let out = BufWriter::with_capacity(WRITE_BUFFER, opened);
         let sheet = Sheet::new(out, format, place.names.clone(), (place.items, place.bytes));
         Self { file: file.to_owned(), sheet, place }

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 use errors::Errors;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
-use source::{BUNDLES_MAX, Sender, read_records, read_server};
+use source::{BUNDLES_MAX, Receiver, Sender, read_records, read_server};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,73 +124,92 @@ async fn import(options: &ImportOptions) -> Result<(), String> {
     }
     let described = describe(&client, container).await?;
     let mut state_file = StateFile::new(options.state_file(), options.what(&described.rid)?);
-    let kept: Option<State> = if options.restart { None } else { state_file.read()? };
-    let (size, resumed) = (options.source_size(), kept.is_some());
-    let mut state = kept.unwrap_or_else(|| State { size, ..State::default() });
-    if state.size != size {
-        return Err(format!(
-            "the file had {} bytes when its import was interrupted and has {size} now; give --restart",
-            state.size
-        ));
-    }
-    if resumed {
-        note(&format!("going on behind record {}", state.records));
-    }
-    let mut errors = Errors::open(options.errors.as_deref(), state.refused, state.errors_bytes)?;
-    let bar = options.bar();
-    let (sender, mut receiver) = mpsc::channel(BUNDLES_MAX);
+    let (state, resumed) = options.begin(&mut state_file)?;
+    let errors = Errors::open(options.errors.as_deref(), state.refused, state.errors_bytes)?;
+    let (sender, receiver) = mpsc::channel(BUNDLES_MAX);
     options.start_reader(&state, &described.key, sender)?;
-    let mut loader =
-        Loader::new(&client, container, described.key, options.on_conflict(resumed)).await?;
+    let conflict = options.on_conflict(resumed);
+    let loader = Loader::new(&client, container, described.key, conflict).await?;
     let stored_before = state.stored;
-    while let Some(bundle) = receiver.recv().await {
-        let bundle = bundle?;
-        if !options.check {
-            for item in bundle.items {
-                loader.add(item).await?;
+    let mut import = Import { options, loader, state, state_file, errors, stored_before };
+    import.receive(receiver).await?;
+    import.report(started)
+}
+
+/// An import under way.
+struct Import<'a> {
+    options: &'a ImportOptions,
+    loader: Loader,
+    state: State,
+    state_file: StateFile,
+    errors: Errors,
+    /// Items that were stored before it was interrupted.
+    stored_before: u64,
+}
+
+impl Import<'_> {
+    /// Stores what the reader finds until there is no more.
+    async fn receive(&mut self, mut receiver: Receiver) -> Result<(), String> {
+        let bar = self.options.bar();
+        while let Some(bundle) = receiver.recv().await {
+            let bundle = bundle?;
+            if !self.options.check {
+                for item in bundle.items {
+                    self.loader.add(item).await?;
+                }
+            }
+            self.errors.extend(bundle.errors)?;
+            self.errors.extend(self.loader.take_rejections())?;
+            self.state.records += bundle.records;
+            if let Some(position) = bundle.position {
+                self.state.position = position;
+            }
+            show(&bar, bundle.offset, self.state.records);
+            if self.state_file.is_due() {
+                // Only what is stored or refused may be remembered as done.
+                self.settle().await?;
+                self.state.stored = self.stored_before + self.loader.progress().stored;
+                self.state.refused = self.errors.count;
+                self.state.errors_bytes = self.errors.bytes;
+                self.state_file.write(&self.state)?;
             }
         }
-        errors.extend(bundle.errors)?;
-        errors.extend(loader.take_rejections())?;
-        state.records += bundle.records;
-        if let Some(position) = bundle.position {
-            state.position = position;
-        }
-        show(&bar, bundle.offset, state.records);
-        if state_file.is_due() {
-            // Only what is stored or refused may be remembered as done.
-            loader.finish().await?;
-            errors.extend(loader.take_rejections())?;
-            state.stored = stored_before + loader.progress().stored;
-            (state.refused, state.errors_bytes) = (errors.count, errors.bytes);
-            state_file.write(&state)?;
-        }
+        self.settle().await?;
+        bar.finish_and_clear();
+        Ok(())
     }
-    loader.finish().await?;
-    errors.extend(loader.take_rejections())?;
-    bar.finish_and_clear();
-    errors.show();
-    let done = loader.progress();
-    if options.check {
-        note(&format!(
-            "{} records read, {} of them unusable; nothing was written",
-            state.records, errors.count
-        ));
-    } else {
-        state_file.remove();
-        let seconds = started.elapsed().as_secs_f64();
-        note(&format!(
-            "{} items stored in {}/{}, {seconds:.1} s, {:.0} items/s, {:.0} RU",
-            stored_before + done.stored,
-            options.database,
-            options.container,
-            done.stored as f64 / seconds.max(1e-9),
-            done.charge
-        ));
+
+    /// Waits until everything that was sent is stored or refused.
+    async fn settle(&mut self) -> Result<(), String> {
+        self.loader.finish().await?;
+        self.errors.extend(self.loader.take_rejections())
     }
-    match errors.count {
-        0 => Ok(()),
-        count => Err(format!("{count} records could not be imported")),
+
+    /// Says what came of it; an error where records could not be imported.
+    fn report(mut self, started: Instant) -> Result<(), String> {
+        self.errors.show();
+        let done = self.loader.progress();
+        if self.options.check {
+            note(&format!(
+                "{} records read, {} of them unusable; nothing was written",
+                self.state.records, self.errors.count
+            ));
+        } else {
+            self.state_file.remove();
+            let seconds = started.elapsed().as_secs_f64();
+            note(&format!(
+                "{} items stored in {}/{}, {seconds:.1} s, {:.0} items/s, {:.0} RU",
+                self.stored_before + done.stored,
+                self.options.database,
+                self.options.container,
+                done.stored as f64 / seconds.max(1e-9),
+                done.charge
+            ));
+        }
+        match self.errors.count {
+            0 => Ok(()),
+            count => Err(format!("{count} records could not be imported")),
+        }
     }
 }
 
@@ -210,6 +229,23 @@ async fn make_target(client: &Client, options: &ImportOptions) -> Result<(), Str
 }
 
 impl ImportOptions {
+    /// Where to begin: behind what an interrupted import had done, or at the front.
+    fn begin(&self, state_file: &mut StateFile) -> Result<(State, bool), String> {
+        let kept: Option<State> = if self.restart { None } else { state_file.read()? };
+        let (size, resumed) = (self.source_size(), kept.is_some());
+        let state = kept.unwrap_or_else(|| State { size, ..State::default() });
+        if state.size != size {
+            return Err(format!(
+                "the file had {} bytes when its import was interrupted and has {size} now; give --restart",
+                state.size
+            ));
+        }
+        if resumed {
+            note(&format!("going on behind record {}", state.records));
+        }
+        Ok((state, resumed))
+    }
+
     fn is_pipe(&self) -> bool {
         self.file.as_deref().is_none_or(|file| file == Path::new("-"))
     }

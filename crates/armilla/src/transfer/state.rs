@@ -10,7 +10,7 @@ const REMEMBER_EVERY: Duration = Duration::from_millis(500);
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
-struct Kept<S> {
+struct KeptState<S> {
     /// From where to where; another transfer does not go on from here.
     what: String,
     #[serde(flatten)]
@@ -39,7 +39,7 @@ impl StateFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{}: {error}", file.display())),
         };
-        let kept: Kept<S> = serde_json::from_str(&text).map_err(|error| {
+        let kept: KeptState<S> = serde_json::from_str(&text).map_err(|error| {
             format!("{} is no state of this transfer: {error}; give --restart", file.display())
         })?;
         if kept.what != self.what {
@@ -60,7 +60,7 @@ impl StateFile {
     /// Remembers.
     pub(super) fn write<S: Serialize>(&mut self, state: &S) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
-        let kept = Kept { what: self.what.clone(), state };
+        let kept = KeptState { what: self.what.clone(), state };
         let text = serde_json::to_string(&kept).map_err(|error| error.to_string())?;
         replace(file, text.as_bytes())?;
         self.due = Some(Instant::now() + REMEMBER_EVERY);

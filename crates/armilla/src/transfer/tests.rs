@@ -128,11 +128,15 @@ async fn what_cannot_be_stored_is_told_and_the_rest_is_stored() {
     let server = LocalServer::start_in_memory(None).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mixed.jsonl");
-    std::fs::write(
-        &file,
-        "{\"id\":\"a\"}\n{\"id\":\"b\",}\n{\"id\":7}\n{\"id\":\"b\\\\c\"}\n{\"id\":\"d\"}\n",
-    )
-    .unwrap();
+    let long = "c".repeat(2000);
+    let lines = [
+        r#"{"id":"a"}"#,
+        r#"{"id":"b",}"#,
+        r#"{"id":7}"#,
+        &format!(r#"{{"id":"{long}"}}"#),
+        r#"{"id":"d"}"#,
+    ];
+    std::fs::write(&file, lines.join("\n")).unwrap();
     let into = "import --database d --container a --partition-key /id";
     let check = command(&server, "import --check --database d --container a", &file).await;
     assert!(check.unwrap_err().contains("404"), "there is no container yet");

@@ -1,8 +1,9 @@
 //! Containers: create, replace and delete.
 
-use super::{Account, Change};
+use super::views::{self, NewView};
+use super::{Account, Change, rekey};
 use crate::catalog::stored::StoredContainer;
-use crate::container::{Container, Settings};
+use crate::container::{Container, KnownContainer, Settings};
 use crate::dials::Turned;
 use crate::generation::IndexDefinition;
 use crate::index_files::{IndexName, index_failure};
@@ -10,7 +11,9 @@ use crate::indexing::PathDictionary;
 use crate::keys::Meta;
 use crate::names::check_name;
 use crate::offers::{MANUAL_MIN, Throughput};
+use crate::ordinals::Marks;
 use crate::partition::{Partition, Sequencer};
+use crate::views::definition::{MEMBER, Wish};
 use crate::{ranges, reindex, store_failure};
 use armilla_index::Index;
 use armilla_model::error::{Error, Result};
@@ -44,29 +47,40 @@ impl Account {
         new: &NewContainer<'_>,
         turned: Turned,
     ) -> Result<Arc<Container>> {
+        self.create_follower(database, new, turned, None)
+    }
+
+    /// Creates a container, maybe one that is filled with another's items under its own key.
+    pub(super) fn create_follower(
+        &self,
+        database: &str,
+        new: &NewContainer<'_>,
+        turned: Turned,
+        rekeyed: Option<&Arc<Container>>,
+    ) -> Result<Arc<Container>> {
         let name = name_of(new.definition)?;
-        let policy = ContainerPolicy::parse(new.definition)?;
+        let (definition, wish) = Wish::take(new.definition)?;
+        let mut policy = ContainerPolicy::parse(&definition)?;
         crate::computed::check_computed(&policy, &[])?;
-        self.change(|change| {
+        self.change(move |change| {
             let database =
                 change.catalog.database(database).cloned().ok_or_else(Error::parent_not_found)?;
             if database.containers.contains_key(name) {
                 return Err(Error::conflict());
             }
             super::encryption_keys::check_keys(&database, &policy)?;
+            let dials = change.account.core.dials.load().with(&turned);
+            let resolve = |wish| views::resolve(wish, &database, &mut policy, dials.views);
+            let view = match rekeyed {
+                Some(source) => Some(rekey::follower_of(source, &mut policy)?),
+                None => wish.as_ref().map(resolve).transpose()?,
+            };
             let shared =
                 change.catalog.offer_of(&database.self_link()).map(|offer| offer.throughput);
-            let throughput = match (new.throughput, shared) {
-                (given, _) if change.account.options.serverless => {
-                    given.map_or(Ok(None), |_| Err(not_provisioned()))?
-                }
-                (Some(own), _) => Some(own),
-                (None, Some(_)) => None,
-                (None, None) => Some(Throughput::Manual(MANUAL_MIN)),
-            };
+            let throughput = change.account.own_throughput(new.throughput, shared)?;
             let peak = throughput.or(shared).map_or(MANUAL_MIN, Throughput::peak);
             let (number, (etag, ts)) = (change.number(), change.stamp());
-            let count = change.account.core.dials.load().with(&turned).partition_count(peak);
+            let count = dials.partition_count(peak);
             let ranges = ranges::initial(&policy.partition_key, count);
             let stored = StoredContainer {
                 name: name.into(),
@@ -80,6 +94,12 @@ impl Account {
             let (numbers, name_of) = ((database.number, number), &database.name);
             let container = change.account.build(numbers, name_of, &stored, policy)?;
             change.put(Meta::Container, &[database.number, number], stored.write());
+            if let Some(NewView { source, view, state }) = view {
+                change.put(Meta::View, &[number], state.write());
+                container.set_view(view);
+                let follower = container.clone();
+                change.show(move || source.add_view(&follower));
+            }
             for partition in container.partitions().iter() {
                 // Clients may hold positions of a log that is still empty when the server restarts.
                 let head = partition.lsn().0.to_be_bytes().to_vec();
@@ -96,6 +116,22 @@ impl Account {
             database.containers.insert(name.into(), container.clone());
             change.set_database(database);
             Ok(container)
+        })
+    }
+
+    /// The throughput that a new container has of its own, given what was asked for and what its database shares.
+    fn own_throughput(
+        &self,
+        given: Option<Throughput>,
+        shared: Option<Throughput>,
+    ) -> Result<Option<Throughput>> {
+        Ok(match (given, shared) {
+            (given, _) if self.options.serverless => {
+                given.map_or(Ok(None), |_| Err(not_provisioned()))?
+            }
+            (Some(own), _) => Some(own),
+            (None, Some(_)) => None,
+            (None, None) => Some(Throughput::Manual(MANUAL_MIN)),
         })
     }
 
@@ -129,39 +165,55 @@ impl Account {
             ts: stored.ts,
             generation: stored.generation,
         };
-        Ok(Arc::new(Container::new(
-            self.core.clone(),
-            (database, number),
-            stored.secret,
+        let known = KnownContainer {
+            database,
+            number,
+            secret: stored.secret,
             settings,
-            PathDictionary::default(),
+            paths: PathDictionary::default(),
             partitions,
-            1,
-        )))
+            reserved: Marks::default(),
+        };
+        Ok(Arc::new(Container::new(self.core.clone(), known)))
     }
 
     /// Replaces the parts of a definition that may change.
     pub fn replace_container(
         &self,
-        database: &str,
-        container: &str,
+        container: &Arc<Container>,
         definition: &Value,
         if_match: Option<&str>,
-    ) -> Result<Arc<Container>> {
-        let container = self.container(database, container).map_err(|_| Error::not_found())?;
+    ) -> Result<()> {
         let _only_one = container.replacing();
         let before = container.settings();
         before.etag.check(if_match)?;
         if name_of(definition)? != &*before.name {
             return Err(Error::bad_request("The id of a container cannot be changed."));
         }
-        let definition = with_fixed_parts(definition, &before.policy);
-        let policy = ContainerPolicy::parse(&definition)?;
+        let (definition, wish) = Wish::take(definition)?;
+        let definition = with_fixed_parts(&definition, &before.policy);
+        let mut policy = ContainerPolicy::parse(&definition)?;
+        rekey::check_replacement(container, &before.policy, &policy)?;
+        match (container.view(), wish) {
+            (Some(view), wish) => {
+                wish.map_or(Ok(()), |wish| wish.check_unchanged(view.members()))?;
+                if !view.is_rekey() {
+                    views::check_policy(&policy)?;
+                }
+                policy.definition.insert(MEMBER, Value::object(view.members().clone()));
+            }
+            (None, None) => {}
+            (None, Some(_)) => {
+                return Err(Error::bad_request(
+                    "A container cannot become a view. Create another container with this definition.",
+                ));
+            }
+        }
         before.policy.check_replacement(&policy)?;
         crate::computed::check_computed(&policy, &before.policy.computed)?;
         let serving = container.index_definition();
         self.change(|change| {
-            change.check_present(&container)?;
+            change.check_present(container)?;
             let (etag, ts) = change.stamp();
             let stored = StoredContainer {
                 name: before.name.clone(),
@@ -192,26 +244,41 @@ impl Account {
             {
                 container.begin_versions();
             }
-            reindex::request(&container);
-            container.clone()
+            reindex::request(container);
         })
     }
 
     /// Deletes a container and its items.
     pub fn delete_container(
         &self,
-        database: &str,
-        container: &str,
+        container: &Arc<Container>,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let container = self.container(database, container).map_err(|_| Error::not_found())?;
         let _not_replaced = container.replacing();
         container.settings().etag.check(if_match)?;
         self.change(|change| {
-            change.check_present(&container)?;
+            change.check_present(container)?;
             let database = change.database(&container.settings().database)?;
-            change.account.retire(&container);
-            change.drop_container(&container);
+            if let Some(target) = container.rekey_target() {
+                return Err(Error::bad_request(format!(
+                    "The container is being re-keyed into '{}'. Finish or undo that first.",
+                    target.settings().name
+                )));
+            }
+            if let Some(view) = container.views().first() {
+                return Err(Error::bad_request(format!(
+                    "The container has views, '{}' for one. Delete its views first.",
+                    view.settings().name
+                )));
+            }
+            let source =
+                container.view().and_then(|view| database.container_of_rid(view.source_rid()));
+            if let Some(source) = source.cloned() {
+                let view = container.clone();
+                change.show(move || source.remove_view(&view));
+            }
+            change.account.retire(container);
+            change.drop_container(container);
             let mut database = crate::catalog::Database::clone(&database);
             database.containers.remove(&container.settings().name);
             change.set_database(database);
@@ -227,7 +294,7 @@ impl Change<'_> {
     /// its name by then, so it is looked up by its rid.
     pub(super) fn check_present(&self, container: &Container) -> Result<()> {
         let database = self.database(&container.settings().database)?;
-        database.container(&container.rid_text).map(drop).ok_or_else(Error::not_found)
+        database.container_of_rid(&container.rid_text).map(drop).ok_or_else(Error::not_found)
     }
 
     /// Removes a container's entries and leaves a note for the janitor to remove its data.
@@ -239,6 +306,9 @@ impl Change<'_> {
             for script in kind.values() {
                 self.delete(Meta::Script, &[container.number, script.number]);
             }
+        }
+        for subscription in container.subscriptions.load().values() {
+            self.delete(Meta::Subscription, &[container.number, subscription.number]);
         }
         self.drop_offer(&container.self_link);
         self.put(Meta::Garbage, &[container.number], Vec::new());

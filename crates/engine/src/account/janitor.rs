@@ -1,4 +1,4 @@
-//! Background work: expired items are removed, and what dropped containers left behind.
+//! Background work: expired items are removed, what dropped containers left behind, and paths that no item has.
 //!
 //! Readers never wait for this: an expired item is hidden the moment it expires, and a dropped
 //! container cannot be addressed. The janitor only gives the space back. Expiry is charged to the
@@ -44,12 +44,16 @@ impl Account {
     /// One round of cleaning. Public so that tests need not wait.
     pub fn clean_up(&self) -> Result<(), StoreError> {
         self.remove_garbage()?;
+        self.remove_rekey_notes()?;
         for container in self.containers() {
-            if container.settings().policy.default_ttl.is_some() {
+            // What follows another container loses what that one loses; what was re-keyed stays as it is.
+            let is_own = container.view().is_none() && container.rekeyed_into().is_none();
+            if is_own && container.settings().policy.default_ttl.is_some() {
                 self.expire_items(&container)?;
             }
             container.trim_versions()?;
             self.trim_removals(&container)?;
+            container.forget_paths_later();
         }
         Ok(())
     }
@@ -62,7 +66,12 @@ impl Account {
             return Ok(());
         }
         let partitions = container.partitions();
-        let covered: Vec<Lsn> = partitions.iter().map(|partition| partition.covered()).collect();
+        // What a view has not seen is kept for it.
+        let limit = |partition: &Arc<Partition>| {
+            let followed = container.followed_to(&partition.range);
+            partition.covered().min(followed.unwrap_or(Lsn(u64::MAX)))
+        };
+        let covered: Vec<Lsn> = partitions.iter().map(limit).collect();
         let mut logs: BTreeMap<u32, Lsn> = BTreeMap::new();
         for (partition, &covered) in partitions.iter().zip(&covered) {
             for log in lineage_of(&partition.range) {
@@ -112,7 +121,9 @@ impl Account {
             batch.put(Keyspace::Meta, head_key, noted.max(limit.0).to_be_bytes().to_vec());
             batch.put(Keyspace::Meta, trimmed_key, limit.0.to_be_bytes().to_vec());
             page.into_iter().for_each(|(key, _)| batch.delete(Keyspace::Gone, key));
-            self.core.commit_and_wait(batch);
+            if !self.core.commit_and_wait(batch) {
+                return Ok(());
+            }
         }
     }
 
@@ -125,6 +136,10 @@ impl Account {
                 continue;
             };
             let number = u32::from_be_bytes(number);
+            let rekeyed = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Rekeyed, &[number]))?;
+            if let Some(Ok(target)) = rekeyed.map(|bytes| bytes[..].try_into()) {
+                self.remove_notes(u32::from_be_bytes(target))?;
+            }
             for keyspace in [
                 Keyspace::Items,
                 Keyspace::Feed,
@@ -142,6 +157,14 @@ impl Account {
                 Meta::IndexPath,
                 Meta::Index,
                 Meta::Trimmed,
+                Meta::View,
+                Meta::ViewPlacement,
+                Meta::ViewOrder,
+                Meta::Subscription,
+                Meta::SubscriptionState,
+                Meta::SubscriptionDone,
+                Meta::SubscriptionRedriven,
+                Meta::Rekeyed,
             ] {
                 self.remove_range(Keyspace::Meta, &KeyRange::prefix(&keys::meta(kind, &[number])))?;
             }
@@ -150,6 +173,12 @@ impl Account {
             self.core.commit_and_wait(batch);
         }
         Ok(())
+    }
+
+    /// Removes the notes where the copies of a container's items lie.
+    pub(super) fn remove_notes(&self, container: u32) -> Result<(), StoreError> {
+        let notes = KeyRange::prefix(&keys::meta(Meta::ViewPlacement, &[container]));
+        self.remove_range(Keyspace::Meta, &notes)
     }
 
     fn remove_range(&self, keyspace: Keyspace, range: &KeyRange) -> Result<(), StoreError> {
@@ -165,7 +194,9 @@ impl Account {
             }
             let mut batch = Batch::with_capacity(page.len());
             page.into_iter().for_each(|(key, _)| batch.delete(keyspace, key));
-            self.core.commit_and_wait(batch);
+            if !self.core.commit_and_wait(batch) {
+                return Ok(());
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::catalog::stored::{self, StoredContainer, StoredDatabase, StoredEntry, StoredIndex};
 use crate::catalog::{Catalog, Database};
-use crate::container::{Container, Settings};
+use crate::container::{Container, KnownContainer, Settings};
 use crate::core::Core;
 use crate::dials::Turned;
 use crate::encryption::EncryptionKey;
@@ -15,6 +15,7 @@ use crate::generation::{self, IndexDefinition};
 use crate::index_files::IndexName;
 use crate::indexing::PathDictionary;
 use crate::keys::{self, Meta};
+use crate::ordinals::Marks;
 use crate::partition::{Partition, Sequencer};
 use crate::ranges::Range;
 use armilla_model::lsn::Lsn;
@@ -23,7 +24,7 @@ use armilla_model::value::Value;
 use armilla_storage::keycode::KeyReader;
 use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -54,7 +55,24 @@ pub(super) fn load(core: &Arc<Core>) -> Result<(Catalog, u32), StoreError> {
         let [number] = numbers[..] else { return Err(malformed()) };
         offers.insert(number, Arc::new(stored::read_offer(number, &StoredEntry::read(&value)?)?));
     }
-    Ok((Catalog { databases, offers }, next_number))
+    let catalog = Catalog { databases, offers };
+    super::views::tie(&catalog);
+    super::rekey::restore(&*snapshot, &catalog)?;
+    Ok((catalog, next_number))
+}
+
+/// The indexes that serve in a store.
+pub(super) fn serving_indexes(snapshot: &dyn Snapshot) -> Result<HashSet<IndexName>, StoreError> {
+    let mut names = HashSet::new();
+    for (numbers, value) in entries(snapshot, Meta::Container, &[])? {
+        let [_, container] = numbers[..] else { return Err(malformed()) };
+        let stored = StoredContainer::read(&StoredEntry::read(&value)?)?;
+        let policy = parse_policy(&stored.definition)?;
+        let id = serving(snapshot, container, &stored, &policy)?.id;
+        let name = |range: &Range| IndexName { container, partition: range.id, id };
+        names.extend(stored.ranges.iter().map(name));
+    }
+    Ok(names)
 }
 
 /// The indexes that serve a container.
@@ -162,11 +180,11 @@ fn container(
     let policy = parse_policy(&stored.definition)?;
     let definition = Arc::new(serving(snapshot, number, &stored, &policy)?);
     let paths = paths(snapshot, number)?;
-    let mut docno = 1;
+    let mut reserved = Marks::default();
     let mut partitions = Vec::with_capacity(stored.ranges.len());
     for range in stored.ranges {
         let sequencer = sequencer(snapshot, number, &range)?;
-        docno = docno.max(sequencer.docno_reserved);
+        reserved.raise_all(&sequencer.reserved);
         let derivation =
             Derivation { container: number, policy: &definition.policy, paths: &paths };
         let name = IndexName { container: number, partition: range.id, id: definition.id };
@@ -185,16 +203,14 @@ fn container(
         ts: stored.ts,
         generation: stored.generation,
     };
-    let container = Container::new(
-        core.clone(),
-        (database, number),
-        stored.secret,
-        settings,
-        paths,
-        partitions,
-        docno,
-    );
+    let secret = stored.secret;
+    let known = KnownContainer { database, number, secret, settings, paths, partitions, reserved };
+    let container = Container::new(core.clone(), known);
     restore_scripts(snapshot, &container)?;
+    let view = super::views::restore(snapshot, number, &container.settings().policy)?;
+    view.into_iter().for_each(|view| container.set_view(view));
+    let subscriptions = entries(snapshot, Meta::Subscription, &[number])?;
+    super::subscriptions::restore(snapshot, &container, subscriptions)?;
     Ok(container)
 }
 
@@ -249,8 +265,8 @@ fn sequencer(
         }
     }
     let reserved = snapshot.get(Keyspace::Meta, &keys::meta(Meta::DocumentNumber, &numbers))?;
-    let docno_reserved = reserved.as_deref().and_then(read_u64).unwrap_or(0);
-    Ok(Sequencer { last, second, docno_reserved, closed: false })
+    let reserved = reserved.as_deref().map(Marks::decode).unwrap_or_default();
+    Ok(Sequencer { last, second, reserved, closed: false })
 }
 
 fn paths(snapshot: &dyn Snapshot, container: u32) -> Result<PathDictionary, StoreError> {

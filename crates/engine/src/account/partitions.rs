@@ -16,6 +16,7 @@ use crate::generation::build::{BuildError, Finished, NewIndex, Switch};
 use crate::keys::Meta;
 use crate::limits::{SPLIT_INTERVAL, SPLIT_RETRY_MILLIS};
 use crate::offers::{Offer, Throughput};
+use crate::ordinals::Marks;
 use crate::partition::{Partition, Sequencer};
 use crate::split::{self, Reshape};
 use crate::store_failure;
@@ -216,12 +217,14 @@ impl Account {
         let held = &mut switch.sequencers;
         let last = held.iter().map(|held| held.last).max().unwrap_or_default();
         let second = held.iter().map(|held| held.second).max().unwrap_or_default();
-        let docno_reserved = held.iter().map(|held| held.docno_reserved).max().unwrap_or_default();
-        let child = |finished: Finished| {
-            let sequencer = Sequencer { last, second, docno_reserved, closed: false };
+        let reserved = Marks::inherited(old, held);
+        let child = |(at, finished): (usize, Finished)| {
+            let reserved = if at == 0 { reserved.clone() } else { reserved.highest() };
+            let sequencer = Sequencer { last, second, reserved, closed: false };
             Arc::new(finished.into_partition(sequencer))
         };
-        let children: Vec<_> = std::mem::take(&mut switch.indexes).into_iter().map(child).collect();
+        let finished = std::mem::take(&mut switch.indexes).into_iter().enumerate();
+        let children: Vec<_> = finished.map(child).collect();
         let mut partitions = all.to_vec();
         partitions.splice(first..first + old.len(), children.iter().cloned());
         self.change(|change| {
@@ -237,10 +240,11 @@ impl Account {
                 ranges: partitions.iter().map(|partition| partition.range.clone()).collect(),
             };
             change.put(Meta::Container, &[container.database, container.number], stored.write());
-            for child in &children {
+            for (at, child) in children.iter().enumerate() {
+                let reserved = if at == 0 { &reserved } else { &reserved.highest() };
                 let numbers = [container.number, child.range.id];
                 change.put(Meta::Head, &numbers, last.0.to_be_bytes().to_vec());
-                change.put(Meta::DocumentNumber, &numbers, docno_reserved.to_be_bytes().to_vec());
+                change.put(Meta::DocumentNumber, &numbers, reserved.encode());
             }
             Ok(())
         })?;

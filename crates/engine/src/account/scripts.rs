@@ -70,7 +70,7 @@ impl Account {
                 kind: new.kind,
                 name: new.name.into(),
                 body: new.body.into(),
-                trigger: new.trigger,
+                trigger: new.trigger.clone(),
                 etag,
                 ts,
             });
@@ -103,7 +103,7 @@ impl Account {
             let script = Arc::new(Script {
                 name: new.name.into(),
                 body: new.body.into(),
-                trigger: new.trigger,
+                trigger: new.trigger.clone(),
                 etag,
                 ts,
                 ..Script::clone(&before)

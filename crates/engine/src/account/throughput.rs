@@ -19,18 +19,8 @@ pub enum OfferChange {
 }
 
 impl Account {
-    /// Replaces an offer.
-    pub fn replace_offer(
-        &self,
-        number: u32,
-        wanted: OfferChange,
-        if_match: Option<&str>,
-    ) -> Result<Arc<Offer>> {
-        self.replace_offer_with(number, wanted, None, if_match)
-    }
-
     /// Replaces an offer, and what its throughput buckets may use.
-    pub fn replace_offer_with(
+    pub fn replace_offer(
         &self,
         number: u32,
         wanted: OfferChange,

@@ -1,8 +1,8 @@
 //! Users and permissions: create, replace, delete.
 
 use super::{Account, Change};
+use crate::catalog::Database;
 use crate::catalog::stored::{write_permission, write_user};
-use crate::catalog::{Casing, Database};
 use crate::keys::Meta;
 use crate::names::check_name;
 use crate::users::{Mode, Permission, User};
@@ -17,8 +17,8 @@ pub struct NewPermission<'a> {
     pub name: &'a str,
     /// How much it allows.
     pub mode: Mode,
-    /// How the client wrote the mode.
-    pub casing: Casing,
+    /// The mode as its owner spelled it.
+    pub spelling: Arc<str>,
     /// The resource.
     pub resource: &'a str,
     /// The one logical partition.
@@ -187,7 +187,7 @@ fn refuse_second(
 }
 
 impl Change<'_> {
-    fn user(&self, database: &str, user: &str) -> Result<(Arc<Database>, Arc<User>)> {
+    pub(super) fn user(&self, database: &str, user: &str) -> Result<(Arc<Database>, Arc<User>)> {
         let database = self.database(database)?;
         let user = database.user(user).cloned().ok_or_else(Error::not_found)?;
         Ok((database, user))
@@ -202,7 +202,7 @@ impl Change<'_> {
         self.set_database(database);
     }
 
-    fn put_permission(
+    pub(super) fn put_permission(
         &mut self,
         database: &Database,
         user: &User,
@@ -215,7 +215,7 @@ impl Change<'_> {
             number,
             name: new.name.into(),
             mode: new.mode,
-            casing: new.casing,
+            spelling: new.spelling,
             resource: new.resource.into(),
             partition_key: new.partition_key,
             etag,

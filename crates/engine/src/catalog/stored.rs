@@ -3,7 +3,6 @@
 
 mod offers;
 
-use super::Casing;
 use crate::encryption::EncryptionKey;
 use crate::offers::Offer;
 use crate::ranges::Range;
@@ -179,9 +178,9 @@ pub(crate) fn write_script(script: &Script) -> Vec<u8> {
     };
     object.insert("kind", kind.into());
     object.insert("body", Value::String(script.body.clone()));
-    if let Some(trigger) = script.trigger {
+    if let Some(trigger) = &script.trigger {
         object.insert("before", trigger.before.into());
-        object.insert("operation", trigger.casing.apply(trigger.operation.text()).into());
+        object.insert("operation", Value::String(trigger.spelling.clone()));
     }
     finish(object)
 }
@@ -196,9 +195,9 @@ pub(crate) fn read_script(number: u32, entry: &StoredEntry) -> Result<Script, St
     let trigger = match entry.0.get("before").and_then(Value::as_bool) {
         None => None,
         Some(before) => {
-            let written = entry.text("operation")?;
-            let operation = TriggerOperation::parse(&written).map_err(|_| corrupt())?;
-            Some(Trigger { before, operation, casing: Casing::of(&written) })
+            let spelling = entry.text("operation")?;
+            let operation = TriggerOperation::parse(&spelling).map_err(|_| corrupt())?;
+            Some(Trigger { before, operation, spelling })
         }
     };
     Ok(Script {
@@ -228,7 +227,7 @@ pub(crate) fn read_user(number: u32, entry: &StoredEntry) -> Result<User, StoreE
 
 pub(crate) fn write_permission(permission: &Permission) -> Vec<u8> {
     let mut object = stamp(&permission.name, permission.etag, permission.ts);
-    object.insert("mode", permission.casing.apply(permission.mode.text()).into());
+    object.insert("mode", Value::String(permission.spelling.clone()));
     object.insert("resource", Value::String(permission.resource.clone()));
     if let Some(key) = &permission.partition_key {
         object.insert("partitionKey", key.to_header().into());
@@ -245,7 +244,7 @@ pub(crate) fn read_permission(number: u32, entry: &StoredEntry) -> Result<Permis
         number,
         name: entry.text("name")?,
         mode: Mode::parse(&entry.text("mode")?).map_err(|_| corrupt())?,
-        casing: Casing::of(&entry.text("mode")?),
+        spelling: entry.text("mode")?,
         resource: entry.text("resource")?,
         partition_key,
         etag: entry.etag()?,

@@ -8,11 +8,12 @@ use super::Core;
 use crate::limits::{LARGE_JOB_DOCUMENTS, STOP_WAIT_MAX};
 use crate::partition::{Assignment, Done, Partition};
 use armilla_index::JobKind;
+use armilla_model::clock::monotonic;
 use armilla_storage::{Batch, Completion, Submission};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A piece of work for the thread that builds indexes.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -33,7 +34,7 @@ impl Background {
     /// Hands out no more jobs, and waits for those that are out.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        let start = Instant::now();
+        let start = monotonic();
         while self.jobs_out.load(Ordering::SeqCst) > 0 && start.elapsed() < STOP_WAIT_MAX {
             thread::sleep(Duration::from_millis(1));
         }
@@ -87,7 +88,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) {
 
 fn run_jobs(core: &Weak<Core>, jobs: &mpsc::Receiver<Assignment>) {
     for assignment in jobs {
-        let started = Instant::now();
+        let started = monotonic();
         let done = assignment.run();
         let Some(core) = core.upgrade() else { return };
         if let Some(observer) = core.observed.get() {

@@ -4,6 +4,7 @@ use super::body::UncheckedBody;
 use super::patch::Patch;
 use super::read::Item;
 use super::{WriteOptions, Written};
+use crate::limits::BATCH_ANSWER_MAX;
 use crate::txn::Txn;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
@@ -111,8 +112,14 @@ impl Txn {
     /// Runs a whole batch; at the first failure nothing of it counts.
     pub fn run_batch(&mut self, operations: Vec<Operation>) -> Result<Vec<Outcome>, Failure> {
         let mut outcomes = Vec::with_capacity(operations.len());
+        let mut size = 0;
         for (position, operation) in operations.into_iter().enumerate() {
-            match self.run_operation(operation) {
+            let is_wanted = !operation.minimal;
+            let outcome = self.run_operation(operation).and_then(|outcome| {
+                size += if is_wanted { outcome.text_length() } else { 0 };
+                if size <= BATCH_ANSWER_MAX { Ok(outcome) } else { Err(answer_too_large()) }
+            });
+            match outcome {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
                     let failure = self.container().rates().failure;
@@ -125,7 +132,22 @@ impl Txn {
     }
 }
 
+fn answer_too_large() -> Error {
+    Error::TooLarge(format!(
+        "The items that the batch would answer with have more than {BATCH_ANSWER_MAX} bytes. Read them one by one, or in several batches."
+    ))
+}
+
 impl Outcome {
+    /// Bytes of the item that the operation answers with.
+    pub fn text_length(&self) -> usize {
+        match self {
+            Self::Written(written) => written.text.len(),
+            Self::Read(item) => item.text.len(),
+            Self::Deleted(_) | Self::NotModified(_) => 0,
+        }
+    }
+
     /// What the operation costs.
     pub fn charge(&self, rates: &Rates) -> RequestCharge {
         match self {

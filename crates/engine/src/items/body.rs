@@ -11,7 +11,7 @@ use armilla_model::value::Value;
 use std::sync::Arc;
 
 /// Properties the server writes; what clients send under these names is ignored.
-const SYSTEM: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
+pub(crate) const SYSTEM: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"];
 
 /// Room for the server's properties and the closing brace.
 const SYSTEM_ROOM: usize = 256;
@@ -81,17 +81,40 @@ impl Body {
     /// Makes the body of a document that was built here, as patches and triggers do.
     pub fn from_value(value: &Value) -> Result<Self> {
         let mut text = Vec::new();
-        value.write_json(&mut text);
+        value.write_kept(&mut text);
         Self::parse(&text)
     }
 
-    fn finish(mut bytes: Vec<u8>, value: Value, id_at: Option<usize>) -> Result<Self> {
+    /// Makes the body of a view's item. Its expiry is that of the source, so a property `ttl` is a value
+    /// like any other; and it may be somewhat larger than what a client may send.
+    pub(crate) fn of_view(value: &Value) -> Result<Self> {
+        let mut text = Vec::new();
+        value.write_kept(&mut text);
+        let UncheckedBody { bytes, parsed, .. } = UncheckedBody::read(&text)?;
+        let id_at = parsed.id_at.map(|at| at - HEADER_LENGTH);
+        Self::assemble(bytes, parsed.value, id_at, 0)
+    }
+
+    /// Makes the body of an item that is copied as it is stored. With its system properties it may be somewhat larger than
+    /// what a client may send.
+    pub(crate) fn of_copy(text: &[u8]) -> Result<Self> {
+        let UncheckedBody { bytes, parsed, .. } = UncheckedBody::read(text)?;
+        let id_at = parsed.id_at.map(|at| at - HEADER_LENGTH);
+        Self::finish(bytes, parsed.value, id_at)
+    }
+
+    fn finish(bytes: Vec<u8>, value: Value, id_at: Option<usize>) -> Result<Self> {
         if value.as_object().is_none() {
             return Err(Error::bad_request("An item must be a JSON object."));
         }
+        check_id(value.get("id"))?;
+        let ttl = own_ttl(value.get("ttl"))?;
+        Self::assemble(bytes, value, id_at, ttl)
+    }
+
+    fn assemble(mut bytes: Vec<u8>, value: Value, id_at: Option<usize>, ttl: i32) -> Result<Self> {
         bytes.pop();
         let id = check_id(value.get("id"))?;
-        let ttl = own_ttl(value.get("ttl"))?;
         let id_at = id_at.and_then(|at| u32::try_from(at).ok());
         let id_at = id_at.ok_or_else(|| Error::Internal("The parser found an id but not its place in the text, which is a defect of this server. Nothing was written.".to_owned()))?;
         Ok(Self { bytes, value, id, id_at, ttl })
@@ -155,9 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_refused() {
-        for text in
-            ["[]", "{}", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"id":"a\\b"}"#, r#"{"id":"a","ttl":0}"#]
-        {
+        for text in ["[]", "{}", r#"{"id":1}"#, r#"{"id":""}"#, r#"{"id":"a","ttl":0}"#] {
             assert!(Body::parse(text.as_bytes()).is_err(), "{text} was accepted");
         }
         assert!(Body::parse(br#"{"id":"a","ttl":"soon"}"#).is_err());

@@ -21,6 +21,7 @@ impl Txn {
     }
 
     pub(crate) fn create_from(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
+        self.check_writable()?;
         self.check_key_of(&body.value)?;
         if self.look_up(&body.id)?.is_some() {
             return Err(Error::conflict());

@@ -7,6 +7,7 @@ use armilla_model::error::{Error, Result};
 impl Txn {
     /// Stages the removal of an item.
     pub fn delete_item(&mut self, id: &str, options: &WriteOptions) -> Result<Written> {
+        self.check_writable()?;
         let current = self.find(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
         let (docno, size_before) = (current.docno(), current.size());

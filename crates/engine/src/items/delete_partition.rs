@@ -13,6 +13,7 @@ impl Txn {
     /// Stages the removal of everything in this logical partition. Readers see all of it or none.
     /// What the removals cost.
     pub fn delete_partition(&mut self) -> Result<RequestCharge> {
+        self.check_writable()?;
         let container = self.container().clone();
         let partition = container.partition_of(self.epk());
         let (root, published) = container.core.consistent_view(&partition);

@@ -115,6 +115,7 @@ impl Txn {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Written> {
+        self.check_writable()?;
         let current = self.find(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
         let mut item = current.value()?;
@@ -194,6 +195,14 @@ impl Pointer {
         ))
     }
 
+    /// Something on the way to the target is missing; a patch does not make it. Clients look for the last words.
+    fn broken<T>(&self, step: &str) -> Result<T> {
+        refuse(format!(
+            "For the patch operation the path '{}' does not exist in the item: no path found beyond: '{step}'.",
+            self.written
+        ))
+    }
+
     /// The object or array that holds the target, and the last step.
     fn parent<'v>(&self, item: &'v mut Value) -> Result<(&'v mut Value, &str)> {
         let Some((last, steps)) = self.steps.split_last() else { return self.missing() };
@@ -201,7 +210,7 @@ impl Pointer {
         for step in steps {
             node = match child(node, step) {
                 Some(node) => node,
-                None => return self.missing(),
+                None => return self.broken(step),
             };
         }
         Ok((node, last))

@@ -8,7 +8,7 @@ use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::Result;
 use armilla_model::etag::ETag;
 use armilla_model::partition_key::{Epk, PartitionKey};
-use armilla_model::rid::{self, ChildKind};
+use armilla_model::rid;
 use bytes::Bytes;
 
 /// An item as a reader gets it.
@@ -55,7 +55,7 @@ impl ItemAddress {
     pub fn id_of_rid(&self, segment: &str) -> Result<Option<String>> {
         let Self { container, epk, partition, .. } = self;
         let Some(bytes) = rid::decode(segment) else { return Ok(None) };
-        let Some((owner, docno)) = rid::split_child(&bytes, ChildKind::Document) else {
+        let Some((owner, docno)) = rid::split_document(&bytes) else {
             return Ok(None);
         };
         if owner != container.rid {

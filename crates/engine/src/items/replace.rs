@@ -23,6 +23,7 @@ impl Txn {
         body: Result<UncheckedBody>,
         options: &WriteOptions,
     ) -> Result<Written> {
+        self.check_writable()?;
         let body = match body.and_then(UncheckedBody::check) {
             Ok(body) => body,
             // Of an item that is missing nothing else is said.
@@ -38,6 +39,7 @@ impl Txn {
         body: Body,
         options: &WriteOptions,
     ) -> Result<Written> {
+        self.check_writable()?;
         let current = self.look_up(id)?.ok_or_else(Error::not_found)?;
         current.check(options)?;
         self.check_key_of(&body.value)?;

@@ -21,6 +21,7 @@ impl Txn {
     }
 
     pub(crate) fn upsert_from(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
+        self.check_writable()?;
         self.check_key_of(&body.value)?;
         if let Some(current) = self.look_up(&body.id)? {
             current.check(options)?;

@@ -20,6 +20,8 @@ pub(in crate::query) struct Bill {
     /// The ids of the ranges, where there are several, and what each was charged with.
     ranges: Vec<u32>,
     settled: Vec<RequestCharge>,
+    /// Rows of the page that came from each range, where there are several.
+    handed_out: Vec<u64>,
 }
 
 impl Bill {
@@ -29,6 +31,22 @@ impl Bill {
         if ranges.len() > 1 {
             self.ranges = ranges.iter().map(|range| range.partition.range.id).collect();
         }
+    }
+
+    /// Counts rows of a range that are on the page.
+    pub(in crate::query) fn handed_out(&mut self, target: usize, rows: u64) {
+        if self.ranges.is_empty() || rows == 0 {
+            return;
+        }
+        if self.handed_out.len() <= target {
+            self.handed_out.resize(self.ranges.len().max(target + 1), 0);
+        }
+        self.handed_out[target] += rows;
+    }
+
+    /// The rows of the page by range, where they were counted.
+    pub(in crate::query) fn take_handed_out(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.handed_out)
     }
 
     fn tally(&mut self, target: usize) -> &mut RangeTally {
@@ -118,6 +136,7 @@ impl Bill {
             whole += charges;
             self.settled.push(charges.total());
         }
+        debug_assert_eq!(whole.total(), self.settled.iter().copied().sum(), "ranges add up");
         whole
     }
 
@@ -145,7 +164,10 @@ impl Bill {
             let part = RequestCharge::from_steps(u64::try_from(part).unwrap_or(u64::MAX));
             (range, self.settled.get(number).copied().unwrap_or_default() + part)
         };
-        self.ranges.iter().enumerate().map(share).collect()
+        let shares: Vec<_> = self.ranges.iter().enumerate().map(share).collect();
+        let spread: RequestCharge = shares.iter().map(|(_, share)| *share).sum();
+        debug_assert!(spread <= charge, "shares of {spread:?} add up to more than {charge:?}");
+        shares
     }
 }
 
@@ -196,26 +218,25 @@ fn useful_parts(condition: &Condition) -> impl Iterator<Item = (usize, &Conditio
 fn count_behind(plan: &Plan, range: usize, after: Option<&Place>) -> u64 {
     let runs: Vec<(usize, &Part, Runs)> = plan.view.ranges[range].runs(after).collect();
     let all = || runs.iter().map(|(_, part, runs)| live(part, runs)).sum::<u64>();
-    // Whether a predicate is tried depends on how much is asked for.
-    let as_found = plan.finds_what_is_charged()
-        && (after == plan.start.as_ref() || !plan.condition.tries_values());
-    let counts = useful_parts(&plan.condition).map(|(conjunct, condition)| match as_found {
-        true => {
-            let mut parts = plan.parts(range);
-            let of_part = |(number, part, runs): &(usize, &Part, Runs)| {
-                let planned = parts.by_ref().find(|planned| planned.number == *number);
-                let count = planned.map(|it| it.selector.count_conjunct(conjunct, part, runs));
-                count.unwrap_or_default()
-            };
-            runs.iter().map(of_part).sum::<u64>()
-        }
-        false => {
-            let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
-                let scope = runs.iter().map(|run| run.len()).sum();
-                let bare = plan.view.is_bare(part);
-                Selector::new(condition, part, scope, bare).count_live(part, runs)
-            };
-            runs.iter().map(of_part).sum()
+    let counts = useful_parts(&plan.condition).map(|(conjunct, condition)| {
+        match plan.finds_what_is_charged() {
+            true => {
+                let mut parts = plan.parts(range);
+                let of_part = |(number, part, runs): &(usize, &Part, Runs)| {
+                    let planned = parts.by_ref().find(|planned| planned.number == *number);
+                    let count = planned.map(|it| it.selector.count_conjunct(conjunct, part, runs));
+                    count.unwrap_or_default()
+                };
+                runs.iter().map(of_part).sum::<u64>()
+            }
+            false => {
+                let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
+                    let scope = runs.iter().map(|run| run.len()).sum();
+                    let bare = plan.view.is_bare(part);
+                    Selector::new(condition, part, scope, bare).count_live(part, runs)
+                };
+                runs.iter().map(of_part).sum()
+            }
         }
     });
     counts.min().unwrap_or_else(all)

@@ -3,6 +3,7 @@
 //! They are taken while the page is made, whether somebody asks for an explanation or not; nothing is allocated
 //! for them.
 
+use crate::query::stopwatch::PageTimes;
 use armilla_model::charge::RequestCharge;
 use std::ops::AddAssign;
 
@@ -70,6 +71,17 @@ pub(in crate::query) struct RangeTally {
     pub(in crate::query) loads: RequestCharge,
 }
 
+/// What went through one level of a query over queries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::query) struct LevelTally {
+    /// Items, or rows of the level below.
+    pub(in crate::query) taken: u64,
+    /// Rows of FROM and JOIN that met its condition.
+    pub(in crate::query) met: u64,
+    /// Its own rows.
+    pub(in crate::query) made: u64,
+}
+
 /// Everything that was counted while a page was made.
 #[derive(Debug, Default)]
 pub(in crate::query) struct Counters {
@@ -79,4 +91,10 @@ pub(in crate::query) struct Counters {
     pub(in crate::query) visited: u64,
     /// By range.
     pub(in crate::query) tallies: Vec<RangeTally>,
+    /// Rows of the page by range, where there are several and each row comes from one.
+    pub(in crate::query) rows_of_ranges: Vec<u64>,
+    /// The levels of a query over the rows of another, the outermost first.
+    pub(in crate::query) levels: Vec<LevelTally>,
+    /// Where the time went, if it was measured.
+    pub(in crate::query) times: Option<PageTimes>,
 }

@@ -5,6 +5,7 @@
 //! theirs, and rows handed out to the last one.
 
 mod access;
+mod levels;
 
 use super::Query;
 use super::counters::Counters;
@@ -18,6 +19,7 @@ use armilla_index::Direction;
 use armilla_model::charge::RequestCharge;
 use armilla_sql::access::IndexUsage;
 use armilla_sql::compiled::Order;
+use std::time::Duration;
 
 impl Query {
     /// How a page is answered by a plan, and what that took if it was made.
@@ -61,13 +63,25 @@ fn run_of(plan: &Plan, page: &Page) -> ExplainedRun {
         Some((_, charge)) => *charge,
         None => page.charge,
     };
-    let ranges = (0..plan.view.ranges.len()).filter_map(id);
-    let range = |id| ExplainedRange { id, rows: None, charge: charge_of(id), time: None };
+    let times = page.counters.times.as_ref();
+    // Groups and rows that are made at once come from all ranges together.
+    let by_range =
+        matches!(plan.operator, Operator::Stream | Operator::OrderedScan(_) | Operator::TopK);
+    let rows_of = |number: usize| match plan.view.ranges.len() {
+        1 => Some(page.rows.len() as u64),
+        _ if by_range => Some(page.counters.rows_of_ranges.get(number).copied().unwrap_or(0)),
+        _ => None,
+    };
+    let range = |number: usize| {
+        let id = id(number)?;
+        let time = times.map(|times| times.ranges.get(number).copied().unwrap_or_default());
+        Some(ExplainedRange { id, rows: rows_of(number), charge: charge_of(id), time })
+    };
     ExplainedRun {
         charge: page.charge,
-        time: page.metrics.total_time,
+        time: page.metrics.total_time + plan.planned_in().unwrap_or_default(),
         rows: page.rows.len() as u64,
-        ranges: ranges.map(range).collect(),
+        ranges: (0..plan.view.ranges.len()).filter_map(range).collect(),
     }
 }
 
@@ -119,11 +133,35 @@ impl Steps<'_> {
                 last.charge += self.charge(|counters| counters.charges.items);
             }
         }
+        self.tell_times(&mut steps);
         if let Some(first) = steps.first_mut() {
             first.charge += self.charge(|counters| counters.charges.output);
             first.rows_out = first.rows_out.or(self.counted(|page| page.rows.len() as u64));
         }
         nest(steps)
+    }
+
+    /// Where the time went: planning and looking up to the step that finds candidates, reading to the one
+    /// that loads them, all else to the step that makes the rows.
+    fn tell_times(&self, steps: &mut [Step]) {
+        let Some(times) = self.counters().and_then(|counters| counters.times.as_ref()) else {
+            return;
+        };
+        let planned_in = self.plan.planned_in().unwrap_or_default();
+        let total = self.page.map_or(Duration::ZERO, |page| page.metrics.total_time);
+        let rest = total.saturating_sub(times.loading);
+        if let Some(load) = steps.iter_mut().find(|step| step.kind == StepKind::Load) {
+            load.time = Some(times.loading);
+        }
+        if let Some(last) = steps.last_mut() {
+            last.time = Some(last.time.unwrap_or_default() + planned_in);
+        }
+        let makes_rows = |step: &&mut Step| {
+            !matches!(step.kind, StepKind::Limit | StepKind::Merge | StepKind::Ranges)
+        };
+        if let Some(step) = steps.iter_mut().find(makes_rows) {
+            step.time = Some(step.time.unwrap_or_default() + rest);
+        }
     }
 
     /// The only step of a query that needs no range.
@@ -141,16 +179,7 @@ impl Steps<'_> {
 
     /// OFFSET, LIMIT and TOP.
     fn limit(&self) -> Option<Step> {
-        let (skip, take) = self.query.prepared.compiled.window();
-        if (skip, take) == (0, u64::MAX) {
-            return None;
-        }
-        let says = match (skip, take) {
-            (0, take) => format!("the first {take}"),
-            (skip, u64::MAX) => format!("all behind the first {skip}"),
-            (skip, take) => format!("{take} behind the first {skip}"),
-        };
-        Some(Step::new(StepKind::Limit, says))
+        window(self.query.prepared.compiled.window())
     }
 
     /// Rows of several ranges in one order.
@@ -164,7 +193,7 @@ impl Steps<'_> {
 
     fn ranges(&self) -> Option<Step> {
         let count = self.plan.view.ranges.len() as u64;
-        let mut step = Step::new(StepKind::Ranges, format!("each of {count} ranges"));
+        let mut step = Step::new(StepKind::Ranges, format!("each of {count} partitions"));
         step.count = Some(count);
         if self.query.threads != super::Threads::One && self.plan.may_share(&self.query.prepared) {
             let taken = self.counters().is_some_and(|counters| counters.taken.shares > 0);
@@ -179,6 +208,8 @@ impl Steps<'_> {
         let compiled = &self.query.prepared.compiled;
         let mut steps = Vec::new();
         match &self.plan.operator {
+            Operator::Whole => steps = self.level_steps(),
+            Operator::Stream if self.levels().len() > 1 => steps = self.level_steps(),
             Operator::Stream => steps.push(self.function("rows as items go by")),
             Operator::OrderedScan(_) => steps.push(self.function("rows in order")),
             Operator::TopK => {
@@ -189,16 +220,14 @@ impl Steps<'_> {
             Operator::MinMax { .. } | Operator::IndexAggregate(_) | Operator::Group => {
                 steps.push(self.aggregate());
             }
-            Operator::Whole => {
-                steps.push(self.function("everything at once, for every page"));
-            }
         }
         if compiled.distinct && matches!(self.plan.operator, Operator::TopK) {
             let mut step = Step::new(StepKind::Distinct, "equal rows come once");
             step.charge = self.charge(|counters| counters.charges.aggregation);
             steps.push(step);
         }
-        if !compiled.sources.is_empty() {
+        let is_simple = steps.iter().all(|step| step.kind != StepKind::Join);
+        if is_simple && !compiled.sources.is_empty() && self.levels().len() == 1 {
             let mut step = Step::new(StepKind::Join, "elements of arrays become rows");
             step.count = Some(compiled.sources.len() as u64);
             steps.push(step);
@@ -217,9 +246,6 @@ impl Steps<'_> {
             step.says = format!("{says}, by copying stored texts");
         } else if self.reads_nothing() && self.page.is_some_and(|page| !page.rows.is_empty()) {
             step.says = format!("{says}, of values in the index");
-        }
-        if matches!(self.plan.operator, Operator::Whole) {
-            step.charge = self.charge(|counters| counters.charges.aggregation);
         }
         step
     }
@@ -267,13 +293,18 @@ impl Steps<'_> {
 
     /// What of the condition must be tested on items.
     fn left_filter(&self) -> Option<Step> {
-        let is_open = self.query.prepared.compiled.filter.is_some() && !self.is_exact();
+        let levels = self.levels();
+        let innermost = levels.last()?;
+        let is_open = innermost.filter.is_some() && !self.is_exact();
         let answered = matches!(self.plan.operator, Operator::IndexAggregate(_));
         let mut step = Step::new(StepKind::Filter, "the condition is tested on each candidate");
         step.left = self.described(|condition| !condition.is_exact());
         let counters = self.counters().filter(|counters| !counters.tallies.is_empty());
         step.rows_in = counters.map(|it| it.tallies.iter().map(|tally| tally.visited).sum());
         step.rows_out = counters.map(|it| it.tallies.iter().map(|tally| tally.matched).sum());
+        if let Some(tally) = self.tally(levels.len() - 1).filter(|_| innermost.sources.is_empty()) {
+            step.rows_out = Some(tally.met);
+        }
         if self.query.prepared.shape == Shape::Stream && !self.plan.has_points() {
             let taken = counters.is_some_and(|counters| counters.taken.filtered_ahead > 0);
             let says = "several threads filter ahead where hardly an item matches".to_owned();
@@ -347,8 +378,8 @@ impl Steps<'_> {
             0 => {
                 return "Needs no item: the condition holds for none, or none is asked for.".into();
             }
-            1 => "the range".to_owned(),
-            count => format!("each of {count} ranges"),
+            1 => "the partition".to_owned(),
+            count => format!("each of {count} partitions"),
         };
         match &self.plan.operator {
             Operator::Stream if self.plan.has_points() => "Reads items by their ids.".to_owned(),
@@ -373,13 +404,28 @@ impl Steps<'_> {
         if self.plan.view.ranges.len() > 1 {
             let keys: Vec<String> = paths.iter().map(ToString::to_string).collect();
             let keys = keys.join(", ");
-            why.push(format!("The condition does not pin {keys}, so no range can be left out."));
+            let whole = if paths.len() > 1 { "whole " } else { "" };
+            why.push(format!(
+                "Asks {} partitions: the condition does not name the {whole}partition key, {keys}.",
+                self.plan.view.ranges.len()
+            ));
         }
         if !self.plan.view.is_indexed {
             why.push("A new index is being built, so items are gone through.".to_owned());
         }
         why
     }
+}
+
+/// The step that leaves out rows before and behind a window.
+fn window(window: (u64, u64)) -> Option<Step> {
+    let says = match window {
+        (0, u64::MAX) => return None,
+        (0, take) => format!("the first {take}"),
+        (skip, u64::MAX) => format!("all behind the first {skip}"),
+        (skip, take) => format!("{take} behind the first {skip}"),
+    };
+    Some(Step::new(StepKind::Limit, says))
 }
 
 /// Steps one below the other.

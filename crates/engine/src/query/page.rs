@@ -3,6 +3,7 @@
 use crate::query::counters::Counters;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::limits::PAGE_SIZE_MAX;
+use armilla_sql::plan::payload_size;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -84,27 +85,8 @@ impl Page {
     }
 }
 
-/// Where the row that a client's user sees begins, in a row that a client merges by itself.
-const PAYLOAD_MARK: &[u8] = b",\"payload\":";
-
-/// The bytes of a row that are charged. What a client adds to a query to merge its ranges (sort
-/// keys and `_rid` around the payload) costs its user nothing.
+/// The bytes of a row that are charged. What a client adds to a query to merge its ranges costs its
+/// user nothing.
 fn charged_size(row: &[u8], wrapped: bool) -> usize {
-    if !wrapped {
-        return row.len();
-    }
-    let mark = row.windows(PAYLOAD_MARK.len()).position(|window| window == PAYLOAD_MARK);
-    mark.map_or(row.len(), |at| row.len() - at - PAYLOAD_MARK.len() - 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_payload_of_a_wrapped_row_is_charged() {
-        let row = br#"{"_rid":"x","orderByItems":[{"item":1}],"payload":{"id":"a"}}"#;
-        assert_eq!(charged_size(row, true), r#"{"id":"a"}"#.len());
-        assert_eq!(charged_size(row, false), row.len());
-    }
+    if wrapped { payload_size(row) } else { row.len() }
 }

@@ -35,9 +35,12 @@ use super::view::View;
 use super::{Access, Threads};
 use crate::record::Record;
 use armilla_index::Part;
+use armilla_model::clock::monotonic;
 use costs::{LIST_MAX, LIST_SHARE, SCAN_MAX};
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// How a page is answered.
 pub struct Plan {
@@ -71,6 +74,15 @@ pub struct Plan {
     pub(in crate::query) threads: Threads,
     estimate: OnceLock<u64>,
     cost: Cost,
+    /// How long choosing and looking up took, where that is measured.
+    planned_in: Option<PlanningTime>,
+}
+
+/// Nanoseconds that planning took, and looking up behind it.
+#[derive(Debug, Default)]
+struct PlanningTime {
+    chosen: u64,
+    looked_up: AtomicU64,
 }
 
 /// Items that are different from what the index and the store say, by ordinal: their version, or
@@ -182,12 +194,27 @@ impl Plan {
         &self,
         range: usize,
     ) -> impl ExactSizeIterator<Item = PartPlan<'_>> + Clone {
-        let made = self.ranges[range].get_or_init(|| self.make_parts(range));
+        let made = self.ranges[range].get_or_init(|| self.look_up(range));
         let parts = self.view.ranges[range].parts();
         made.iter().map(move |access| {
             let PartAccess { number, runs, selector } = access;
             PartPlan { number: *number, part: &parts[*number], runs, selector }
         })
+    }
+
+    /// The same, measured where that is wanted.
+    fn look_up(&self, range: usize) -> Vec<PartAccess> {
+        let Some(planned_in) = &self.planned_in else { return self.make_parts(range) };
+        let begun = monotonic();
+        let parts = self.make_parts(range);
+        planned_in.looked_up.fetch_add(nanoseconds(begun.elapsed()), Relaxed);
+        parts
+    }
+
+    /// How long choosing took, and looking up since, if that was measured.
+    pub(in crate::query) fn planned_in(&self) -> Option<Duration> {
+        let PlanningTime { chosen, looked_up } = self.planned_in.as_ref()?;
+        Some(Duration::from_nanos(chosen + looked_up.load(Relaxed)))
     }
 
     fn make_parts(&self, range: usize) -> Vec<PartAccess> {
@@ -236,6 +263,10 @@ impl Plan {
         let exact = self.is_plain() && parts.clone().all(|part| part.selector.may_be_exact());
         RangeAccess::Test { exact }
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Candidates of parts, and documents in scope.

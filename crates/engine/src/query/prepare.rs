@@ -6,6 +6,7 @@ mod pure;
 mod raw_projection;
 mod references;
 
+pub use cache::ClientPlan;
 pub(crate) use cache::QueryCache;
 pub(in crate::query) use cache::{parsed, prepare};
 pub(in crate::query) use feedback::ExecutionFeedback;
@@ -16,7 +17,7 @@ pub(in crate::query) use references::References;
 use armilla_model::partition_key::Definition;
 use armilla_sql::access::{self, KeyConstraint, Node, OrderPath, PathStep};
 use armilla_sql::aggregate::AggregateKind;
-use armilla_sql::compiled::{Expr, Input, Order, Step};
+use armilla_sql::compiled::{CompiledExpr, Input, Order, Step};
 use armilla_sql::{Compiled, Schema};
 use std::sync::{Arc, OnceLock};
 
@@ -27,11 +28,13 @@ pub(in crate::query) struct Prepared {
     pub(in crate::query) shape: Shape,
     /// The condition, as the index sees it.
     pub(in crate::query) node: Node,
-    /// Every path of the item that the query reads.
-    pub(in crate::query) references: References,
+    /// Every path of the item that the query reads. Looked for when first wanted, as those below: a query whose matches the index
+    /// knows and whose rows are copies wants neither.
+    references: OnceLock<References>,
     /// Those that it reads before it makes rows, where that is a step of its own (ORDER BY, copies of
     /// items): for its condition and its order.
-    deciding: Option<References>,
+    deciding: OnceLock<References>,
+    decides: bool,
     /// The partition keys that the condition pins.
     pub(in crate::query) constraint: KeyConstraint,
     /// How rows are made of the texts of items, if they are.
@@ -97,8 +100,9 @@ impl Prepared {
         Self {
             shape,
             node,
-            references: References::new(access::referenced_paths(&compiled)),
-            deciding: decides.then(|| References::new(access::deciding_paths(&compiled))),
+            references: OnceLock::new(),
+            deciding: OnceLock::new(),
+            decides,
             constraint,
             raw,
             order_paths: if has_keys { access::order_paths(&compiled) } else { None },
@@ -111,9 +115,18 @@ impl Prepared {
         }
     }
 
+    /// Every path of the item that the query reads.
+    pub(in crate::query) fn references(&self) -> &References {
+        let find = || References::new(access::referenced_paths(&self.compiled));
+        self.references.get_or_init(find)
+    }
+
     /// The paths that are read before rows are made.
     pub(in crate::query) fn deciding(&self) -> &References {
-        self.deciding.as_ref().unwrap_or(&self.references)
+        if !self.decides {
+            return self.references();
+        }
+        self.deciding.get_or_init(|| References::new(access::deciding_paths(&self.compiled)))
     }
 
     /// True when rows depend on nothing but the items they are made of.
@@ -176,7 +189,7 @@ fn extremes(compiled: &Compiled) -> Option<Vec<Extreme>> {
                 AggregateKind::Max => true,
                 _ => return None,
             };
-            let Expr::Path(path) = &aggregate.argument else { return None };
+            let CompiledExpr::Path(path) = &aggregate.argument else { return None };
             let name = |step: &Step| match step {
                 Step::Member(name) => Some(PathStep::Name(name.clone())),
                 Step::Element(_) => None,

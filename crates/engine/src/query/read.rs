@@ -6,5 +6,5 @@ mod prefetch;
 mod reader;
 
 pub(in crate::query) use items::{Certainty, Found, Items};
-pub(in crate::query) use loads::Loads;
+pub(in crate::query) use loads::{LoadCounts, Loads};
 pub(in crate::query) use reader::{Loaded, Reader};

@@ -15,6 +15,7 @@ use armilla_model::partition_key::Epk;
 use armilla_model::rid;
 use armilla_model::value::{Type, Value};
 use armilla_sql::key::write_key;
+use armilla_sql::plan::is_rewritten_order;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use codec::{TokenReader, TokenWriter};
@@ -169,15 +170,10 @@ pub(in crate::query) struct GroupKey {
     pub(in crate::query) hash: u128,
 }
 
-/// True for the text that a client sends to ranges whose rows it merges in order.
-pub(in crate::query) fn is_rewritten(text: &str) -> bool {
-    text.contains("AS orderByItems") && text.contains("AS payload")
-}
-
 /// The part of a text that a token is bound to. A client that resumes a query by its plan puts a
 /// condition of its own into the rewritten text; what must stay is the order.
 fn bound_text(text: &str) -> &str {
-    match text.rfind(" ORDER BY ").filter(|_| is_rewritten(text)) {
+    match text.rfind(" ORDER BY ").filter(|_| is_rewritten_order(text)) {
         Some(order) => &text[order..],
         None => text,
     }

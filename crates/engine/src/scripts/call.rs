@@ -27,6 +27,9 @@ pub struct Executed<T = String> {
     pub charge: RequestCharge,
 }
 
+/// Key and value of an entry of `meta`.
+pub(super) type Note = (Vec<u8>, Vec<u8>);
+
 /// Something that runs scripts in a transaction.
 pub(super) trait ScriptCall: Send + Sized + 'static {
     /// What it makes.
@@ -42,6 +45,11 @@ pub(super) trait ScriptCall: Send + Sized + 'static {
 
     /// Runs the scripts; what they write is staged.
     fn run<D>(self, running: &mut Running<'_, D>) -> Result<Self::Made>;
+
+    /// Entries of `meta` that are committed with what the scripts have written.
+    fn notes(_made: &mut Self::Made) -> Vec<Note> {
+        Vec::new()
+    }
 }
 
 /// A call that is running.
@@ -99,23 +107,29 @@ fn run<C: ScriptCall>(
 ) {
     let (clock, rates) = (scripts.clock(), txn.container().rates());
     let custody = Custody::new(TxnHost::new(txn, clock), done);
-    let _watched = watch(core, scripts, &custody, clock, call.scripts());
+    let watched = watch(core, scripts, &custody, clock, call.scripts());
     let charge = RequestCharge::ZERO;
     let mut running = Running { scripts, custody: &custody, rates, clock, charge, log: None };
     let made = call.run(&mut running);
     let Running { charge, log, .. } = running;
     // Given up meanwhile: the transaction is gone, and the answer is given.
     let Some((host, done)) = custody.take() else { return };
-    let (txn, operations, broken) = host.into_parts();
+    let (mut txn, operations, broken) = host.into_parts();
     let charge = (charge + operations).max(C::CHARGE_MIN);
     let made = match (made, broken) {
         (_, Some(error)) | (Err(error), None) => Err(error),
         (Ok(made), None) => scripts.check_conflict().map(|()| made),
     };
+    // What is left is the disk's time, not the scripts'.
+    drop(watched);
     match made {
-        Ok(made) => txn.commit(move |committed| {
-            done(Executed { result: committed.map(|committed| (made, committed)), log, charge });
-        }),
+        Ok(mut made) => {
+            C::notes(&mut made).into_iter().for_each(|(key, value)| txn.note(key, value));
+            txn.commit_here(move |committed| {
+                let result = committed.map(|committed| (made, committed));
+                done(Executed { result, log, charge });
+            });
+        }
         Err(error) => {
             drop(txn);
             done(Executed { result: Err(error), log, charge });

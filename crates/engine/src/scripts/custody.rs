@@ -8,8 +8,8 @@
 use super::host::TxnHost;
 use armilla_model::error::{Error, Result};
 use armilla_script::host::{
-    CollectionLinks, CollectionSize, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome,
-    Upserted,
+    CollectionLinks, CollectionSize, Host, HostError, HostErrorKind, IndexDirective, ItemLink,
+    Page, ReadOutcome, Upserted,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl<D> Lent<D> {
     ) -> Result<T, HostError> {
         match self.custody.held.lock().as_mut() {
             Some((host, _)) => act(host),
-            None => Err(HostError::new(500, "The script was given up.")),
+            None => Err(HostError::new(HostErrorKind::Internal, "The script was given up.")),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::limits::{
     FUNCTION_SPINS, FUNCTION_THREADS_IDLE_MAX, FUNCTION_THREADS_LATE_MAX, FUNCTION_THREADS_MAX,
     SCRIPT_RETRY_AFTER, SCRIPT_STACK_SIZE,
 };
+use armilla_model::clock::monotonic;
 use armilla_model::error::{Error, Result};
 use armilla_script::{CallOptions, Compiled, ScriptError, ScriptErrorKind, UdfSession};
 use parking_lot::{Condvar, Mutex};
@@ -206,7 +207,7 @@ impl FunctionSession {
     /// Waits for the answer.
     fn answer(&self) -> Called {
         self.exchange.spin();
-        let late_at = self.late_at.max(Instant::now() + self.late_max);
+        let late_at = self.late_at.max(monotonic() + self.late_max);
         let mut turn = self.exchange.turn.lock();
         loop {
             match std::mem::take(&mut *turn) {

@@ -11,7 +11,7 @@ use crate::items::{WriteOptions, Written};
 use crate::limits::SCRIPT_WRITTEN_SIZE_MAX;
 use crate::listing::index_range;
 use crate::partition::Partition;
-use crate::query::{Limit, Options, Query, Request, Scope, ScriptDeadline};
+use crate::query::{Limit, PageOptions, Query, Request, Scope, ScriptDeadline};
 use crate::ranges::EpkSpan;
 use crate::record::Record;
 use crate::txn::Txn;
@@ -19,7 +19,7 @@ use armilla_index::Direction;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::limits::PAGE_SIZE_MAX;
-use armilla_model::rid::{self, ChildKind};
+use armilla_model::rid;
 use armilla_script::host::{
     CollectionLinks, CollectionSize, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome,
     Upserted,
@@ -108,7 +108,7 @@ impl TxnHost {
     /// The ordinal in a resource id of this container.
     fn docno_of(&self, rid: &[u8]) -> Option<u64> {
         let bytes = rid::decode(std::str::from_utf8(rid).ok()?)?;
-        let (container, docno) = rid::split_child(&bytes, ChildKind::Document)?;
+        let (container, docno) = rid::split_document(&bytes)?;
         (container == self.txn.container().rid).then_some(docno)
     }
 
@@ -135,7 +135,7 @@ impl TxnHost {
 
     fn read(&mut self, link: &ItemLink, if_none_match: Option<&str>) -> Result<ReadOutcome> {
         let id = self.id_of(link)?;
-        let current = self.txn.find(&id)?.ok_or_else(Error::not_found)?;
+        let current = self.txn.find_to_write(&id)?.ok_or_else(Error::not_found)?;
         let docno = current.docno();
         let item = current.into_item();
         self.known.insert(docno, id);
@@ -211,7 +211,7 @@ impl TxnHost {
             true => None,
             false => Some(self.txn.overlay()?),
         };
-        let options = Options { count_max: page_size, continuation, range_by_range: false };
+        let options = PageOptions { count_max: page_size, continuation, range_by_range: false };
         let page = query.page_over(options, overlay, self.clock)?;
         self.pay(page.charge);
         let seen = page.rows.iter().filter_map(|row| self.docno_of(rid_in(row)?));

@@ -1,6 +1,6 @@
 //! Running a stored procedure: one transaction, committed when the script ends.
 
-use super::call::{Executed, Running, ScriptCall, report_rejection};
+use super::call::{Executed, Note, Running, ScriptCall, report_rejection};
 use super::failure::out_of_script;
 use super::{Client, Script};
 use crate::limits::PROCEDURE_ARGUMENTS_MAX;
@@ -64,6 +64,53 @@ impl Txn {
         done: impl FnOnce(Executed) + Send + 'static,
     ) {
         self.run_scripts(procedure, done);
+    }
+
+    /// The same for a procedure whose effects are noted: what `notes` makes of the response body is
+    /// committed with the writes of the script, unless it writes nothing.
+    pub(crate) fn execute_noted(
+        self,
+        procedure: Procedure,
+        notes: impl FnOnce(&str) -> Vec<Note> + Send + 'static,
+        done: impl FnOnce(Executed) + Send + 'static,
+    ) {
+        let noted = NotedProcedure { procedure, notes: Box::new(notes) };
+        self.run_scripts(noted, |executed| {
+            let Executed { result, log, charge } = executed;
+            let result = result.map(|((body, _), committed)| (body, committed));
+            done(Executed { result, log, charge });
+        });
+    }
+}
+
+struct NotedProcedure {
+    procedure: Procedure,
+    notes: MakeNotes,
+}
+
+/// Makes notes of a response body.
+type MakeNotes = Box<dyn FnOnce(&str) -> Vec<Note> + Send>;
+
+impl ScriptCall for NotedProcedure {
+    type Made = (String, Vec<Note>);
+    const CHARGE_MIN: RequestCharge = RequestCharge::ZERO;
+
+    fn client(&self) -> &Client {
+        self.procedure.client()
+    }
+
+    fn scripts(&self) -> Vec<Arc<Script>> {
+        self.procedure.scripts()
+    }
+
+    fn run<D>(self, running: &mut Running<'_, D>) -> Result<Self::Made> {
+        let body = self.procedure.run(running)?;
+        let notes = (self.notes)(&body);
+        Ok((body, notes))
+    }
+
+    fn notes(made: &mut Self::Made) -> Vec<Note> {
+        std::mem::take(&mut made.1)
     }
 }
 

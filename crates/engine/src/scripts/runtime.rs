@@ -5,6 +5,7 @@ use super::function_threads::FunctionThreads;
 use super::pool::Pool;
 use super::{Kind, Script, out_of_script};
 use crate::query::ScriptDeadline;
+use armilla_model::clock::monotonic;
 use armilla_model::error::{Error, Result};
 use armilla_script::{Compiled, Limits, ScriptEngine, ScriptKind};
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +30,7 @@ impl Runtime {
 
     /// The time of a script that begins now.
     pub(super) fn clock(&self) -> ScriptDeadline {
-        let started = Instant::now();
+        let started = monotonic();
         ScriptDeadline { started, deadline: started + self.engine.limits().time }
     }
 

@@ -72,7 +72,7 @@ impl Container {
         let script = self.script(Kind::Trigger, name).map_err(|_| {
             Error::bad_request(format!("The trigger '{name}' named by the request does not exist."))
         })?;
-        if script.trigger.is_some_and(|trigger| trigger.before == before) {
+        if script.trigger.as_ref().is_some_and(|trigger| trigger.before == before) {
             return Ok(Some(script));
         }
         let wanted = if before { "pre" } else { "post" };
@@ -230,7 +230,8 @@ impl TriggeredVerb {
 
 /// Refuses a trigger that is for other writes.
 fn check_covered(script: &Script, verb: &TriggeredVerb, exists: bool) -> Result<()> {
-    let operation = script.trigger.map_or(TriggerOperation::All, |trigger| trigger.operation);
+    let operation =
+        script.trigger.as_ref().map_or(TriggerOperation::All, |trigger| trigger.operation);
     let covered = match (operation, verb) {
         (TriggerOperation::All, _) => true,
         (TriggerOperation::Create, TriggeredVerb::Create(_)) => true,

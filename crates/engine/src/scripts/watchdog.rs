@@ -8,6 +8,7 @@
 //! and once all are late, what waits is refused.
 
 use crate::limits::{SCRIPT_THREADS_LATE_MAX, SCRIPT_WATCHDOG_TICK};
+use armilla_model::clock::monotonic;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -93,7 +94,7 @@ impl Watchdog {
         let mut state = self.state.lock();
         while !state.closed {
             self.closing.wait_for(&mut state, SCRIPT_WATCHDOG_TICK);
-            let now = Instant::now();
+            let now = monotonic();
             let is_late = |running: &WatchedJob| running.late_at <= now;
             let late: Vec<u64> = state
                 .running

@@ -31,6 +31,20 @@ fn the_request_that_overdraws_is_served_and_the_next_second_pays() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_holds_nobody_up() {
+    let (mut bucket, rate) = (Bucket::default(), rate(400));
+    let now = 7_200_000;
+    assert_eq!(admitted(&mut bucket, rate, WRITE, now, 80), 73);
+    // A request that looked at the clock before the others fills nothing up.
+    assert!(bucket.ask(rate, &Ask::default(), now - 1).is_err());
+    assert!(bucket.ask(rate, &Ask::default(), now).is_err());
+    let an_hour_ago = now - 3_600_000;
+    assert_eq!(bucket.ask(rate, &Ask::default(), an_hour_ago), Err(Duration::from_secs(1)));
+    assert_eq!(admitted(&mut bucket, rate, WRITE, an_hour_ago + 1000, 80), 72);
+    assert_eq!(admitted(&mut bucket, rate, WRITE, an_hour_ago + 1999, 80), 0);
+}
+
+#[test]
 fn a_large_query_blocks_the_seconds_it_has_used() {
     let (mut bucket, rate) = (Bucket::default(), rate(400));
     bucket.spend(rate, &Ask::default(), RequestCharge::ONE * 2000, 5_250);

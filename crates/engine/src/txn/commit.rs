@@ -3,16 +3,20 @@
 //! Everything here runs under the partition's sequencer, which gives the LSN, so it only copies:
 //! checks, texts and terms were made when the changes were staged.
 
-use super::{Before, Committed, Draft, Now, Staged, Txn};
+use super::{Before, Committed, Draft, Now, Owner, Staged, Txn};
 use crate::container::{Container, Settings};
-use crate::feed_entry::{FeedEntry, FeedOperation};
+use crate::feed_entry::{FeedEntry, FeedOperation, Origin};
 use crate::indexing;
 use crate::keys::{self, ItemKey, LogPosition};
 use crate::limits::DOCNO_BLOCK;
 use crate::locks::PartitionLock;
+use crate::ordinals::Marks;
 use crate::partition::{Partition, Sequencer};
+use crate::paths::PathsInUse;
+use crate::ranked::RankedGuard;
 use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
 use crate::versions::VersionEntry;
+use armilla_model::clock::monotonic;
 use armilla_model::error::Result;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::Epk;
@@ -20,6 +24,7 @@ use armilla_model::policy::ContainerPolicy;
 use armilla_model::ttl;
 use armilla_storage::{Batch, Completion, Keyspace, Snapshot, Submission};
 use std::collections::{HashMap, HashSet};
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,6 +32,26 @@ impl Txn {
     /// Commits the change set as one transaction. The callback runs when it is durable and visible;
     /// a transaction that changed nothing answers at once.
     pub fn commit(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
+        self.commit_by(CommitThread::Own, done);
+    }
+
+    /// The same on this thread, if nobody else has been writing for a while: the callback has run when this returns. Other writers are
+    /// not waited for, but the disk is.
+    pub fn commit_here(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
+        let is_lone = self.is_lone();
+        self.commit_by(if is_lone { CommitThread::Caller } else { CommitThread::Own }, done);
+    }
+
+    /// Whether nobody else has been writing for a while, so that [`commit_here`](Self::commit_here) commits on the thread that calls it.
+    pub fn is_lone(&self) -> bool {
+        self.container.core.committer.is_lone()
+    }
+
+    fn commit_by(
+        self,
+        thread: CommitThread,
+        done: impl FnOnce(Result<Committed>) + Send + 'static,
+    ) {
         let mut partition = self.container.partition_of(&self.epk);
         if self.is_clean() {
             let (lsn, partition) = (partition.lsn(), partition.range.id);
@@ -37,77 +62,62 @@ impl Txn {
             drop(self);
             return done(Err(error));
         }
-        let Self {
-            container,
-            settings,
-            epk,
-            lock,
-            now,
-            origin,
-            expiring,
-            staged,
-            unique,
-            snapshot,
-            ..
-        } = self;
-        let mut staged = staged;
-        let room = container
-            .check_whole(&partition)
-            .and_then(|()| container.take_room(&partition, &epk, &*snapshot, growth(&staged)));
+        let room = self.container.check_whole(&partition).and_then(|()| {
+            if self.container.view().is_some() {
+                // Its source was allowed to hold this; refused, the view would stop for good.
+                return Ok(());
+            }
+            let growth = growth(&self.staged);
+            self.container.take_room(&partition, &self.epk, &*self.snapshot, growth)
+        });
         if let Err(error) = room {
-            drop(lock);
+            drop(self);
             return done(Err(error));
         }
         // A partition that was split or merged takes no more writes: its children do.
-        let mut sequencer = loop {
+        loop {
             let sequencer = partition.sequence();
+            let is_own = self.origin.number != 0 || self.expiring;
+            if let Err(error) = self.container.check_fence(is_own) {
+                drop(sequencer);
+                drop(self);
+                return done(Err(error));
+            }
             if !sequencer.closed {
-                break sequencer;
+                return self.sequence(&partition, sequencer, thread, done);
             }
             drop(sequencer);
-            partition = container.partition_of(&epk);
-        };
-        let current = container.settings();
+            partition = self.container.partition_of(&self.epk);
+        }
+    }
+
+    /// Gives the transaction its LSN and queues it, under the sequencer of its partition.
+    fn sequence(
+        mut self,
+        partition: &Arc<Partition>,
+        mut sequencer: RankedGuard<'_, Sequencer>,
+        thread: CommitThread,
+        done: impl FnOnce(Result<Committed>) + Send + 'static,
+    ) {
+        let (mut staged, unique) = (take(&mut self.staged), take(&mut self.unique));
+        let notes = take(&mut self.notes);
         // Under the sequencer the serving index stays the same. While a new one is built for the
         // settings of now, the old one still wants its own terms.
         let serving = partition.view();
-        if !serving.definition.serves(&settings.policy) {
-            remake_terms(&mut staged, &serving.definition.policy, &container);
+        if !serving.definition.serves(&self.settings.policy) {
+            remake_terms(&mut staged, &serving.definition.policy, &self.container);
         }
-        let mut writer = CommitWriter {
-            container: &container,
-            settings: &settings,
-            partition: &partition,
-            snapshot: &*snapshot,
-            batch: Batch::with_capacity(staged.len() * 3),
-            lsn: sequencer.last.next(),
-            second: sequencer.second.max(now),
-            origin,
-            expiring,
-            sequence: 0,
-            versions: (current.policy.retention_minutes > 0).then_some(0),
-            moved: moved(&staged),
-            changes: Vec::with_capacity(staged.len()),
-            docno_max: 0,
-            counted: (0, 0),
-        };
-        for staged in staged {
-            if let Err(error) = writer.item(staged, &epk) {
-                drop(sequencer);
-                drop(lock);
-                return done(Err(error));
-            }
+        let mut writer = CommitWriter::new(&self, partition, &sequencer, &staged);
+        if let Err(error) = writer.write(staged, unique, &self.epk) {
+            drop(sequencer);
+            drop(self.lock);
+            return done(Err(error));
         }
-        for (key, owner) in unique {
-            match owner {
-                Some((hash, probe)) => {
-                    let value = [&hash.to_be_bytes()[..], &[probe]].concat();
-                    writer.batch.put(Keyspace::Unique, key, value);
-                }
-                None => writer.batch.delete(Keyspace::Unique, key),
-            }
+        for (key, value) in notes {
+            writer.batch.put(Keyspace::Meta, key, value);
         }
         writer.reserve_docno(&mut sequencer);
+        let container = &self.container;
         let saving = container.paths.save(container.number, &mut writer.batch);
         let CommitWriter { batch, lsn, second, changes, counted, .. } = writer;
         sequencer.advance(lsn, second);
@@ -117,14 +127,31 @@ impl Txn {
             changes,
             counted,
             lsn,
-            lock: Some(lock),
+            lock: Some(self.lock),
+            _paths: self.paths,
             done: Some(Box::new(done)),
-            queued: Instant::now(),
+            queued: monotonic(),
         };
         // Queued under the sequencer: the queue has each partition's batches in LSN order.
-        container.core.committer.submit(Submission { batch, completion: Box::new(completion) });
+        let core = Arc::clone(&container.core);
+        let submission = Submission { batch, completion: Box::new(completion) };
+        let queued = core.committer.submit_here(submission);
         drop(saving);
+        drop(sequencer);
+        match thread {
+            CommitThread::Own => drop(queued),
+            CommitThread::Caller => queued.commit(),
+        }
     }
+}
+
+/// Which thread commits.
+#[derive(Clone, Copy)]
+enum CommitThread {
+    /// The committer's own.
+    Own,
+    /// The one that writes.
+    Caller,
 }
 
 /// By how many bytes of texts the transaction makes its logical partition grow.
@@ -187,7 +214,7 @@ struct CommitWriter<'c> {
     batch: Batch,
     lsn: Lsn,
     second: u32,
-    origin: u32,
+    origin: Origin,
     expiring: bool,
     sequence: u32,
     /// Entries in the log of all versions, where the container keeps one.
@@ -195,11 +222,61 @@ struct CommitWriter<'c> {
     /// Items that change their place, with the version that goes.
     moved: HashMap<u64, Lsn>,
     changes: Vec<IndexChange>,
-    docno_max: u64,
+    /// The highest ordinals of items that were not there before.
+    created: Marks,
     counted: (i64, i64),
 }
 
-impl CommitWriter<'_> {
+impl<'c> CommitWriter<'c> {
+    /// Writes a transaction as the next one of its partition.
+    fn new(
+        txn: &'c Txn,
+        partition: &'c Partition,
+        sequencer: &Sequencer,
+        staged: &[Staged],
+    ) -> Self {
+        let keeps_versions = txn.container.settings().policy.retention_minutes > 0;
+        Self {
+            container: &txn.container,
+            settings: &txn.settings,
+            partition,
+            snapshot: &*txn.snapshot,
+            batch: Batch::with_capacity(staged.len() * 3),
+            lsn: sequencer.last.next(),
+            second: sequencer.second.max(txn.now),
+            origin: txn.origin,
+            expiring: txn.expiring,
+            sequence: 0,
+            versions: keeps_versions.then_some(0),
+            moved: moved(staged),
+            changes: Vec::with_capacity(staged.len()),
+            created: Marks::default(),
+            counted: (0, 0),
+        }
+    }
+
+    /// Writes the items, and who owns which unique keys now.
+    fn write(
+        &mut self,
+        staged: Vec<Staged>,
+        unique: HashMap<Vec<u8>, Option<Owner>>,
+        epk: &Epk,
+    ) -> Result<()> {
+        for staged in staged {
+            self.item(staged, epk)?;
+        }
+        for (key, owner) in unique {
+            match owner {
+                Some((hash, probe)) => {
+                    let value = [&hash.to_be_bytes()[..], &[probe]].concat();
+                    self.batch.put(Keyspace::Unique, key, value);
+                }
+                None => self.batch.delete(Keyspace::Unique, key),
+            }
+        }
+        Ok(())
+    }
+
     fn item(&mut self, staged: Staged, epk: &Epk) -> Result<()> {
         if !staged.is_changed() {
             return Ok(());
@@ -276,8 +353,9 @@ impl CommitWriter<'_> {
             lsn: self.lsn,
             sequence: std::mem::replace(sequence, *sequence + 1),
         };
-        let second = self.second;
-        let entry = VersionEntry { operation, second, epk, previous_lsn, current, previous };
+        let (second, origin) = (self.second, self.origin);
+        let entry =
+            VersionEntry { operation, second, origin, epk, previous_lsn, current, previous };
         let key = keys::log(self.container.number, position);
         self.batch.put(Keyspace::Versions, key, entry.encode());
     }
@@ -311,7 +389,9 @@ impl CommitWriter<'_> {
         record::set_position(&mut draft.bytes, self.lsn, sequence, self.partition.range.id);
         self.counted.0 += 1;
         self.counted.1 += (draft.bytes.len() - HEADER_LENGTH) as i64;
-        self.docno_max = self.docno_max.max(draft.head.docno);
+        if created {
+            self.created.raise(draft.head.docno);
+        }
         if let Some(second) = ttl::own_second(draft.head.ts, draft.head.ttl) {
             let expiry = keys::expiry(second, number, definition, &key);
             self.batch.put(Keyspace::Expiry, expiry, Vec::new());
@@ -377,15 +457,19 @@ impl CommitWriter<'_> {
     /// Reserves ordinals ahead, so that none is given out twice after a crash. Each partition keeps
     /// its own mark, because only inside a partition is there an order of batches.
     fn reserve_docno(&mut self, sequencer: &mut Sequencer) {
-        if self.docno_max < sequencer.docno_reserved {
+        let missing = |docno: &u64| !sequencer.reserved.covers(*docno);
+        let missing: Vec<u64> = self.created.iter().filter(missing).collect();
+        if missing.is_empty() {
             return;
         }
-        sequencer.docno_reserved = self.docno_max + DOCNO_BLOCK;
+        for docno in missing {
+            sequencer.reserved.raise(docno + DOCNO_BLOCK);
+        }
         let key = keys::meta(
             keys::Meta::DocumentNumber,
             &[self.container.number, self.partition.range.id],
         );
-        self.batch.put(Keyspace::Meta, key, sequencer.docno_reserved.to_be_bytes().to_vec());
+        self.batch.put(Keyspace::Meta, key, sequencer.reserved.encode());
     }
 }
 
@@ -396,6 +480,8 @@ struct TxnCompletion {
     counted: (i64, i64),
     lsn: Lsn,
     lock: Option<PartitionLock>,
+    /// Until the terms of the changes are seen by everybody.
+    _paths: PathsInUse,
     done: Option<Box<dyn FnOnce(Result<Committed>) + Send>>,
     queued: Instant,
 }
@@ -411,6 +497,7 @@ impl Completion for TxnCompletion {
     fn notify(mut self: Box<Self>) {
         // The lock goes first: whoever hears of this commit may write again at once.
         drop(self.lock.take());
+        self.container.wake_followers();
         if let Some(observer) = self.container.core.observed.get() {
             observer.committed(self.queued.elapsed());
         }

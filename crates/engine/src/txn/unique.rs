@@ -3,15 +3,21 @@
 //! An entry's key holds a keyed 128-bit hash of the tuple, so a false clash is a non-event and
 //! nobody can provoke one. A missing value counts as null; numbers count as doubles.
 
-use super::{Owner, Txn};
+use super::{Owner, Staged, Txn, parse_stored};
+use crate::items::body::Body;
 use crate::keys::{self, ItemKey};
 use armilla_model::error::{Error, Result};
+use armilla_model::etag::ETag;
 use armilla_model::ordered;
 use armilla_model::path::Path;
 use armilla_model::value::Value;
 use armilla_storage::Keyspace;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
+use std::sync::Arc;
+
+/// An item that has a unique key: its id, content and version.
+pub(crate) type Rival = (Arc<str>, Value, ETag);
 
 impl Txn {
     /// Takes an item's unique keys, giving back those it had.
@@ -35,6 +41,32 @@ impl Txn {
             self.unique.insert(key, Some(owner));
         }
         Ok(())
+    }
+
+    /// Another item that has one of a body's unique keys: its id, content and version.
+    pub(crate) fn unique_rival(&mut self, body: &Body) -> Result<Option<Rival>> {
+        let at = self.touch(&body.id)?;
+        let own = (self.staged[at].key.hash, self.staged[at].key.probe);
+        let tuples = tuples(&body.value, &self.policy().unique_keys, self.container.secret());
+        for key in self.unique_keys_of(&tuples) {
+            let Some((hash, probe)) = self.owner_of(&key)?.filter(|other| *other != own) else {
+                continue;
+            };
+            let is_there = |staged: &&Staged| (staged.key.hash, staged.key.probe) == (hash, probe);
+            let staged = self.staged.iter().find(is_there).and_then(Staged::current);
+            let place = ItemKey { epk: self.epk.clone(), hash, probe };
+            let (value, etag) = match staged {
+                Some(current) => (current.value()?, current.etag()),
+                None => match self.container.get(&*self.snapshot, &place)? {
+                    Some(record) => (parse_stored(&record.text())?, record.etag()),
+                    None => continue,
+                },
+            };
+            if let Some(Value::String(id)) = value.get("id") {
+                return Ok(Some((id.clone(), value, etag)));
+            }
+        }
+        Ok(None)
     }
 
     fn unique_keys_of(&self, tuples: &[[u8; 16]]) -> Vec<Vec<u8>> {

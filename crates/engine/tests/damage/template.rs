@@ -3,10 +3,13 @@
 use crate::check_named;
 use crate::files::new_folder;
 use crate::support::{self, FIRST_SECOND, commit, create_container, try_rows};
+use armilla_engine::account::{NewRekey, NewScript};
 use armilla_engine::feed::Start;
 use armilla_engine::items::WriteOptions;
 use armilla_engine::query::Access;
 use armilla_engine::ranges::EpkSpan;
+use armilla_engine::scripts::Kind;
+use armilla_engine::views::Followed;
 use armilla_engine::{Account, Container, Options, Txn};
 use armilla_index::Limits;
 use armilla_model::clock::ManualClock;
@@ -18,6 +21,7 @@ use armilla_storage::{EmbeddedOptions, EmbeddedStore, StoreError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How the server of a template was stopped.
@@ -47,14 +51,21 @@ pub(crate) struct Template {
     pub(crate) stop: Stop,
     /// Text of every acknowledged item by partition key and id.
     items: BTreeMap<(u64, u64), String>,
+    /// What a view of them shows: it has not seen the last deletes.
+    shown: Vec<String>,
+    /// Entries that a subscription has delivered.
+    delivered: i64,
 }
 
 const ITEMS: u64 = 60;
+/// Items of containers that get another key.
+const REKEYED: u64 = 6;
 
 impl Template {
     pub(crate) fn new(stop: Stop) -> Self {
         let folder = new_folder();
-        let mut template = Self { folder, stop, items: BTreeMap::new() };
+        let (items, shown) = (BTreeMap::new(), Vec::new());
+        let mut template = Self { folder, stop, items, shown, delivered: 0 };
         let account = open(template.path(), Opening::Serve, None).unwrap();
         account.create_database("d", None).unwrap();
         let container = create_container(
@@ -62,7 +73,18 @@ impl Template {
             r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":-1,
                 "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}"#,
         );
+        create_container(
+            &account,
+            r#"{"id":"v","partitionKey":{"paths":["/word"],"version":2},"materializedViewDefinition":
+                {"sourceCollectionId":"c","definition":"SELECT c.id, c.word FROM c"}}"#,
+        );
         (0..ITEMS).for_each(|id| template.put(&container, id, "first"));
+        subscribe(&account, &container);
+        begin_rekeys(&account);
+        follow(&account);
+        let swapped = account.container("d", "swapped").unwrap();
+        account.swap_rekey(&swapped, None).unwrap();
+        drop(swapped);
         drop(container);
         account.close().unwrap();
         drop(account);
@@ -71,6 +93,12 @@ impl Template {
         let container = account.container("d", "c").unwrap();
         (0..ITEMS / 3).for_each(|id| template.put(&container, id, "second"));
         (ITEMS..ITEMS + 10).for_each(|id| template.put(&container, id, "new"));
+        follow(&account);
+        let shown = template.items.iter().map(|((_, id), word)| format!("{id} {word}"));
+        template.shown = shown.collect();
+        template.shown.sort();
+        template.delivered = delivered(&account, &container).unwrap();
+        assert!(template.delivered > 0);
         (10..15).for_each(|id| template.delete(&container, id));
         drop(container);
         if stop == Stop::Clean {
@@ -121,7 +149,9 @@ impl Template {
             Ok(container) => container,
             Err(error) => panic!("{about}: the container is gone: {error}"),
         };
-        match self.ask(&container, &about) {
+        let asked = self.ask(&container, &about).and_then(|()| self.ask_view(&account, &about));
+        let asked = asked.and_then(|()| ask_rekeys(&account, &about));
+        match asked.and_then(|()| self.ask_subscription(&account, &container, &about)) {
             Ok(()) => Outcome::Right,
             // Damage that is met by a read is told by that read.
             Err(Error::Damaged(message)) => {
@@ -130,6 +160,30 @@ impl Template {
             }
             Err(error) => panic!("{about}: {error}"),
         }
+    }
+
+    /// A subscription is there and knows what it has delivered.
+    fn ask_subscription(
+        &self,
+        account: &Account,
+        container: &Arc<Container>,
+        about: &str,
+    ) -> Result<()> {
+        assert_eq!(delivered(account, container)?, self.delivered, "{about}: the subscription");
+        Ok(())
+    }
+
+    /// A view has what it had, and its state could be read.
+    fn ask_view(&self, account: &Account, about: &str) -> Result<()> {
+        let view = account.container("d", "v")?;
+        assert!(view.view().is_some(), "{about}: the view is no view");
+        let rows = try_rows(&view, "SELECT * FROM c", 1000, Access::ByCost, |_| {})?;
+        let text = |row: &Value, name: &str| row.get(name).unwrap().as_str().unwrap().to_owned();
+        let mut shown: Vec<_> =
+            rows.iter().map(|row| format!("{} {}", text(row, "_id"), text(row, "word"))).collect();
+        shown.sort();
+        assert_eq!(shown, self.shown, "{about}: the view");
+        Ok(())
     }
 
     fn ask(&self, container: &Arc<Container>, about: &str) -> Result<()> {
@@ -169,6 +223,62 @@ impl Template {
         }
         Ok(())
     }
+}
+
+/// Two containers that get another key: one is being copied, the other one has been swapped.
+fn begin_rekeys(account: &Arc<Account>) {
+    for name in ["copied", "swapped"] {
+        let definition = format!(r#"{{"id":"{name}","partitionKey":{{"paths":["/pk"]}}}}"#);
+        let container = create_container(account, &definition);
+        for id in 0..REKEYED {
+            let mut txn = begin(&container, id % 2);
+            let text = format!(r#"{{"id":"{id}","pk":{},"k":"k{id}"}}"#, id % 2);
+            txn.upsert_item(text.as_bytes(), &WriteOptions::default()).unwrap();
+            commit(txn).unwrap();
+        }
+        let partition_key = json::parse(br#"{"paths":["/k"],"kind":"Hash","version":2}"#).unwrap();
+        let new = NewRekey { partition_key, name: None, throughput: None };
+        account.begin_rekey(&container, &new).unwrap();
+    }
+}
+
+/// One is still being copied, with what it had; the other one has its new key, and the old container is closed.
+fn ask_rekeys(account: &Account, about: &str) -> Result<()> {
+    let count = |container: &Arc<Container>| {
+        try_rows(container, "SELECT * FROM c", 1000, Access::ByCost, |_| {}).map(|rows| rows.len())
+    };
+    let target = account.container("d", "copied")?.rekey_target();
+    let target = target.unwrap_or_else(|| panic!("{about}: the re-key is gone"));
+    let (swapped, old) =
+        (account.container("d", "swapped")?, account.container("d", "swapped-before-rekey")?);
+    assert!(old.rekeyed_into().is_some() && swapped.view().is_none(), "{about}: the swap");
+    for container in [&target, &swapped, &old] {
+        assert_eq!(count(container)? as u64, REKEYED, "{about}: a re-keyed container");
+    }
+    Ok(())
+}
+
+/// A subscription whose target does nothing.
+fn subscribe(account: &Account, container: &Arc<Container>) {
+    let body = "function () {}";
+    let new = NewScript { kind: Kind::Procedure, name: "p", body, trigger: None };
+    account.create_script(container, &new, false).unwrap();
+    let definition =
+        r#"{"id":"s","feed":{"start":"beginning"},"target":{"kind":"sproc","id":"p"}}"#;
+    let definition = json::parse(definition.as_bytes()).unwrap();
+    account.create_subscription(container, &definition).unwrap();
+}
+
+/// How many entries the subscription has delivered.
+fn delivered(account: &Account, container: &Arc<Container>) -> Result<i64> {
+    let subscription = container.subscription("s")?;
+    let status = account.subscription_status(container, &subscription);
+    Ok(status.get("delivered").and_then(Value::as_i64).unwrap())
+}
+
+fn follow(account: &Account) {
+    assert!(account.settle_subscriptions(Duration::from_secs(60)));
+    while account.follow_views() != Followed::Everything {}
 }
 
 struct Refusal {

@@ -14,7 +14,7 @@ use crate::answer::{self, Answer, Asked, Told};
 use crate::support::{Bench, everything};
 use crate::template;
 use armilla_engine::query::explain::{Explanation, Times};
-use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope, Threads};
+use armilla_engine::query::{Access, Limit, PageOptions, Query, Request, Scope, Threads};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Result, Value, json};
@@ -170,7 +170,7 @@ impl Question {
             Query::new(Arc::clone(&bench.container), self.request.clone(), &self.scope(bench))?;
         let query = query.on(Threads::One);
         let options =
-            Options { count_max: self.page_size, continuation: None, range_by_range: false };
+            PageOptions { count_max: self.page_size, continuation: None, range_by_range: false };
         let plan = query.plan(options)?;
         let page = query.run(&plan)?;
         let explanation = query.explain(&plan, Some(&page));
@@ -188,7 +188,7 @@ impl Question {
             let query = Query::new(Arc::clone(&bench.container), self.request.clone(), &scope)?;
             let continuation = pages.last().and_then(|page| page.continuation.as_deref());
             let options =
-                Options { count_max: self.page_size, continuation, range_by_range: false };
+                PageOptions { count_max: self.page_size, continuation, range_by_range: false };
             let page = query.by(access).on(threads).page(options)?;
             pages.push(Told::of(&page));
             if page.continuation.is_none() {

@@ -127,7 +127,7 @@ impl Bench {
     }
 }
 
-fn key(pk: u64) -> PartitionKey {
+pub(crate) fn key(pk: u64) -> PartitionKey {
     PartitionKey::parse(&format!("[{pk}]")).unwrap()
 }
 

@@ -165,7 +165,7 @@ fn a_new_policy_is_built_while_the_old_index_serves() {
 #[test]
 fn files_of_dropped_containers_go() {
     let bench = filled(small());
-    bench.account.delete_container("d", "c", None).unwrap();
+    bench.account.delete_container(&bench.container, None).unwrap();
     bench.account.clean_up().unwrap();
     // A job that was out may have written one more file, which the next start removes.
     let disk = bench.disk.after_crash();
@@ -217,4 +217,39 @@ fn terms_of_computed_properties_are_built_anew_when_functions_changed() {
     assert_eq!(bench.account.opened_indexes(), (0, ITEMS));
     assert_eq!(found(&bench), 67);
     bench.verify();
+}
+
+#[test]
+fn cleaning_behind_a_stop_comes_to_an_end() {
+    let bench = Bench::new(small());
+    for item in 0..20 {
+        bench.put(item, item % 3, "");
+    }
+    for item in 0..10 {
+        bench.delete(item, item % 3);
+    }
+    // The files of the index know the removals now, and nothing is committed any more.
+    bench.account.close().unwrap();
+    bench.account.clean_up().unwrap();
+}
+
+/// The store takes no key of that length; the names of all paths that were new with such a one were lost.
+#[test]
+fn names_longer_than_a_key_of_the_store_are_indexed_like_others() {
+    let mut bench = Bench::new(small());
+    let long = "n".repeat(200_000);
+    bench.put(1, 1, &format!(r#","{long}a":1,"{long}b":2,"short":3"#));
+    bench.put(2, 1, &format!(r#","{long}a":2,"{long}b":1,"short":4"#));
+    let check = |bench: &Bench| {
+        for (name, id) in [("a", "1"), ("b", "2")] {
+            let query = format!("SELECT VALUE c.id FROM c WHERE c[\"{long}{name}\"] = 1");
+            assert_eq!(bench.rows(&query, Access::Index), [id.into()], "{name}");
+        }
+        let short = bench.rows("SELECT VALUE c.id FROM c WHERE c.short = 3", Access::Index);
+        assert_eq!(short, ["1".into()]);
+        bench.verify();
+    };
+    check(&bench);
+    bench.restart();
+    check(&bench);
 }

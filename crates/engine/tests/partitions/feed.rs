@@ -277,15 +277,15 @@ fn versions_begin_when_the_policy_asks_for_them() {
     let read = |start| bench.container.read_versions(&partition, &all, start, 10);
     assert!(matches!(read(Start::Now), Err(Error::BadRequest(_))));
     let kept = armilla_model::json::parse(DEFINITION.as_bytes()).unwrap();
-    bench.account.replace_container("d", "c", &kept, None).unwrap();
+    bench.account.replace_container(&bench.container, &kept, None).unwrap();
     let now = read(Start::Now).unwrap().position;
     upsert(&bench.container, &key("a"), r#"{"id":"1","pk":"a","version":2}"#).unwrap();
     let versions = read(Start::After(now)).unwrap().items;
     assert_eq!(versions[0].previous_lsn, Some(early));
     let off = armilla_model::json::parse(plain.as_bytes()).unwrap();
-    bench.account.replace_container("d", "c", &off, None).unwrap();
+    bench.account.replace_container(&bench.container, &off, None).unwrap();
     bench.account.clean_up().unwrap();
-    bench.account.replace_container("d", "c", &kept, None).unwrap();
+    bench.account.replace_container(&bench.container, &kept, None).unwrap();
     assert!(matches!(read(Start::After(now)), Err(Error::BadRequest(_))));
 }
 

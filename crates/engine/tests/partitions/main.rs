@@ -6,8 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 #![allow(clippy::print_stdout, reason = "a failing test must tell its seed")]
 
+mod clock;
 mod feed;
 mod limits;
+mod ordinals;
 mod readers;
 #[path = "../support/mod.rs"]
 mod support;

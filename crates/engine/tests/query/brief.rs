@@ -1,11 +1,12 @@
 //! What is answered on the thread that took the request, and what is not: bytes decide.
 
 use crate::support::{Bench, everything};
-use armilla_engine::query::{Options, Page, Query, Request};
+use armilla_engine::query::{Page, PageOptions, Query, Request};
 use armilla_model::Error;
 use std::time::{Duration, Instant};
 
-const OPTIONS: Options<'_> = Options { count_max: 100, continuation: None, range_by_range: false };
+const OPTIONS: PageOptions<'_> =
+    PageOptions { count_max: 100, continuation: None, range_by_range: false };
 
 fn query(bench: &Bench, text: &str) -> Query {
     Query::new(bench.container.clone(), Request::of_text(text), &everything()).unwrap()
@@ -98,4 +99,25 @@ fn a_condition_of_very_many_parts_is_planned_in_time() {
         assert!(took < Duration::from_secs(20), "{each}: {compiled:?} of {took:?}");
         assert_eq!(rows, 0, "{each}");
     }
+}
+
+#[test]
+fn a_client_without_patience_gets_short_pages_and_loses_nothing() {
+    let bench = Bench::plain(1);
+    for number in 0..100 {
+        bench.put_text(&format!(r#"{{"id":"i{number}","pk":"p","n":{number}}}"#));
+    }
+    let hasty = || query(&bench, "SELECT VALUE c.n FROM c").within(Duration::ZERO);
+    let (mut rows, mut pages, mut token) = (0, 0, None::<String>);
+    loop {
+        let page = hasty().page(PageOptions { continuation: token.as_deref(), ..OPTIONS }).unwrap();
+        (rows, pages, token) = (rows + page.rows.len(), pages + 1, page.continuation);
+        if token.is_none() {
+            break;
+        }
+    }
+    assert_eq!(rows, 100);
+    assert!(pages > 1, "{pages} pages");
+    let patient = query(&bench, "SELECT VALUE c.n FROM c").page(OPTIONS).unwrap();
+    assert_eq!(patient.rows.len(), 100);
 }

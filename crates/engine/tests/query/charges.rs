@@ -1,7 +1,7 @@
 //! What queries cost: check vectors of `docs/protocol/charges.md#queries`.
 
 use crate::support::{Bench, everything};
-use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope};
+use armilla_engine::query::{Access, Limit, PageOptions, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::json;
 use armilla_model::partition_key::PartitionKey;
@@ -33,7 +33,7 @@ fn charge(bench: &Bench, text: &str, scope: &Scope, access: Access) -> String {
     let query = Query::new(bench.container.clone(), Request::of_text(text), scope).unwrap();
     let page = query
         .by(access)
-        .page(Options { count_max: 1000, continuation: None, range_by_range: false })
+        .page(PageOptions { count_max: 1000, continuation: None, range_by_range: false })
         .unwrap();
     assert!(page.continuation.is_none());
     page.charge.to_string()
@@ -93,8 +93,11 @@ fn a_page_costs_at_least_one_unit_and_pages_sum_up() {
     loop {
         let request = Request::of_text("SELECT * FROM c");
         let query = Query::new(bench.container.clone(), request, &everything()).unwrap();
-        let options =
-            Options { count_max: 15, continuation: continuation.as_deref(), range_by_range: false };
+        let options = PageOptions {
+            count_max: 15,
+            continuation: continuation.as_deref(),
+            range_by_range: false,
+        };
         let page = query.page(options).unwrap();
         sum += page.charge.units();
         continuation = page.continuation;
@@ -117,7 +120,7 @@ fn explanations_name_the_way() {
     let explain = |text: &str| {
         let request = Request::of_text(text);
         let query = Query::new(bench.container.clone(), request, &everything()).unwrap();
-        let options = Options { count_max: 10, continuation: None, range_by_range: false };
+        let options = PageOptions { count_max: 10, continuation: None, range_by_range: false };
         let plan = query.plan(options).unwrap();
         let page = query.run(&plan).unwrap();
         query.explain(&plan, Some(&page)).to_string()

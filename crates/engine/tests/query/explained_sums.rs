@@ -8,7 +8,7 @@ use crate::generate::{Generator, Random};
 use crate::random::POLICIES;
 use crate::support::{Bench, everything};
 use armilla_engine::query::explain::{StepKind, Times};
-use armilla_engine::query::{Access, Options, Query, Request, Threads};
+use armilla_engine::query::{Access, PageOptions, Query, Request, Threads};
 use armilla_model::charge::RequestCharge;
 use armilla_model::json;
 
@@ -52,7 +52,7 @@ fn check(bench: &Bench, text: &str, random: &mut Random) -> usize {
         };
         let query = query.by(access).on(threads);
         let continued = continuation.as_deref();
-        let options = Options { count_max, continuation: continued, range_by_range: false };
+        let options = PageOptions { count_max, continuation: continued, range_by_range: false };
         let Ok(plan) = query.plan(options) else { return number };
         let planned = query.explain(&plan, None);
         assert_eq!(planned.charge_of_steps(), RequestCharge::ZERO, "{text}");

@@ -169,7 +169,7 @@ fn computed_properties_that_the_item_does_not_determine_are_refused() {
             r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"computedProperties":[{properties}]}}"#
         );
         let definition = json::parse(text.as_bytes()).unwrap();
-        bench.account.replace_container("d", "c", &definition, None)
+        bench.account.replace_container(&bench.container, &definition, None)
     };
     let property = |query: &str| format!(r#"{{"name":"p","query":"SELECT VALUE {query} FROM c"}}"#);
     for query in [
@@ -199,5 +199,5 @@ fn a_container_keeps_the_computed_properties_it_has() {
     let bench = Bench::of_before(&json::parse(text.as_bytes()).unwrap(), 1);
     let with_ttl = text.replacen('{', r#"{"defaultTtl":100,"#, 1);
     let definition = json::parse(with_ttl.as_bytes()).unwrap();
-    bench.account.replace_container("d", "c", &definition, None).unwrap();
+    bench.account.replace_container(&bench.container, &definition, None).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, everything, texts};
 use armilla_engine::query::{Access, Request, ResumeFilter, ResumeValue};
-use armilla_model::rid::{self, ChildKind};
+use armilla_model::rid;
 use armilla_model::{Value, json};
 
 fn filled() -> Bench {
@@ -23,7 +23,7 @@ fn position(filter: &str) -> ResumeFilter {
     };
     let docno = |rid: &Value| {
         let bytes = rid::decode(rid.as_str().unwrap()).unwrap();
-        rid::split_child(&bytes, ChildKind::Document).unwrap().1
+        rid::split_document(&bytes).unwrap().1
     };
     ResumeFilter {
         values: filter.get("value").unwrap().as_array().unwrap().iter().map(value).collect(),

@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, everything, texts};
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Access, Limit, Options, Query, Request, Scope};
+use armilla_engine::query::{Access, Limit, PageOptions, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Value, json};
@@ -157,7 +157,7 @@ fn rows_that_stay_come_once_while_others_write() {
         for step in 0.. {
             let query =
                 Query::new(bench.container.clone(), request.clone(), &everything()).unwrap();
-            let options = Options {
+            let options = PageOptions {
                 count_max: 4,
                 continuation: continuation.as_deref(),
                 range_by_range: false,
@@ -204,7 +204,11 @@ fn tokens_belong_to_their_query() {
     let bench = filled(1);
     let page = |text: &str, token: Option<&str>| {
         let query = Query::new(bench.container.clone(), Request::of_text(text), &everything());
-        query.unwrap().page(Options { count_max: 3, continuation: token, range_by_range: false })
+        query.unwrap().page(PageOptions {
+            count_max: 3,
+            continuation: token,
+            range_by_range: false,
+        })
     };
     let token = page("SELECT * FROM c", None).unwrap().continuation.unwrap();
     assert!(page("SELECT * FROM c", Some(&token)).is_ok());

@@ -175,8 +175,7 @@ impl State {
             let range = ranges.iter().position(|range| range.contains(&epk)).unwrap();
             let rid = item.get("_rid").and_then(Value::as_str).unwrap();
             let bytes = armilla_model::rid::decode(rid).unwrap();
-            let kind = armilla_model::rid::ChildKind::Document;
-            let docno = armilla_model::rid::split_child(&bytes, kind).unwrap().1;
+            let docno = armilla_model::rid::split_document(&bytes).unwrap().1;
             Placed { range, epk, docno, item }
         };
         // Queries do not see what is excluded from the index, where there is one.

@@ -120,3 +120,30 @@ fn components_with_negative_weights_are_ranked_from_the_worst() {
         }
     }
 }
+
+/// Between equal ranks the text of `_rid` decides, as in clients that merge rankings themselves. Items are numbered in
+/// their range: of a hundred items that go to two ranges in turn, neighbours stay together.
+#[test]
+fn equal_ranks_come_in_the_order_of_the_text_of_the_rid() {
+    let definition = br#"{"partitionKey":{"paths":["/pk"],"version":2}}"#;
+    let numbers = 1..=100_u64;
+    // Base64 puts 62 and 63 first, then the digits 52 to 61, then the letters.
+    let one: Vec<u64> = (62..=63).chain(52..=61).chain(1..=51).chain(64..=100).collect();
+    let two: Vec<u64> = numbers.clone().map(|n| if n % 2 == 0 { n - 1 } else { n + 1 }).collect();
+    for (ranges, expected) in [(1, one), (2, two)] {
+        let bench = Bench::new(&json::parse(definition).unwrap(), ranges);
+        for number in numbers.clone() {
+            // The key `2` lies in the lower half of the key space, `1` in the upper.
+            let pk = 2 - number % 2;
+            bench.put_text(&format!(r#"{{"id":"{number}","pk":"{pk}","n":{number},"t":"tree"}}"#));
+        }
+        let rows = bench.rows(
+            "SELECT VALUE c.n FROM c ORDER BY RANK \
+             RRF(FullTextScore(c.t, 'river'), FullTextScore(c.t, 'sea')) OFFSET 0 LIMIT 100",
+        );
+        let found: Vec<u64> = rows.iter().map(|row| row.as_i64().unwrap() as u64).collect();
+        assert_eq!(found, expected, "{ranges} ranges");
+        let shown = bench.rows("SELECT VALUE c.n FROM c ORDER BY c._rid");
+        assert_eq!(Value::array(shown), Value::array(rows), "{ranges} ranges");
+    }
+}

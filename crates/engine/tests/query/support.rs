@@ -5,7 +5,7 @@ mod base;
 
 use armilla_engine::Options;
 use armilla_engine::items::WriteOptions;
-use armilla_engine::query::{Access, Options as PageOptions, Page, Query, Request, Scope, Threads};
+use armilla_engine::query::{Access, Page, PageOptions, Query, Request, Scope, Threads};
 use armilla_model::{Object, Result, Value, json};
 use armilla_storage::{Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Store};
 #[allow(unused_imports, reason = "not every target that uses this bench throws dice")]

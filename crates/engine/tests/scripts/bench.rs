@@ -3,7 +3,6 @@
 use crate::support;
 pub(crate) use crate::support::value;
 use armilla_engine::account::NewScript;
-use armilla_engine::catalog::Casing;
 use armilla_engine::items::{WriteOptions, Written};
 use armilla_engine::query::Access;
 use armilla_engine::ranges::EpkSpan;
@@ -94,7 +93,7 @@ impl Bench {
     /// Registers a trigger.
     pub(crate) fn trigger(&self, name: &str, before: bool, operation: &str, body: &str) {
         let operation = TriggerOperation::parse(operation).unwrap();
-        let trigger = Some(Trigger { before, operation, casing: Casing::default() });
+        let trigger = Some(Trigger { before, operation, spelling: operation.text().into() });
         self.register(&NewScript { kind: Kind::Trigger, name, body, trigger }).unwrap();
     }
 

@@ -6,7 +6,6 @@ mod shared;
 
 use crate::bench::Bench;
 use armilla_engine::account::NewScript;
-use armilla_engine::catalog::Casing;
 use armilla_engine::scripts::{Kind, Trigger, TriggerOperation, TriggeredVerb};
 use armilla_model::Error;
 use armilla_script::Limits;
@@ -60,7 +59,10 @@ impl Server for Bench {
             Role::Function => (Kind::Function, None),
             Role::Trigger { before, operation } => {
                 let operation = TriggerOperation::parse(operation).unwrap();
-                (Kind::Trigger, Some(Trigger { before, operation, casing: Casing::default() }))
+                (
+                    Kind::Trigger,
+                    Some(Trigger { before, operation, spelling: operation.text().into() }),
+                )
             }
         };
         let new = NewScript { kind, name: script.name, body: script.body, trigger };

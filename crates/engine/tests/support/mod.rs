@@ -12,7 +12,7 @@ mod random;
 use armilla_engine::account::{NewContainer, OfferChange};
 use armilla_engine::items::{WriteOptions, Written};
 use armilla_engine::offers::Throughput;
-use armilla_engine::query::{Access, Limit, Options as PageOptions, Query, Request, Scope};
+use armilla_engine::query::{Access, Limit, PageOptions, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::txn::Committed;
 use armilla_engine::{Account, Container, Options, Txn};
@@ -80,7 +80,7 @@ impl Bench {
 
     /// Replaces the definition.
     pub(crate) fn redefine(&self, definition: &str) {
-        self.account.replace_container("d", "c", &value(definition), None).unwrap();
+        self.account.replace_container(&self.container, &value(definition), None).unwrap();
     }
 
     /// Sets the throughput to that of so many partitions and splits.
@@ -88,7 +88,7 @@ impl Bench {
         let offer = self.account.catalog().offer_of(&self.container.self_link).unwrap().clone();
         let units = (partitions * PARTITION_RUS).max(400).max(offer.minimum());
         let wanted = OfferChange::Set(Throughput::Manual(units));
-        self.account.replace_offer(offer.number, wanted, None).unwrap();
+        self.account.replace_offer(offer.number, wanted, None, None).unwrap();
         self.account.split_partitions();
         assert!(!self.account.is_scaling(&offer));
     }

@@ -13,6 +13,7 @@ pub(super) enum Credentials<'a> {
     Master(Cow<'a, str>),
     Resource(Cow<'a, str>),
     Aad(Cow<'a, str>),
+    Session(Cow<'a, str>),
 }
 
 /// Takes the header apart. A plus in `sig` stays a plus.
@@ -29,28 +30,34 @@ pub(super) fn parse_credentials(header: &[u8]) -> Result<Credentials<'_>, Denied
     let (kind, sig_at) = split(&decoded).ok_or_else(malformed)?;
     let signature = match decoded {
         Cow::Borrowed(text) => Cow::Borrowed(text.get(sig_at..).unwrap_or_default()),
-        Cow::Owned(mut text) => Cow::Owned(text.split_off(sig_at)),
+        Cow::Owned(mut text) => {
+            text.drain(..sig_at);
+            Cow::Owned(text)
+        }
     };
     match kind {
-        Kind::Master => Ok(Credentials::Master(signature)),
-        Kind::Resource => Ok(Credentials::Resource(signature)),
-        Kind::Aad => Ok(Credentials::Aad(signature)),
+        CredentialKind::Master => Ok(Credentials::Master(signature)),
+        CredentialKind::Resource => Ok(Credentials::Resource(signature)),
+        CredentialKind::Aad => Ok(Credentials::Aad(signature)),
+        CredentialKind::Session => Ok(Credentials::Session(signature)),
     }
 }
 
-enum Kind {
+enum CredentialKind {
     Master,
     Resource,
     Aad,
+    Session,
 }
 
 /// The kind, and where the signature begins.
-fn split(text: &str) -> Option<(Kind, usize)> {
+fn split(text: &str) -> Option<(CredentialKind, usize)> {
     let mut parts = text.splitn(3, '&');
     let kind = match parts.next()?.strip_prefix("type=")? {
-        "master" => Kind::Master,
-        "resource" => Kind::Resource,
-        "aad" => Kind::Aad,
+        "master" => CredentialKind::Master,
+        "resource" => CredentialKind::Resource,
+        "aad" => CredentialKind::Aad,
+        "session" => CredentialKind::Session,
         _ => return None,
     };
     let version = parts.next()?.strip_prefix("ver=")?;

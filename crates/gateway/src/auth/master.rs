@@ -74,6 +74,31 @@ impl MasterKeys {
         })
     }
 
+    /// What the text of an account key allows, the published one included where it is accepted from whoever shows it.
+    /// Nothing when it is no key.
+    pub(super) fn access_of(
+        &self,
+        base64: &str,
+        locality: &Result<(), Stranger>,
+    ) -> Option<Result<Access, Denied>> {
+        let text = base64.trim().as_bytes();
+        // All are compared, whichever it is.
+        let own = self.shown.iter().zip(&self.keys).fold(None, |found, (tag, (_, access))| {
+            let same = hmac::verify(&shown_key(), text, tag.as_ref()).is_ok();
+            if same { Some(*access) } else { found }
+        });
+        let published = hmac::sign(&shown_key(), WELL_KNOWN_KEY.as_bytes());
+        let is_published = hmac::verify(&shown_key(), text, published.as_ref()).is_ok();
+        match (own, &self.well_known, locality) {
+            (Some(access), _, _) => Some(Ok(access)),
+            (None, Some((_, WellKnownKey::OnLoopback)), Err(stranger)) if is_published => {
+                Some(Err(published_from_elsewhere(stranger)))
+            }
+            (None, Some(_), _) if is_published => Some(Ok(Access::ReadWrite)),
+            _ => None,
+        }
+    }
+
     /// Finds the key that made the signature. Comparison takes the same time wherever it fails.
     pub(super) fn verify(
         &self,
@@ -126,14 +151,18 @@ impl MasterKeys {
         hmac::verify(key, message, tag).ok()?;
         match locality {
             Err(stranger) if *place == WellKnownKey::OnLoopback => {
-                Some(Err(unauthorized(format!(
-                    "The published well-known key is accepted from this machine's own user alone: \
-                 {stranger}. Give the server a key of its own with --key-file."
-                ))))
+                Some(Err(published_from_elsewhere(stranger)))
             }
             _ => Some(Ok(Access::ReadWrite)),
         }
     }
+}
+
+fn published_from_elsewhere(stranger: &Stranger) -> Denied {
+    unauthorized(format!(
+        "The published well-known key is accepted from this machine's own user alone: {stranger}. Give the server \
+         a key of its own with --key-file."
+    ))
 }
 
 /// Under which key the texts of keys are compared: any will do, the comparison alone is wanted.

@@ -33,8 +33,12 @@ pub(super) fn write(
     out: &mut Vec<u8>,
 ) {
     let texts = segments.texts();
-    let (kind, depth) = kind_and_depth(&texts, segments.len());
-    let link = texts.get(..depth).unwrap_or_default();
+    let subscription = subscription_link(&texts, segments.len());
+    let (kind, depth) = match &subscription {
+        Some(_) => ("subs", 0),
+        None => kind_and_depth(&texts, segments.len()),
+    };
+    let link = subscription.as_deref().unwrap_or_else(|| texts.get(..depth).unwrap_or_default());
     push_lower(method.as_str(), out);
     out.push(b'\n');
     push_lower(kind, out);
@@ -71,6 +75,17 @@ fn kind_and_depth<'a>(texts: &[&'a str], count: usize) -> (&'a str, usize) {
         Some([.., kind, _]) if count.is_multiple_of(2) => (kind, count),
         Some([.., kind]) => (kind, count - 1),
     }
+}
+
+/// The link of a path of subscriptions: what it would be if they lay beside scripts.
+fn subscription_link<'a>(texts: &[&'a str], count: usize) -> Option<Vec<&'a str>> {
+    let ["_armilla", "subs", link @ ..] = texts.get(..count)? else { return None };
+    let (container, id) = link.split_at_checked(4)?;
+    let mut link = container.to_vec();
+    if let Some(id) = id.first() {
+        link.extend(["subs", id]);
+    }
+    Some(link)
 }
 
 fn push_lower(text: &str, out: &mut Vec<u8>) {

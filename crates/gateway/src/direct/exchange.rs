@@ -7,9 +7,9 @@
 
 use super::frame::{Payload, RequestFrame, activity_text};
 use super::ids::request as id;
-use super::map::{self, Asked, Verb};
+use super::map::{self, Asked, DirectVerb};
 use super::replica::ReplicaPath;
-use super::response::{self, NAME_IS_STALE, PARTITION_MOVED, Place, Response, Shape};
+use super::response::{self, NAME_IS_STALE, PARTITION_MOVED, ReplicaPosition, Response, Shape};
 use super::token::Tokens;
 use crate::handle::{Gateway, Peer};
 use crate::headers::RequestContext;
@@ -19,10 +19,12 @@ use crate::request::{self, Request};
 use crate::routes::Route;
 use crate::service::{Call, KeyShare, RangeAddress, RangeState, Service};
 use armilla_model::Error;
+use armilla_model::clock::monotonic;
 use armilla_model::lsn::Lsn;
 use armilla_model::session_token::SessionToken;
 use bytes::Bytes;
 use http::StatusCode;
+use std::pin::pin;
 
 /// A connection that has negotiated.
 #[derive(Clone, Debug)]
@@ -44,27 +46,29 @@ pub(crate) struct Exchanged {
 impl<S: Service> Gateway<S> {
     /// Answers one frame, whatever it asks for.
     pub(crate) async fn exchange(&self, connected: &Connected, frame: &RequestFrame) -> Exchanged {
+        let started = monotonic();
         let activity = activity_text(&frame.ticket.activity);
         let (reply, place, shape) = match frame.tokens() {
             Ok(tokens) => {
-                let exchange = Exchange { gateway: self, connected, frame, tokens };
+                let exchange = DirectExchange { gateway: self, connected, frame, tokens };
                 exchange.run(&activity).await
             }
             // It was checked when it was taken.
             Err(malformed) => {
                 let error = Error::Internal(malformed.to_string());
-                (Reply::error(error), Place::Master, Shape::default())
+                (Reply::error(error), ReplicaPosition::Master, Shape::default())
             }
         };
         let let_in = reply.status() != StatusCode::UNAUTHORIZED;
         let answer = reply.into_answer(activity.as_bytes());
-        let Response { frame, payload } = response::write(frame.ticket, answer, place, shape);
+        let Response { frame, payload } =
+            response::write(frame.ticket, answer, place, shape, started.elapsed());
         Exchanged { frame, payload, let_in }
     }
 }
 
 /// A frame with what is known of it so far.
-struct Exchange<'a, S> {
+struct DirectExchange<'a, S> {
     gateway: &'a Gateway<S>,
     connected: &'a Connected,
     frame: &'a RequestFrame,
@@ -78,12 +82,12 @@ enum Target<'a> {
     Range(RangeAddress<'a>, RangeState, bool),
 }
 
-impl<'a, S: Service> Exchange<'a, S> {
-    async fn run(&self, activity: &str) -> (Reply, Place, Shape) {
+impl<'a, S: Service> DirectExchange<'a, S> {
+    async fn run(&self, activity: &str) -> (Reply, ReplicaPosition, Shape) {
         let path = self.tokens.text(id::REPLICA_PATH).and_then(ReplicaPath::parse);
         let place = |state| match path.and_then(|path| path.range()) {
-            Some(range) => Place::Range(SessionToken { range, lsn: state }),
-            None => Place::Master,
+            Some(range) => ReplicaPosition::Range(SessionToken { range, lsn: state }),
+            None => ReplicaPosition::Master,
         };
         let asked = match map::asked(self.frame, &self.tokens) {
             Ok(asked) => asked,
@@ -91,7 +95,7 @@ impl<'a, S: Service> Exchange<'a, S> {
         };
         let shape = Shape {
             is_feed: asked.verb.is_feed(),
-            is_bodyless: matches!(asked.verb, Verb::Head | Verb::HeadFeed),
+            is_bodyless: matches!(asked.verb, DirectVerb::Head | DirectVerb::HeadFeed),
             tells_usage: self.tokens.flag(id::POPULATE_QUOTA_INFO),
         };
         let Some(target) = path.and_then(|path| self.target(path, &asked)) else {
@@ -101,7 +105,7 @@ impl<'a, S: Service> Exchange<'a, S> {
             Target::Range(_, RangeState::Serving(lsn), _) => place(lsn),
             _ => place(Lsn(1)),
         };
-        let answer = self.answer(&asked, target);
+        let answer = pin!(self.answer(&asked, target));
         (request::caught(answer, activity.as_bytes()).await, place, shape)
     }
 
@@ -135,17 +139,19 @@ impl<'a, S: Service> Exchange<'a, S> {
                 .into();
         }
         let (mut context, readable) = map::context(asked, &self.tokens, is_master);
+        context.activity = Some(&self.frame.ticket.activity);
         if context.api_version.is_none() {
             let _ = context.set("x-ms-version", self.connected.version.as_bytes());
         }
         let request = Request {
             method: &asked.method,
             segments: &asked.segments,
-            context,
+            context: &context,
             readable,
             locality: self.locality(),
+            now_seconds: self.gateway.clock.now_seconds(),
         };
-        let admitted = request.route().and_then(|route| {
+        let admitted = request::route_of(&asked.segments).and_then(|route| {
             let principal = self.gateway.authenticate(&request)?;
             if let Target::Range(_, state, is_primary) = target {
                 check_state(asked, state, is_primary)?;
@@ -156,7 +162,6 @@ impl<'a, S: Service> Exchange<'a, S> {
             Ok(admitted) => admitted,
             Err(refusal) => return *refusal,
         };
-        let mut context = request.context;
         if let Target::Range(address, ..) = target
             && let Err(answer) = self.limit(&mut context, asked, &address)
         {
@@ -166,7 +171,7 @@ impl<'a, S: Service> Exchange<'a, S> {
             Payload::Whole(body) => body.clone(),
             Payload::TooLarge(size) => return too_large(*size).into(),
         };
-        let call = Call { operation, context, principal: &principal, body };
+        let call = Call { operation, context: &context, principal: &principal, body };
         self.gateway.service.call(call).await
     }
 
@@ -219,6 +224,7 @@ impl<'a, S: Service> Exchange<'a, S> {
 fn check_state(asked: &Asked<'_>, state: RangeState, is_primary: bool) -> Result<(), Box<Reply>> {
     match state {
         RangeState::Moved => Err(moved()),
+        RangeState::Elsewhere => Err(Box::new(not_here())),
         RangeState::NoContainer => {
             Err(Box::new(Reply::error(Error::PartitionGone).substatus(NAME_IS_STALE)))
         }

@@ -90,6 +90,7 @@ pub(crate) mod response {
     pub(crate) const SESSION_TOKEN: u16 = 0x3e;
     pub(crate) const INDEX_UTILIZATION: u16 = 0x44;
     pub(crate) const QUERY_EXECUTION_INFO: u16 = 0x45;
+    pub(crate) const REQUEST_DURATION: u16 = 0x51;
     pub(crate) const REQUIRES_DISTRIBUTION: u16 = 0x66;
     pub(crate) const QUERY_ADVICE: u16 = 0x75;
 }

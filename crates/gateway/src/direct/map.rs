@@ -4,6 +4,7 @@ use super::frame::RequestFrame;
 use super::ids::request as id;
 use super::token::Tokens;
 use crate::headers::{Consistency, IndexingDirective, RangeId, RequestContext, token_over_limit};
+use crate::limits::DIRECT_PAGE_TIME_MAX;
 use crate::routes::{Segments, hex_digit};
 use armilla_engine::throttle::SHARES_MAX;
 use armilla_model::{Error, Result, rid};
@@ -19,7 +20,7 @@ const CHILD_RID: usize = 16;
 
 /// What an operation does, as far as the wire knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum DirectVerb {
     Create,
     Patch,
     Read,
@@ -34,7 +35,7 @@ pub(super) enum Verb {
     Batch,
 }
 
-impl Verb {
+impl DirectVerb {
     fn of(number: u16) -> Option<Self> {
         Some(match number {
             1 => Self::Create,
@@ -91,7 +92,7 @@ impl Verb {
 
 /// Kinds of resources that are served, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ResourceKind {
     Database,
     Container,
     Item,
@@ -101,7 +102,7 @@ pub(super) enum Kind {
     Conflict,
 }
 
-impl Kind {
+impl ResourceKind {
     fn of(number: u16) -> Option<Self> {
         Some(match number {
             1 => Self::Database,
@@ -116,8 +117,8 @@ impl Kind {
     }
 
     /// The operations of this kind that clients send this way.
-    fn serves(self, verb: Verb) -> bool {
-        use Verb as V;
+    fn serves(self, verb: DirectVerb) -> bool {
+        use DirectVerb as V;
         match self {
             Self::Database => matches!(verb, V::Read | V::ReadFeed | V::Query | V::HeadFeed),
             Self::Container => matches!(verb, V::Read | V::ReadFeed | V::Query | V::Head),
@@ -176,10 +177,10 @@ impl Kind {
     }
 
     /// Whether a container's partition serves it, not the catalog.
-    pub(super) fn is_in_container(self, verb: Verb) -> bool {
+    pub(super) fn is_in_container(self, verb: DirectVerb) -> bool {
         match self {
             Self::Item | Self::Procedure | Self::Conflict => true,
-            Self::Container => verb == Verb::Head,
+            Self::Container => verb == DirectVerb::Head,
             Self::Database | Self::User | Self::Permission => false,
         }
     }
@@ -188,15 +189,15 @@ impl Kind {
 /// What a frame asks for.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
-    pub(super) kind: Kind,
-    pub(super) verb: Verb,
+    pub(super) kind: ResourceKind,
+    pub(super) verb: DirectVerb,
     pub(super) method: Method,
     pub(super) segments: Segments<'a>,
 }
 
 /// The operation and its path; nothing of the partition yet.
 pub(super) fn asked<'a>(frame: &RequestFrame, tokens: &Tokens<'a>) -> Result<Asked<'a>> {
-    let (kind, verb) = (Kind::of(frame.resource), Verb::of(frame.operation));
+    let (kind, verb) = (ResourceKind::of(frame.resource), DirectVerb::of(frame.operation));
     let (Some(kind), Some(verb)) = (kind, verb) else { return Err(unserved(frame)) };
     if !kind.serves(verb) {
         return Err(unserved(frame));
@@ -215,7 +216,11 @@ fn unserved(frame: &RequestFrame) -> Error {
     ))
 }
 
-fn by_names<'a>(kind: Kind, verb: Verb, tokens: &Tokens<'a>) -> Result<Vec<Cow<'a, str>>> {
+fn by_names<'a>(
+    kind: ResourceKind,
+    verb: DirectVerb,
+    tokens: &Tokens<'a>,
+) -> Result<Vec<Cow<'a, str>>> {
     let mut segments = Vec::with_capacity(6);
     let named = verb.is_on_resource().then_some(kind);
     let mut above = Some(kind);
@@ -234,9 +239,9 @@ fn by_names<'a>(kind: Kind, verb: Verb, tokens: &Tokens<'a>) -> Result<Vec<Cow<'
 }
 
 /// The path by `_rid`: that of the resource, or for a list of the parent, whose bytes begin it.
-fn by_rid<'a>(kind: Kind, verb: Verb, bytes: &[u8]) -> Result<Vec<Cow<'a, str>>> {
+fn by_rid<'a>(kind: ResourceKind, verb: DirectVerb, bytes: &[u8]) -> Result<Vec<Cow<'a, str>>> {
     let owner = if verb.is_on_resource() { Some(kind) } else { kind.parent() };
-    let expected = owner.map_or(0, Kind::rid_length);
+    let expected = owner.map_or(0, ResourceKind::rid_length);
     if bytes.len() != expected {
         return Err(Error::bad_request(
             "The request names its resource neither by names nor by a valid resource id.",
@@ -283,7 +288,8 @@ pub(super) fn context<'a>(
     tokens: &Tokens<'a>,
     is_master: bool,
 ) -> (RequestContext<'a>, Result<()>) {
-    let mut context = RequestContext::default();
+    let page_time_max = Some(DIRECT_PAGE_TIME_MAX);
+    let mut context = RequestContext { page_time_max, ..RequestContext::default() };
     let mut readable = Ok(());
     let mut note = |outcome: Result<()>| {
         if readable.is_ok() {
@@ -293,15 +299,15 @@ pub(super) fn context<'a>(
     for (token, name) in HEADERS {
         let Some(text) = tokens.text(token) else { continue };
         let name = match (token, asked.verb) {
-            (id::MATCH, Verb::Read | Verb::ReadFeed) => "if-none-match",
+            (id::MATCH, DirectVerb::Read | DirectVerb::ReadFeed) => "if-none-match",
             (id::MATCH, _) => "if-match",
             _ => name,
         };
         note(context.set(name, text.as_bytes()));
     }
-    context.intent.query = asked.verb == Verb::Query;
-    context.intent.batch = asked.verb == Verb::Batch;
-    context.intent.upsert = asked.verb == Verb::Upsert;
+    context.intent.query = asked.verb == DirectVerb::Query;
+    context.intent.batch = asked.verb == DirectVerb::Batch;
+    context.intent.upsert = asked.verb == DirectVerb::Upsert;
     note(set_numbers(&mut context, tokens));
     note(set_bounds(&mut context, tokens));
     set_flags(&mut context, tokens);
@@ -403,7 +409,7 @@ pub(super) fn limit_to_range<'a>(
     asked: &Asked<'_>,
     range: &'a str,
 ) {
-    let is_bulk = asked.verb == Verb::Batch && !context.batch_atomic;
+    let is_bulk = asked.verb == DirectVerb::Batch && !context.batch_atomic;
     let is_list = asked.verb.is_feed() && context.partition_key.is_none();
     context.range_id = (is_bulk || is_list).then_some(RangeId { container_rid: None, id: range });
 }

@@ -12,6 +12,7 @@ use crate::reply::{Answer, Fact, Facts, Session, Usage};
 use armilla_model::session_token::SessionToken;
 use bytes::Bytes;
 use http::StatusCode;
+use std::time::Duration;
 
 /// Replicas of a partition, as answers tell it: this one.
 const REPLICAS: u32 = 1;
@@ -25,7 +26,7 @@ const RANGE_GONE: u32 = 1002;
 
 /// Where an answer comes from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum ReplicaPosition {
     /// The catalog.
     Master,
     /// A range, and how far its log is.
@@ -54,7 +55,13 @@ pub(super) struct Response {
 const PAYLOAD_COPIED_MAX: usize = 8 * 1024;
 
 /// Writes a response.
-pub(super) fn write(ticket: Ticket, answer: Answer, place: Place, shape: Shape) -> Response {
+pub(super) fn write(
+    ticket: Ticket,
+    answer: Answer,
+    place: ReplicaPosition,
+    shape: Shape,
+    took: Duration,
+) -> Response {
     let Answer { status, facts, charge, body, .. } = answer;
     let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
         || shape.is_bodyless
@@ -68,6 +75,7 @@ pub(super) fn write(ticket: Ticket, answer: Answer, place: Place, shape: Shape) 
     tokens.byte(id::PAYLOAD_PRESENT, u8::from(!bodyless));
     tokens.ulong(id::TRANSPORT_REQUEST_ID, ticket.transport_id);
     tokens.double(id::REQUEST_CHARGE, charge.hundredths() as f64 / 100.0);
+    tokens.double(id::REQUEST_DURATION, took.as_secs_f64() * 1000.0);
     write_position(&mut tokens, &facts, place);
     write_facts(&mut tokens, status, facts, shape);
     finish_head(&mut frame);
@@ -84,11 +92,11 @@ pub(super) fn write(ticket: Ticket, answer: Answer, place: Place, shape: Shape) 
 }
 
 /// The LSNs, the range and the session token.
-fn write_position(tokens: &mut Writer<'_>, facts: &Facts, place: Place) {
+fn write_position(tokens: &mut Writer<'_>, facts: &Facts, place: ReplicaPosition) {
     let position = match (&facts.session, place) {
-        (_, Place::Master) => None,
-        (Session::One(token), Place::Range(_)) => Some(*token),
-        (_, Place::Range(token)) => Some(token),
+        (_, ReplicaPosition::Master) => None,
+        (Session::One(token), ReplicaPosition::Range(_)) => Some(*token),
+        (_, ReplicaPosition::Range(token)) => Some(token),
     };
     // With 0 every strong read of an empty partition would need a barrier.
     let lsn = position.map_or(1, |token| token.lsn.0.max(1));

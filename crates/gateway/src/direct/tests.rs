@@ -260,3 +260,17 @@ fn ids_have_the_types_of_the_table() {
         assert_eq!(is_operation(number), operations.contains(&number), "operation {number}");
     }
 }
+
+/// Java and .NET give a request five seconds on this wire; a page must be on its way before.
+#[test]
+fn pages_end_before_clients_of_this_wire_give_up() {
+    let query = cases("req").into_iter().find(|case| text(case, "name") == "query page request");
+    let frame = decode(&from_hex(text(&query.unwrap(), "hex"))).unwrap().unwrap();
+    let tokens = frame.tokens().unwrap();
+    let asked = map::asked(&frame, &tokens).unwrap();
+    let (context, _) = map::context(&asked, &tokens, false);
+    let patience = context.page_time_max.unwrap();
+    assert_eq!(patience, crate::limits::DIRECT_PAGE_TIME_MAX);
+    assert!(patience < armilla_engine::limits::PAGE_TIME_MAX);
+    assert_eq!(crate::headers::RequestContext::default().page_time_max, None);
+}

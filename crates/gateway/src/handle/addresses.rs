@@ -27,8 +27,11 @@ impl<S: Service> Exchange<'_, S> {
         let principal = self.gateway.authenticate(&asked)?;
         request.readable.clone().map_err(refused)?;
         let (context, service) = (&asked.context, &self.gateway.service);
-        let endpoint =
-            account_document::endpoint(&self.gateway.settings.account, self.http, self.arrival());
+        let named = || {
+            account_document::endpoint(&self.gateway.settings.account, self.http, self.arrival())
+        };
+        // The request may have been passed on by another node, at whose name nothing is served in Direct mode.
+        let endpoint = self.gateway.settings.advertised.clone().unwrap_or_else(named);
         let authority = authority(&endpoint, mode);
         match asked.route()? {
             Route::Databases => {

@@ -7,14 +7,44 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
 
+/// The body of a request.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    /// It has arrived.
+    Whole(Bytes),
+    /// It is on its way.
+    Arriving(Incoming),
+}
+
+impl RequestBody {
+    /// Whether nothing of it is to come.
+    pub(super) fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_empty(),
+            Self::Arriving(body) => body.is_end_stream(),
+        }
+    }
+}
+
 /// The body, or 413 when it is too long and 408 when it does not arrive.
-pub(super) async fn read(body: Incoming, limits: &Limits, expects_continue: bool) -> Result<Bytes> {
+pub(super) async fn read(
+    body: RequestBody,
+    limits: &Limits,
+    expects_continue: bool,
+) -> Result<Bytes> {
+    let body = match body {
+        RequestBody::Whole(body) if body.len() > limits.body_size_max => {
+            return Err(too_large(limits));
+        }
+        RequestBody::Whole(body) => return Ok(body),
+        RequestBody::Arriving(body) => body,
+    };
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     let announced = body.size_hint().lower();
     if announced > limits.body_size_max as u64 {
-        discard(body, limits, expects_continue).await;
+        discard(RequestBody::Arriving(body), limits, expects_continue).await;
         return Err(too_large(limits));
     }
     match timeout(limits.body_timeout, collect(body, limits)).await {
@@ -24,7 +54,8 @@ pub(super) async fn read(body: Incoming, limits: &Limits, expects_continue: bool
 }
 
 /// Reads a body for which there is no use, within bounds, and forgets it.
-pub(super) async fn discard(body: Incoming, limits: &Limits, expects_continue: bool) {
+pub(super) async fn discard(body: RequestBody, limits: &Limits, expects_continue: bool) {
+    let RequestBody::Arriving(body) = body else { return };
     // A client that waits for permission has sent nothing; the answer is all it needs.
     let is_short = body.size_hint().lower() <= limits.body_drain_max as u64;
     if !body.is_end_stream() && !expects_continue && is_short {

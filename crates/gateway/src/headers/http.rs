@@ -15,8 +15,10 @@ pub struct HttpContext<'a> {
     pub forwarded_proto: Option<&'a HeaderValue>,
     /// `x-forwarded-host`.
     pub forwarded_host: Option<&'a HeaderValue>,
-    /// `forwarded`, `x-forwarded-…`, `via` or `x-real-ip` is there: a proxy stands between.
+    /// `forwarded`, `x-forwarded-…`, `via` or `x-real-ip` is there: a proxy stands between, or another node.
     pub forwarded: bool,
+    /// `x-armilla-from`: another node of the account has passed the request on, or somebody says so.
+    pub from_node: bool,
     /// `expect`: the client waits for a word before it sends the body.
     pub expects_continue: bool,
 }
@@ -46,6 +48,7 @@ impl<'a> HttpContext<'a> {
             "host" => self.host = Some(value),
             "expect" => self.expects_continue = true,
             "forwarded" | "via" | "x-real-ip" => self.forwarded = true,
+            "x-armilla-from" => (self.forwarded, self.from_node) = (true, true),
             _ => {
                 let Some(rest) = name.strip_prefix("x-forwarded-") else { return false };
                 self.forwarded = true;

@@ -300,7 +300,8 @@ fn is(value: &[u8], word: &str) -> bool {
 /// Text for a header: bytes beyond printable ASCII are percent-encoded.
 pub fn encode_non_ascii(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| (0x20..0x7F).contains(&byte);
-    if text.bytes().all(is_plain) {
+    // Nearly all texts are plain: looking at every byte goes in strides, stopping at the first does not.
+    if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
         return Cow::Borrowed(text);
     }
     let mut encoded = String::with_capacity(text.len() + 16);

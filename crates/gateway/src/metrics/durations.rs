@@ -39,6 +39,46 @@ impl Durations {
     }
 }
 
+/// Counts at one moment, or between two.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot([u64; BOUNDS.len() + 1]);
+
+impl Durations {
+    /// The counts now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot(std::array::from_fn(|at| self.0.buckets[at].load(Ordering::Relaxed)))
+    }
+}
+
+impl Snapshot {
+    /// What came in since an earlier moment.
+    pub(super) fn since(&self, before: Option<&Self>) -> Self {
+        let earlier = |at: usize| before.map_or(0, |before| before.0[at]);
+        Self(std::array::from_fn(|at| self.0[at].saturating_sub(earlier(at))))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Milliseconds below which this part of the durations lies, taken evenly inside a bucket.
+    pub(super) fn quantile(&self, part: f64) -> f64 {
+        let wanted = self.count() as f64 * part;
+        let mut below = 0.0;
+        for (at, count) in self.0.iter().enumerate() {
+            let count = *count as f64;
+            let (low, high) = (at.checked_sub(1).map_or(0, |at| BOUNDS[at]), BOUNDS.get(at));
+            if count > 0.0 && below + count >= wanted {
+                let (low, high) = (low as f64, high.map_or(low as f64, |high| *high as f64));
+                return (low + (high - low) * (wanted - below) / count) / 1e6;
+            }
+            below += count;
+        }
+        0.0
+    }
+}
+
 impl TypedMetric for Durations {
     const TYPE: MetricType = MetricType::Histogram;
 }
@@ -64,6 +104,19 @@ mod tests {
     use super::*;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
+
+    #[test]
+    fn quantiles_lie_in_their_bucket() {
+        let durations = Durations::default();
+        let before = durations.snapshot();
+        (0..99).for_each(|_| durations.observe(Duration::from_micros(100)));
+        durations.observe(Duration::from_millis(10));
+        let gained = durations.snapshot().since(Some(&before));
+        assert_eq!(gained.count(), 100);
+        assert!((0.05..=0.15).contains(&gained.quantile(0.5)), "{}", gained.quantile(0.5));
+        assert!((0.1..=12.2).contains(&gained.quantile(0.999)), "{}", gained.quantile(0.999));
+        assert_eq!(Snapshot::default().quantile(0.5), 0.0);
+    }
 
     #[test]
     fn durations_are_counted_by_their_length() {

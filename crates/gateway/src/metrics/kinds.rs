@@ -6,11 +6,13 @@
 
 use super::durations::Durations;
 use super::{Served, Units};
+use crate::word_hash::WordHash;
 use arc_swap::ArcSwap;
 use prometheus_client::metrics::counter::Counter;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds that are kept at hand; others are looked up each time.
 const KINDS_MAX: usize = 4096;
@@ -26,7 +28,7 @@ pub(super) struct RequestKind {
 }
 
 /// Whose requests they are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CountedFor {
     /// No container's.
     Nobody,
@@ -44,6 +46,8 @@ pub(super) struct Places {
     pub(super) latency: Durations,
     /// Those of the range that answered, if it was one.
     pub(super) partition_units: Option<Units>,
+    /// Refusals of this kind alone, so that they are known by range.
+    pub(super) refused: AtomicU64,
 }
 
 impl Places {
@@ -55,6 +59,7 @@ impl Places {
         self.latency.observe(served.took);
         if served.throttled > 0 {
             self.throttled.inc_by(served.throttled);
+            self.refused.fetch_add(served.throttled, Ordering::Relaxed);
         }
         if let Some(of_partition) = &self.partition_units {
             of_partition.inc_by(units);
@@ -63,15 +68,20 @@ impl Places {
 }
 
 /// Values that are made once for each key, and then found without a lock.
-pub(super) struct KeptCounters<K, V>(ArcSwap<HashMap<K, Arc<V>>>);
+pub(super) struct KeptCounters<K, V>(ArcSwap<HashMap<K, Arc<V>, WordHash>>);
 
 impl<K, V> Default for KeptCounters<K, V> {
     fn default() -> Self {
-        Self(ArcSwap::from_pointee(HashMap::new()))
+        Self(ArcSwap::from_pointee(HashMap::default()))
     }
 }
 
 impl<K: Copy + Eq + Hash, V> KeptCounters<K, V> {
+    /// Visits everything that is kept.
+    pub(super) fn each(&self, mut visit: impl FnMut(&K, &V)) {
+        self.0.load().iter().for_each(|(key, value)| visit(key, value));
+    }
+
     /// Uses the value of a key, which is made if it is new, and kept while there is room.
     pub(super) fn with(&self, key: K, make: impl FnOnce() -> V, use_it: impl FnOnce(&V)) {
         if let Some(value) = self.0.load().get(&key) {

@@ -260,7 +260,7 @@ fn key_is_missing() -> Error {
 
 /// Reads the part of the key space from key, range and bounds.
 fn scope(call: &Call<'_>, container: &Container, settings: &Settings) -> Result<Scope> {
-    let context = &call.context;
+    let context = call.context;
     if let Some(key) = key_of_scope(call, settings) {
         let definition = container.key_definition();
         if key.0.len() > definition.levels() {

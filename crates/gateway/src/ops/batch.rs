@@ -135,10 +135,5 @@ pub(super) fn charge_of(outcome: &Outcome, rates: &Rates, read_factor: u64) -> R
 /// About as many bytes as the answer to a batch will have.
 fn size_of(outcomes: &[Outcome]) -> usize {
     const ROW_ROOM: usize = 160;
-    let text = |outcome: &Outcome| match outcome {
-        Outcome::Written(written) => written.text.len(),
-        Outcome::Read(item) => item.text.len(),
-        Outcome::Deleted(_) | Outcome::NotModified(_) => 0,
-    };
-    outcomes.iter().map(|outcome| text(outcome) + ROW_ROOM).sum()
+    outcomes.iter().map(|outcome| outcome.text_length() + ROW_ROOM).sum()
 }

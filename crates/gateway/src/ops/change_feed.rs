@@ -19,7 +19,7 @@ use armilla_model::charge::RequestCharge;
 use armilla_model::limits::FEED_PAGE_DEFAULT;
 use armilla_model::lsn::Lsn;
 use armilla_model::{Error, Result};
-use rows::Rows;
+use rows::ChangeForm;
 use std::sync::Arc;
 
 /// What a page is asked for.
@@ -29,11 +29,11 @@ struct Question {
     /// Where a reader of several ranges is.
     positions: Option<Positions>,
     count_max: usize,
-    rows: Rows,
+    rows: ChangeForm,
 }
 
 /// A page: its rows as texts, and the position behind them.
-struct Page {
+struct ChangePage {
     rows: Vec<Vec<u8>>,
     position: Behind,
     charge: RequestCharge,
@@ -61,7 +61,7 @@ pub(super) async fn read(
     let question = question(call, |position| seal.open(belongs, position))?;
     let behind = |partition: &Arc<Partition>| container.changes_behind(partition, question.start);
     let behind = scope.partitions.iter().map(behind).sum::<u64>();
-    let is_parsed = question.rows != Rows::Bare;
+    let is_parsed = question.rows != ChangeForm::Bare;
     let (owner, span, range) = (container.clone(), scope.span.clone(), scope.range.clone());
     let count_max = question.count_max;
     let work = move || question.page(&owner, &span, range.as_deref());
@@ -90,13 +90,13 @@ pub(super) async fn read(
 }
 
 fn question<'a>(call: &Call<'a>, open: impl Fn(&'a str) -> Result<&'a str>) -> Result<Question> {
-    let context = &call.context;
+    let context = call.context;
     let (start, positions) = start(call, open)?;
     let count_max = context.max_item_count.map_or(FEED_PAGE_DEFAULT, |count| count as usize).max(1);
     let rows = match context.feed_mode {
-        Some(FeedMode::AllVersionsAndDeletes) => Rows::Versions,
-        _ if context.feed_wire_format.is_some() => Rows::Wrapped,
-        _ => Rows::Bare,
+        Some(FeedMode::AllVersionsAndDeletes) => ChangeForm::Versions,
+        _ if context.feed_wire_format.is_some() => ChangeForm::Wrapped,
+        _ => ChangeForm::Bare,
     };
     Ok(Question { start, positions, count_max, rows })
 }
@@ -130,7 +130,7 @@ impl Question {
         container: &Container,
         span: &armilla_engine::ranges::EpkSpan,
         named: Option<&Partition>,
-    ) -> Result<Page> {
+    ) -> Result<ChangePage> {
         let (start, count_max) = (self.start, self.count_max);
         if self.positions.is_none() {
             let touched = container.partitions_in(span);
@@ -141,7 +141,7 @@ impl Question {
             };
             if let Some(partition) = only {
                 let changes = self.rows.read(container, partition, span, start, count_max)?;
-                return Ok(Page {
+                return Ok(ChangePage {
                     rows: changes.items,
                     position: Behind::Lsn(changes.position),
                     charge: changes.charge,
@@ -157,6 +157,6 @@ impl Question {
         let changes =
             container.read_across(span, start, self.positions.as_ref(), count_max, read)?;
         let position = Behind::Several(changes.positions);
-        Ok(Page { rows: changes.items, position, charge: changes.charge })
+        Ok(ChangePage { rows: changes.items, position, charge: changes.charge })
     }
 }

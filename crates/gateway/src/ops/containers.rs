@@ -117,7 +117,7 @@ fn as_meant(call: &Call<'_>, definition: Value) -> Value {
 async fn create(service: &EngineService, call: &Call<'_>, database: &str) -> Result<Reply> {
     let definition = with_partition_key(call, as_meant(call, wire::object(&call.body)?));
     wire::required(&definition, ["id"])?;
-    let throughput = offer::wanted(&call.context)?;
+    let throughput = offer::wanted(call.context)?;
     let mut turned = Turned::default();
     for (name, text) in &call.context.dials {
         turned.turn(name, text)?;
@@ -152,11 +152,10 @@ async fn replace(
     wire::required(&definition, ["id"])?;
     let found = find(service, path)?;
     let if_match = call.context.if_match.map(str::to_owned);
-    let replaced = service
+    let replaced = found.clone();
+    service
         .blocking(move |account| {
-            let settings = found.settings();
-            let (database, name) = (&settings.database, &found.rid_text);
-            account.replace_container(database, name, &definition, if_match.as_deref())
+            account.replace_container(&found, &definition, if_match.as_deref())
         })
         .await?;
     Ok(written(StatusCode::OK, &replaced))
@@ -170,12 +169,7 @@ async fn delete(
     let found = find(service, path)?;
     let if_match = call.context.if_match.map(str::to_owned);
     let owner = found.clone();
-    service
-        .blocking(move |account| {
-            let settings = found.settings();
-            account.delete_container(&settings.database, &found.rid_text, if_match.as_deref())
-        })
-        .await?;
+    service.blocking(move |account| account.delete_container(&found, if_match.as_deref())).await?;
     Ok(owned_by_database(wire::delete_reply(), &owner))
 }
 

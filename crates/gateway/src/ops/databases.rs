@@ -37,7 +37,7 @@ fn rows(service: &EngineService) -> Vec<(u32, Object)> {
 async fn create(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     let body = wire::object(&call.body)?;
     let [name] = wire::required(&body, ["id"])?;
-    let (name, throughput) = (name.to_owned(), offer::wanted(&call.context)?);
+    let (name, throughput) = (name.to_owned(), offer::wanted(call.context)?);
     let created =
         service.blocking(move |account| account.create_database(&name, throughput)).await?;
     Ok(wire::write_reply(StatusCode::CREATED, created.etag, &database::shape(&created)))

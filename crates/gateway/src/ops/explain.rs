@@ -5,6 +5,7 @@
 
 use super::addressed::ItemTarget;
 use super::{EngineService, metered, query};
+use crate::auth::Principal;
 use crate::headers::{Client, ExplainForm, PartitionKeyHeader};
 use crate::routes::{ContainerPath, Operation};
 use crate::wire::{self, explain::ExplainRequest};
@@ -18,8 +19,8 @@ pub(super) async fn answer(service: &EngineService, call: Call<'_>) -> Reply {
         // A plan alone, or a refusal.
         _ => return metered::call(service, call).await,
     };
-    match as_query(&asked, &call) {
-        Ok(query) => metered::call(service, query).await,
+    match context_of(&asked, &call) {
+        Ok(context) => metered::call(service, as_query(&asked, &context, call.principal)).await,
         Err(error) => Reply::error(error),
     }
 }
@@ -27,7 +28,8 @@ pub(super) async fn answer(service: &EngineService, call: Call<'_>) -> Reply {
 /// Answers with the plan of a query.
 pub(super) async fn plan(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     let asked = ExplainRequest::parse(&call.body)?;
-    let query = as_query(&asked, call)?;
+    let context = context_of(&asked, call)?;
+    let query = as_query(&asked, &context, call.principal);
     match ItemTarget::find(service, &query) {
         Some(target) => query::explain(service, &query, target?).await,
         None => Err(wire::misrouted(call)),
@@ -38,11 +40,11 @@ fn path(asked: &ExplainRequest) -> ContainerPath<'_> {
     ContainerPath { database: &asked.database, container: &asked.container }
 }
 
-/// The request for a page of the query that is to be explained.
-fn as_query<'a>(asked: &'a ExplainRequest, call: &Call<'a>) -> Result<Call<'a>> {
+/// What the headers of a request for a page of the query that is to be explained would say.
+fn context_of<'a>(asked: &'a ExplainRequest, call: &Call<'a>) -> Result<RequestContext<'a>> {
     let key = asked.partition_key.as_deref();
     let key = key.map(|text| PartitionKeyHeader::parse("partitionKey", text.as_bytes()));
-    let context = RequestContext {
+    Ok(RequestContext {
         partition_key: key.transpose()?,
         max_item_count: asked.count_max,
         continuation: asked.continuation.as_deref(),
@@ -51,8 +53,16 @@ fn as_query<'a>(asked: &'a ExplainRequest, call: &Call<'a>) -> Result<Call<'a>> 
         // The server merges, whoever asks.
         client: Client::Other,
         ..call.context.clone()
-    };
+    })
+}
+
+/// The request for a page of the query that is to be explained.
+fn as_query<'a>(
+    asked: &'a ExplainRequest,
+    context: &'a RequestContext<'a>,
+    principal: &'a Principal,
+) -> Call<'a> {
     let operation = Operation::QueryItems(path(asked));
     let body = asked.query.clone().into();
-    Ok(Call { operation, context, principal: call.principal, body })
+    Call { operation, context, principal, body }
 }

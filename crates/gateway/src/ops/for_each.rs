@@ -19,7 +19,7 @@ use super::{EngineService, addressed};
 use crate::auth::{Belongs, Principal};
 use crate::error::status_of;
 use crate::{Call, Reply};
-use armilla_engine::query::{Limit, Options, Query, Request, Scope};
+use armilla_engine::query::{Limit, PageOptions, Query, Request, Scope};
 use armilla_engine::ranges::EpkSpan;
 use armilla_engine::scripts::{Executed, Script};
 use armilla_engine::{Container, ItemAddress};
@@ -107,7 +107,11 @@ pub(super) async fn execute(
     let (count_max, after) = (rows.clamp(1, ROWS_MAX), position.query);
     let page = service
         .reading(move || {
-            query.page(Options { count_max, continuation: after.as_deref(), range_by_range: false })
+            query.page(PageOptions {
+                count_max,
+                continuation: after.as_deref(),
+                range_by_range: false,
+            })
         })
         .await?;
     let definition = container.key_definition();

@@ -28,11 +28,11 @@ pub(super) fn read(call: &Call<'_>, target: &ItemTarget, segment: &str) -> Resul
         return Ok(missing(target, address));
     };
     let known = call.context.if_none_match.is_some_and(|known| item.etag.matches(known));
-    let (etag, lsn) = (item.etag.to_string(), item.lsn.0);
+    let (etag, lsn) = (item.etag.quoted(), item.lsn.0);
     let reply = if known {
         Reply::not_modified().charge(RequestCharge::ONE)
     } else {
-        let charge = item.read_charge(&container.rates());
+        let charge = container.read_charge(item.text.len());
         Reply::ok(item.text).charge(charge).item_count(1)
     };
     let reply = target.with_position_of(reply.etag(etag).item_lsn(lsn), &address.partition);

@@ -13,10 +13,11 @@ use armilla_engine::dials::{Dials, Throttling};
 use armilla_engine::partition::Partition;
 use armilla_engine::throttle::{Admission, Ask};
 use armilla_model::charge::RequestCharge;
+use armilla_model::clock::monotonic;
 use armilla_model::{Error, Result};
 use http::StatusCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Who pays for a request.
 enum Payer {
@@ -35,8 +36,9 @@ enum Payer {
 
 /// Answers a request within its throughput.
 pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
-    let started = Instant::now();
+    let started = monotonic();
     let operation = call.operation;
+    let asked = service.requests.begin(&call);
     let level = call.context.consistency.unwrap_or(service.consistency);
     let readable = service.decode(&mut call).await;
     let mut target = ItemTarget::find(service, &call);
@@ -67,7 +69,7 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
             with_report(reply.charge(charge), admission)
         }
     };
-    service.metrics.count(&Served {
+    let served = Served {
         operation: operation.name(),
         container: payer.container(),
         range: reply.facts().range,
@@ -76,7 +78,15 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
         status: reply.status().as_u16(),
         charge: reply.charged(),
         took: started.elapsed(),
-    });
+    };
+    service.metrics.count(&served);
+    if let Some(asked) = asked {
+        let now = service.account.clock().now_millis();
+        service.requests.note(&asked, &served, reply.facts().item_count, now);
+        if let (Some(key), Some(container)) = (asked.key(), served.container) {
+            service.hot_keys.note(container.number, key, served.charge, now / 1000);
+        }
+    }
     reply
 }
 
@@ -110,13 +120,8 @@ fn procedure<'a>(operation: &Operation<'a>) -> Option<&'a str> {
 impl Payer {
     fn of(call: &Call<'_>, target: Option<&Result<ItemTarget>>) -> Self {
         let target = match (call.operation, target) {
-            (
-                Operation::PlanQuery(_)
-                | Operation::ExplainQuery
-                | Operation::ReadDials(_)
-                | Operation::TurnDials(_),
-                _,
-            ) => return Self::Nobody,
+            (Operation::PlanQuery(_), _) => return Self::Nobody,
+            (operation, _) if operation.is_about_server() => return Self::Nobody,
             (_, None) => return Self::Account,
             (_, Some(Err(_))) => return Self::Nobody,
             (_, Some(Ok(target))) => target,
@@ -173,9 +178,13 @@ impl Payer {
         level: Consistency,
         reply: &Reply,
     ) -> RequestCharge {
-        let dials = match self {
-            Self::Items { dials, .. } => dials.clone(),
-            Self::Nobody | Self::Account => service.account.dials(),
+        let of_account;
+        let dials: &Dials = match self {
+            Self::Items { dials, .. } => dials,
+            Self::Nobody | Self::Account => {
+                of_account = service.account.dials();
+                &of_account
+            }
         };
         let rates = &dials.profile.rates;
         let status = reply.status();
@@ -192,7 +201,7 @@ impl Payer {
             charge => charge,
         };
         let read = is_read_of_items(operation) && (!failed || status == StatusCode::NOT_FOUND);
-        if read { charge * factor_of(level, &dials) } else { charge }
+        if read { charge * factor_of(level, dials) } else { charge }
     }
 
     /// Records what the request has cost; several partitions share it as they worked for it, or

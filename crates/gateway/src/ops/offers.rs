@@ -83,13 +83,11 @@ async fn replace(service: &EngineService, call: &Call<'_>, rid: &str) -> Result<
     if named.is_some_and(|named| named != offer::rid_text(number)) {
         return Err(Error::bad_request("The '_rid' of the body is not that of the offer."));
     }
-    let change = offer::change(&call.context, &body)?;
+    let change = offer::change(call.context, &body)?;
     let shares = offer::shares(&body)?;
     let if_match = call.context.if_match.map(str::to_owned);
     let replaced = service
-        .blocking(move |account| {
-            account.replace_offer_with(number, change, shares, if_match.as_deref())
-        })
+        .blocking(move |account| account.replace_offer(number, change, shares, if_match.as_deref()))
         .await?;
     if service.account.is_scaling(&replaced) {
         let splits = service.blocking(|account| {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
         Operation::ListPermissions(path) => {
-            let owner = Owner::find(service, call, path)?;
+            let owner = PermissionOwner::find(service, call, path)?;
             let reply = page::list(
                 service.authenticator.seal(),
                 call,
@@ -27,14 +27,14 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
             Ok(owner.about(reply))
         }
         Operation::QueryPermissions(path) => {
-            let owner = Owner::find(service, call, path)?;
+            let owner = PermissionOwner::find(service, call, path)?;
             let (kind, rid) = (FeedKind::Permissions, owner.rid());
             let reply = databases::query(service, call, kind, &rid, owner.rows()).await?;
             Ok(owner.about(reply))
         }
         Operation::CreatePermission { user, mode } => create(service, call, user, mode).await,
         Operation::ReadPermission { user, permission } => {
-            let owner = Owner::find(service, call, user)?;
+            let owner = PermissionOwner::find(service, call, user)?;
             let found = owner.permission(permission)?;
             let reply = wire::read_reply(call, found.etag, &owner.shape(&found));
             Ok(owner.about(reply))
@@ -50,7 +50,7 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
 }
 
 /// A user as the owner of permissions, with what their tokens are made from.
-struct Owner<'s> {
+struct PermissionOwner<'s> {
     service: &'s EngineService,
     catalog: Arc<Catalog>,
     database: Arc<Database>,
@@ -58,7 +58,7 @@ struct Owner<'s> {
     expires_at: u64,
 }
 
-impl<'s> Owner<'s> {
+impl<'s> PermissionOwner<'s> {
     fn find(service: &'s EngineService, call: &Call<'_>, path: UserPath<'_>) -> Result<Self> {
         let catalog = service.account.catalog();
         let database = catalog.database(path.database).cloned();
@@ -116,7 +116,7 @@ async fn create(
     path: UserPath<'_>,
     mode: WriteMode,
 ) -> Result<Reply> {
-    let owner = Owner::find(service, call, path)?;
+    let owner = PermissionOwner::find(service, call, path)?;
     let body = wire::object(&call.body)?;
     permission::check_key(&owner.catalog, &permission::read(&body)?)?;
     let (database, user) = owner.names();
@@ -135,7 +135,7 @@ async fn replace(
     path: UserPath<'_>,
     segment: &str,
 ) -> Result<Reply> {
-    let owner = Owner::find(service, call, path)?;
+    let owner = PermissionOwner::find(service, call, path)?;
     let body = wire::object(&call.body)?;
     permission::check_key(&owner.catalog, &permission::read(&body)?)?;
     let name = owner.permission(segment)?.name.clone();
@@ -156,7 +156,7 @@ async fn delete(
     path: UserPath<'_>,
     segment: &str,
 ) -> Result<Reply> {
-    let owner = Owner::find(service, call, path)?;
+    let owner = PermissionOwner::find(service, call, path)?;
     let name = owner.permission(segment)?.name.clone();
     let (database, user) = owner.names();
     let if_match = call.context.if_match.map(str::to_owned);

@@ -82,7 +82,7 @@ impl Pool {
             return Ok(place);
         }
         let full = || Error::Overloaded { retry_after: POOL_RETRY_AFTER };
-        let _waiting = Waiting::begin(&self.waiting, self.waiting_max).ok_or_else(full)?;
+        let _waiting = QueueTicket::begin(&self.waiting, self.waiting_max).ok_or_else(full)?;
         let place = Arc::clone(&self.places).acquire_owned();
         match tokio::time::timeout(self.wait_max, place).await {
             Ok(Ok(place)) => Ok(place),
@@ -110,9 +110,9 @@ async fn on_thread<T: Send + 'static>(
 }
 
 /// One who waits for a place, until dropped.
-struct Waiting<'p>(&'p AtomicUsize);
+struct QueueTicket<'p>(&'p AtomicUsize);
 
-impl<'p> Waiting<'p> {
+impl<'p> QueueTicket<'p> {
     fn begin(count: &'p AtomicUsize, most: usize) -> Option<Self> {
         let before = count.fetch_add(1, Ordering::AcqRel);
         // Counts back when there are too many, since it is dropped.
@@ -121,7 +121,7 @@ impl<'p> Waiting<'p> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

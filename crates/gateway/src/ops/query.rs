@@ -6,18 +6,17 @@ use super::placement::{self, Place};
 use crate::auth::{Belongs, SEAL_LENGTH};
 use crate::headers::{Client, ExplainForm, token_over_limit};
 use crate::reply::{Fact, FeedBody, FeedKind};
-use crate::wire::explain;
+use crate::wire::{diagnostics, explain};
 use crate::{Call, Reply, wire};
 use armilla_engine::Container;
+use armilla_engine::limits::PAGE_TIME_MAX;
 use armilla_engine::query::explain::Explanation;
 use armilla_engine::query::{
-    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Options, Page, Plan, Query,
+    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Page, PageOptions, Plan, Query,
 };
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
 use armilla_model::{Error, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 
 /// Answers with a page of rows, merged over all partitions that the query addresses.
@@ -85,8 +84,8 @@ async fn plan_for_merging_client(
         let request = wire::query::parse(&body)?;
         let merge = query::client_merge(&container, &request)?;
         // Python's pipeline hands out the rows of single ranges as they are.
-        let merge = merge.filter(|merge| client != Client::Python || !merge.groups);
-        Ok(merge.map(|merge| merge.plan.to_json()))
+        let merge = merge.filter(|merge| client != Client::Python || !merge.plan.regroups());
+        Ok(merge.map(|merge| String::from_utf8_lossy(&merge.text).into_owned()))
     })
     .await
 }
@@ -101,7 +100,7 @@ async fn compiling<T: Send + 'static>(
 }
 
 /// What is told beside a page.
-struct Facts {
+struct QueryFacts {
     descending: bool,
     /// Somebody has to merge, or to go on from what other pages held.
     distributed: bool,
@@ -116,8 +115,8 @@ async fn page(
     call: &Call<'_>,
     container: &Arc<Container>,
     scope: &Scope,
-) -> Result<(Page, Facts)> {
-    let context = &call.context;
+) -> Result<(Page, QueryFacts)> {
+    let context = call.context;
     // Dropped with this task when the client goes away.
     let here = Arc::new(());
     let (query, facts) = compiled(service, call, container, scope, &here).await?;
@@ -130,7 +129,7 @@ async fn page(
     let continuation = continuation.transpose()?;
     let plan_of = move |query: &Query| {
         let continuation = continuation.as_deref();
-        query.plan(Options { count_max, continuation, range_by_range })
+        query.plan(PageOptions { count_max, continuation, range_by_range })
     };
     // What is long to compile is long to plan.
     let is_brief = query::compiles_briefly(&call.body);
@@ -155,7 +154,7 @@ async fn page(
         }
     };
     drop(here);
-    made.map(|(page, explained)| (page, Facts { explained, ..facts }))
+    made.map(|(page, explained)| (page, QueryFacts { explained, ..facts }))
 }
 
 fn token_is_too_long(call: &Call<'_>, page: &Page) -> bool {
@@ -173,13 +172,15 @@ async fn compiled(
     container: &Arc<Container>,
     scope: &Scope,
     here: &Arc<()>,
-) -> Result<(Query, Facts)> {
-    let context = &call.context;
+) -> Result<(Query, QueryFacts)> {
+    let context = call.context;
     let wants_advice = context.populate_query_advice;
     let wants_usage = (context.populate_index_metrics || context.populate_index_metrics_v2)
         && context.continuation.is_none();
     let (container, body) = (container.clone(), call.body.clone());
     let (scope, client) = (query_scope(call, scope), Arc::downgrade(here));
+    let is_explained = context.explain.is_some();
+    let page_time_max = context.page_time_max.unwrap_or(PAGE_TIME_MAX);
     compiling(service, &call.body, move || {
         let request = wire::query::parse(&body)?;
         let advice = match wants_advice {
@@ -187,8 +188,10 @@ async fn compiled(
             false => Vec::new(),
         };
         let query = Query::new(container, request, &scope)?.for_client(client);
+        let query = query.measured(is_explained);
+        let query = query.within(page_time_max);
         let usage = wants_usage.then(|| query.index_usage());
-        let facts = Facts {
+        let facts = QueryFacts {
             descending: query.is_descending(),
             distributed: query.needs_merging(),
             explained: None,
@@ -247,7 +250,10 @@ fn belongs_to(container: &Container) -> Belongs<'_> {
 
 /// The token of a query over the whole container, in the form that clients know from a gateway.
 fn gateway_token(token: &str) -> String {
-    format!("{{\"token\":{},\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}", quoted(token))
+    format!(
+        "{{\"token\":{},\"range\":{{\"min\":\"\",\"max\":\"FF\"}}}}",
+        diagnostics::quoted(token)
+    )
 }
 
 fn query_scope(call: &Call<'_>, scope: &Scope) -> query::Scope {
@@ -265,7 +271,7 @@ fn reply(
     container: &Container,
     scope: &Scope,
     page: &Page,
-    facts: &Facts,
+    facts: &QueryFacts,
     continuation: Option<String>,
 ) -> Reply {
     let continuation = match continuation {
@@ -283,7 +289,7 @@ fn reply(
         Fact::QueryExecutionInfo,
         format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
     );
-    let context = &call.context;
+    let context = call.context;
     if context.populate_query_metrics {
         reply = reply.fact(Fact::QueryMetrics, metrics(&page.metrics));
     }
@@ -297,21 +303,21 @@ fn reply(
             reply = reply.fact(Fact::Explain, explain::header(explanation));
         }
         (Some(explanation), Some(ExplainForm::Text)) => {
-            let text = percent_encode(&explain::header_text(explanation));
+            let text = diagnostics::percent_encode(&explain::header_text(explanation));
             reply = reply.fact(Fact::Explain, text);
         }
         _ => {}
     }
     if let Some(usage) = &facts.usage {
         let text = if context.populate_index_metrics {
-            index_metrics_v1(usage)
+            diagnostics::index_metrics_v1(usage)
         } else {
-            index_metrics_v2(usage)
+            diagnostics::index_metrics_v2(usage)
         };
         reply = reply.fact(Fact::IndexUtilization, text);
     }
     if !facts.advice.is_empty() {
-        reply = reply.fact(Fact::QueryAdvice, query_advice(&facts.advice));
+        reply = reply.fact(Fact::QueryAdvice, diagnostics::query_advice(&facts.advice));
     }
     reply
 }
@@ -347,74 +353,6 @@ fn metrics(metrics: &Metrics) -> String {
     )
 }
 
-/// The older form: base64, with a judgement per index.
-fn index_metrics_v1(usage: &IndexUsage) -> String {
-    let single = |spec: &String| {
-        format!(
-            "{{\"FilterExpression\":\"\",\"IndexSpec\":{},\"FilterPreciseSet\":true,\
-             \"IndexPreciseSet\":true,\"IndexImpactScore\":\"High\"}}",
-            quoted(spec)
-        )
-    };
-    let composite = |specs: &Vec<String>| {
-        format!(
-            "{{\"IndexSpecs\":[{}],\"IndexPreciseSet\":false,\"IndexImpactScore\":\"High\"}}",
-            joined(specs, |spec| quoted(spec))
-        )
-    };
-    STANDARD.encode(format!(
-        "{{\"UtilizedSingleIndexes\":[{}],\"PotentialSingleIndexes\":[{}],\
-         \"UtilizedCompositeIndexes\":[{}],\"PotentialCompositeIndexes\":[{}]}}",
-        joined(&usage.utilized, single),
-        joined(&usage.potential, single),
-        joined(&usage.utilized_composites, composite),
-        joined(&usage.potential_composites, composite),
-    ))
-}
-
-/// The newer form: percent-encoded, paths only.
-fn index_metrics_v2(usage: &IndexUsage) -> String {
-    let single = |spec: &String| format!("{{\"IndexSpec\":{}}}", quoted(spec));
-    let composite = |specs: &Vec<String>| {
-        let specs = joined(specs, |spec| quoted(spec));
-        format!("{{\"IndexSpecs\":[{specs}],\"IndexImpactScore\":\"High\"}}")
-    };
-    percent_encode(&format!(
-        "{{\"UtilizedIndexes\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}},\
-         \"PotentialIndexes\":{{\"SingleIndexes\":[{}],\"CompositeIndexes\":[{}]}}}}",
-        joined(&usage.utilized, single),
-        joined(&usage.utilized_composites, composite),
-        joined(&usage.potential, single),
-        joined(&usage.potential_composites, composite),
-    ))
-}
-
-/// A percent-encoded list; no rule that is found takes parameters.
-fn query_advice(rules: &[&str]) -> String {
-    let entry = |rule: &&str| format!("{{\"Id\":\"{rule}\",\"Params\":[]}}");
-    percent_encode(&format!("[{}]", joined(rules, entry)))
-}
-
-fn joined<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
-    items.iter().map(text).collect::<Vec<_>>().join(",")
-}
-
-fn quoted(text: &str) -> String {
-    armilla_model::Value::from(text).to_json()
-}
-
-fn percent_encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 /// Answers with how a page would be made, without making it.
 pub(super) async fn explain(
     service: &EngineService,
@@ -429,7 +367,7 @@ pub(super) async fn explain(
     let token = token.map(|token| own_token(service, container, scope, token)).transpose()?;
     let body = compiling(service, &call.body, move || {
         let continuation = token.as_deref();
-        let plan = query.plan(Options { count_max, continuation, range_by_range: false })?;
+        let plan = query.plan(PageOptions { count_max, continuation, range_by_range: false })?;
         Ok(explain::answer(&query.explain(&plan, None), None, None))
     });
     let reply = Reply::ok(body.await?).charge(RequestCharge::ZERO);
@@ -445,12 +383,12 @@ pub(super) async fn plan(
     // A whole key beside the query: one range answers, and skips for itself.
     let levels = target.container.key_definition().levels();
     let key = call.context.partition_key.as_ref();
-    let for_one_key = key.is_some_and(|key| key.components.len() == levels);
+    let for_one_key = key.is_some_and(|header| header.key.0.len() == levels);
     let (asked, body) = (target.container.clone(), call.body.clone());
     let features = call.context.query_features.map(str::to_owned);
     let plan = compiling(service, &call.body, move || {
         let request = wire::query::parse(&body)?;
-        Ok(query::plan(&asked, &request, features.as_deref(), for_one_key)?.to_json())
+        Ok(query::plan(&asked, &request, features.as_deref(), for_one_key)?.text.clone())
     });
     let plan = plan.await?;
     Ok(target.with_owner(Reply::ok(plan).charge(RequestCharge::ZERO)))

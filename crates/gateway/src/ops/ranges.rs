@@ -3,7 +3,7 @@
 use super::{EngineService, addressed};
 use crate::reply::{FeedBody, FeedKind};
 use crate::routes::ContainerPath;
-use crate::wire::range::{self, Known};
+use crate::wire::range::{self, KnownRanges};
 use crate::wire::text;
 use crate::{Call, Reply};
 use armilla_engine::partition::Partition;
@@ -21,8 +21,8 @@ pub(super) fn read(
     let container = addressed::container(service, call, path)?;
     let partitions = container.partitions();
     let known = call.context.if_none_match;
-    let known = known.and_then(|etag| Known::parse(container.number, etag));
-    let now = Known::of(&partitions);
+    let known = known.and_then(|etag| KnownRanges::parse(container.number, etag));
+    let now = KnownRanges::of(&partitions);
     let is_new = |partition: &&Arc<Partition>| {
         known.is_none_or(|known| {
             partition.range.id > known.newest

@@ -60,5 +60,5 @@ fn container(service: &EngineService, address: &RangeAddress<'_>) -> Option<Arc<
     let text = format!("{}=", address.container_rid);
     let bytes = rid::decode(&text)?;
     let database = rid::encode(bytes.get(..4)?);
-    service.account.container(&database, &text).ok().filter(is_meant)
+    service.account.database(&database).ok()?.container_of_rid(&text).cloned()
 }

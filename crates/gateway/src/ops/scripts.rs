@@ -80,7 +80,7 @@ pub(super) async fn execute(
     };
     let reply = reply.charge(executed.charge);
     let reply = match &executed.log {
-        Some(log) => reply.fact(Fact::ScriptLog, percent_encoded(log)),
+        Some(log) => reply.fact(Fact::ScriptLog, crate::wire::diagnostics::script_log(log)),
         None => reply,
     };
     Ok(match committed {
@@ -108,22 +108,6 @@ pub(super) async fn run(
     let executed = receiver.await.map_err(|_| super::transaction::script_ended())?;
     drop(here);
     Ok((executed, partition))
-}
-
-/// Text in the form that every client's URI decoder takes back.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() + 16);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~!*'()".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 0xF] {
-                encoded.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
-            }
-        }
-    }
-    encoded
 }
 
 fn rows(container: &Container, kind: Kind) -> Vec<(u32, Object)> {

@@ -31,11 +31,22 @@ pub(super) type Queued = oneshot::Receiver<Result<Committed>>;
 /// Queues a transaction for its commit.
 pub(super) fn queue(txn: Txn) -> Queued {
     let (sender, receiver) = oneshot::channel();
-    txn.commit(move |outcome| {
+    txn.commit(tell(sender));
+    receiver
+}
+
+/// The same for a request that nobody is beside: a writer who has been alone commits here, and no thread is woken for it.
+pub(super) fn queue_alone(txn: Txn) -> Queued {
+    let (sender, receiver) = oneshot::channel();
+    txn.commit_here(tell(sender));
+    receiver
+}
+
+fn tell(sender: oneshot::Sender<Result<Committed>>) -> impl FnOnce(Result<Committed>) {
+    move |outcome| {
         // A client that went away does not hear of it.
         let _ = sender.send(outcome);
-    });
-    receiver
+    }
 }
 
 /// Waits until a queued transaction is durable.

@@ -7,7 +7,7 @@
 use super::EngineService;
 use super::addressed::ItemTarget;
 use super::placement::{self, Place};
-use super::transaction::{Queued, begin, commit, finish, queue};
+use super::transaction::{Queued, begin, commit, finish, queue, queue_alone};
 use crate::headers::{IndexingDirective, RequestContext};
 use crate::limits::INLINE_STAGING_MAX;
 use crate::wire::{self, container::with_quota};
@@ -30,7 +30,7 @@ pub(super) async fn create(
     mut target: ItemTarget,
 ) -> Result<Reply> {
     let body = ItemBody::of(call, &mut target);
-    write(service, call, &target, Verb::Create(body)).await
+    write(service, call, &target, ItemWrite::Create(body)).await
 }
 
 pub(super) async fn upsert(
@@ -39,7 +39,7 @@ pub(super) async fn upsert(
     mut target: ItemTarget,
 ) -> Result<Reply> {
     let body = ItemBody::of(call, &mut target);
-    write(service, call, &target, Verb::Upsert(body)).await
+    write(service, call, &target, ItemWrite::Upsert(body)).await
 }
 
 pub(super) async fn replace(
@@ -50,7 +50,7 @@ pub(super) async fn replace(
 ) -> Result<Reply> {
     let body = ItemBody::of(call, &mut target);
     let id = id_of(target.address()?, segment)?;
-    write(service, call, &target, Verb::Replace(id, body)).await
+    write(service, call, &target, ItemWrite::Replace(id, body)).await
 }
 
 pub(super) async fn patch(
@@ -63,7 +63,7 @@ pub(super) async fn patch(
     let body = call.body.clone();
     let patch = service.staging(body.len(), move || wire::patch::parse(&body)).await?;
     let id = id_of(address, segment)?;
-    write(service, call, &target, Verb::Patch(id, patch)).await
+    write(service, call, &target, ItemWrite::Patch(id, patch)).await
 }
 
 pub(super) async fn delete(
@@ -73,11 +73,11 @@ pub(super) async fn delete(
     segment: &str,
 ) -> Result<Reply> {
     let id = id_of(target.address()?, segment)?;
-    write(service, call, &target, Verb::Delete(id)).await
+    write(service, call, &target, ItemWrite::Delete(id)).await
 }
 
 /// What a write does, with all that it needs on whichever thread it is staged.
-enum Verb {
+enum ItemWrite {
     Create(ItemBody),
     Upsert(ItemBody),
     Replace(String, ItemBody),
@@ -121,7 +121,7 @@ impl ItemBody {
     }
 }
 
-impl Verb {
+impl ItemWrite {
     fn parse(&mut self) {
         if let Self::Create(body) | Self::Upsert(body) | Self::Replace(_, body) = self {
             body.parse();
@@ -192,7 +192,7 @@ async fn write(
     service: &EngineService,
     call: &Call<'_>,
     target: &ItemTarget,
-    verb: Verb,
+    verb: ItemWrite,
 ) -> Result<Reply> {
     let address = target.address()?.clone();
     let verb = match names_triggers(call) {
@@ -223,8 +223,9 @@ enum Staged {
 }
 
 impl Staged {
-    fn of(mut txn: Txn, verb: Verb, options: &WriteOptions) -> Self {
+    fn of(mut txn: Txn, verb: ItemWrite, options: &WriteOptions, is_alone: bool) -> Self {
         match verb.stage(&mut txn, options) {
+            Ok(written) if is_alone => Self::Queued(written, queue_alone(txn)),
             Ok(written) => Self::Queued(written, queue(txn)),
             Err(error) => Self::Refused(error, Box::new(txn)),
         }
@@ -236,7 +237,7 @@ impl Staged {
 async fn stage(
     service: &EngineService,
     mut txn: Txn,
-    mut verb: Verb,
+    mut verb: ItemWrite,
     options: WriteOptions,
     body_bytes: usize,
 ) -> Result<Staged> {
@@ -249,10 +250,14 @@ async fn stage(
         };
         txn.limit_loading(None);
         if is_light {
-            return Ok(Staged::of(txn, verb, &options));
+            // A network thread waits for the disk only if nobody else is there, and watched.
+            let is_alone = service.presence.is_alone() && txn.is_lone();
+            let watched = is_alone.then(|| service.lone.begin()).flatten();
+            return Ok(Staged::of(txn, verb, &options, watched.is_some()));
         }
     }
-    service.pools.writes.run(move || Ok(Staged::of(txn, verb, &options))).await
+    let is_alone = service.presence.is_alone();
+    service.pools.writes.run(move || Ok(Staged::of(txn, verb, &options, is_alone))).await
 }
 
 fn write_options(call: &Call<'_>) -> WriteOptions {

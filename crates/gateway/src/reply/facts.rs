@@ -122,8 +122,7 @@ impl Usage {
 
     /// What this one holds, in the same form. Every read of an item carries it, so it is put together
     /// without the formatter.
-    pub fn text(&self) -> String {
-        let mut text = String::with_capacity(128);
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for (name, number) in [
             ("documentSize=", 0),
             (";documentsSize=", self.kilobytes),
@@ -133,10 +132,16 @@ impl Usage {
             (";storedProcedures=", self.procedures as u64),
             (";triggers=", self.triggers as u64),
         ] {
-            text.push_str(name);
-            text.push_str(itoa::Buffer::new().format(number));
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         }
-        text.push(';');
-        text
+        out.push(b';');
+    }
+
+    /// The same as text.
+    pub fn text(&self) -> String {
+        let mut text = Vec::with_capacity(128);
+        self.write(&mut text);
+        String::from_utf8(text).expect("names and digits")
     }
 }

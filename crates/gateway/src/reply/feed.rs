@@ -21,6 +21,7 @@ pub enum FeedKind {
     PartitionKeyRanges,
     EncryptionKeys,
     Attachments,
+    Subscriptions,
 }
 
 impl FeedKind {
@@ -40,6 +41,7 @@ impl FeedKind {
             Self::PartitionKeyRanges => "PartitionKeyRanges",
             Self::EncryptionKeys => "ClientEncryptionKeys",
             Self::Attachments => "Attachments",
+            Self::Subscriptions => "Subscriptions",
         }
     }
 }

@@ -1,6 +1,6 @@
-//! An answer as an HTTP response: facts become headers. Names are static, numbers go through `itoa`.
+//! An answer as headers: facts by the names that HTTP has for them, in whichever form a version of HTTP wants them.
 
-use super::numbers::{charge_value, decimal_value, millis_value};
+use super::numbers::{write_charge, write_decimal, write_millis};
 use super::{API_VERSION, Answer, Fact, Facts, Reply, Session, Usage};
 use crate::headers::{encode_non_ascii, names};
 use armilla_model::session_token::SessionToken;
@@ -8,49 +8,79 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
-use std::borrow::Cow;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Places for the headers of an ordinary answer, so that the map is made once.
 const HEADERS_EXPECTED: usize = 20;
 
-const VERSION_VALUE: HeaderValue = HeaderValue::from_static(API_VERSION);
+/// Where the headers of an answer go.
+pub(super) trait HeaderSink {
+    /// Takes a header. Its value is written as printable ASCII behind what is there.
+    fn put(&mut self, name: HeaderName, write: impl FnOnce(&mut Vec<u8>));
+}
+
+/// Headers as a map.
+struct HeadersInMap {
+    headers: HeaderMap,
+    value: Vec<u8>,
+}
+
+impl HeaderSink for HeadersInMap {
+    fn put(&mut self, name: HeaderName, write: impl FnOnce(&mut Vec<u8>)) {
+        self.value.clear();
+        write(&mut self.value);
+        let value = HeaderValue::from_bytes(&self.value).expect("values are printable ASCII");
+        self.headers.insert(name, value);
+    }
+}
 
 impl Reply {
     /// Adds what every response carries and hands the whole to HTTP.
     pub(crate) fn into_http(
         self,
         method: &Method,
-        activity_id: HeaderValue,
+        activity_id: &HeaderValue,
         duration: Duration,
     ) -> Response<Full<Bytes>> {
+        let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
+        let mut sink = HeadersInMap { headers, value: Vec::with_capacity(128) };
         let answer = self.into_answer(activity_id.as_bytes());
-        let Answer { status, facts, charge, body, content_type } = answer;
-        let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
-        facts.write(&mut headers);
-        if let Some(content_type) = content_type {
-            headers.insert(CONTENT_TYPE, content_type);
-        }
-        headers.insert(names::ACTIVITY_ID, activity_id);
-        headers.insert(names::REQUEST_CHARGE, charge_value(charge));
-        headers.insert(names::REQUEST_DURATION, millis_value(duration));
-        headers.insert(names::VERSION, VERSION_VALUE);
+        let Answer { status, body, .. } = answer.write(activity_id.as_bytes(), duration, &mut sink);
         // A body after 204, 304 or HEAD would be taken for the next answer.
         let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
             || *method == Method::HEAD;
         let mut response = Response::new(Full::new(if bodyless { Bytes::new() } else { body }));
         *response.status_mut() = status;
-        *response.headers_mut() = headers;
+        *response.headers_mut() = sink.headers;
         response
     }
 }
 
+impl Answer {
+    /// Writes the headers; what is left are status and body.
+    pub(super) fn write(
+        mut self,
+        activity_id: &[u8],
+        duration: Duration,
+        headers: &mut impl HeaderSink,
+    ) -> Self {
+        std::mem::take(&mut self.facts).write(headers);
+        if let Some(content_type) = &self.content_type {
+            headers.put(CONTENT_TYPE, |out| out.extend_from_slice(content_type.as_bytes()));
+        }
+        headers.put(names::ACTIVITY_ID, |out| out.extend_from_slice(activity_id));
+        headers.put(names::REQUEST_CHARGE, |out| write_charge(self.charge, out));
+        headers.put(names::REQUEST_DURATION, |out| write_millis(duration, out));
+        headers.put(names::VERSION, |out| out.extend_from_slice(API_VERSION.as_bytes()));
+        self
+    }
+}
+
 impl Facts {
-    fn write(self, headers: &mut HeaderMap) {
+    fn write(self, headers: &mut impl HeaderSink) {
         let mut number = |name: HeaderName, number: Option<u64>| {
             if let Some(number) = number {
-                headers.insert(name, decimal_value(number));
+                headers.put(name, |out| write_decimal(number, out));
             }
         };
         number(names::SUBSTATUS, self.substatus.map(u64::from));
@@ -60,36 +90,36 @@ impl Facts {
         // The headers that clients look at. The others of the family speak of replicas, which only
         // clients in Direct mode follow; each header costs both sides time on every answer.
         number(names::ITEM_LSN, self.item_lsn.or(self.lsn));
-        if let Some(value) = self.lsn.map(decimal_value) {
-            headers.insert(names::LOCAL_LSN, value.clone());
-            headers.insert(names::GLOBAL_COMMITTED_LSN, value.clone());
-            headers.insert(names::LSN, value);
-        }
-        match self.session {
+        number(names::LOCAL_LSN, self.lsn);
+        number(names::GLOBAL_COMMITTED_LSN, self.lsn);
+        number(names::LSN, self.lsn);
+        match &self.session {
             Session::Untold => {}
-            Session::One(token) => {
-                headers.insert(names::SESSION_TOKEN, session_value(token));
-            }
-            Session::Several(tokens) => {
-                headers.insert(names::SESSION_TOKEN, text_value(tokens.into()));
-            }
+            Session::One(token) => headers.put(names::SESSION_TOKEN, |out| {
+                write_session(*token, out);
+            }),
+            Session::Several(tokens) => headers.put(names::SESSION_TOKEN, |out| {
+                write_text(tokens, out);
+            }),
         }
-        if let Some(etag) = self.etag {
-            headers.insert(ETAG, text_value(etag.into()));
+        if let Some(etag) = &self.etag {
+            headers.put(ETAG, |out| write_text(etag, out));
         }
-        if let Some(owner) = self.owner {
-            headers.insert(names::ALT_CONTENT_PATH, text_value(owner.path.as_ref().into()));
-            headers.insert(names::CONTENT_PATH, text_value(owner.rid.as_ref().into()));
+        if let Some(owner) = &self.owner {
+            headers.put(names::ALT_CONTENT_PATH, |out| write_text(&owner.path, out));
+            headers.put(names::CONTENT_PATH, |out| write_text(&owner.rid, out));
         }
-        if let Some(token) = self.continuation {
-            headers.insert(names::CONTINUATION, text_value(token.into()));
+        if let Some(token) = &self.continuation {
+            headers.put(names::CONTINUATION, |out| write_text(token, out));
         }
-        if let Some(usage) = self.usage {
-            headers.insert(names::RESOURCE_QUOTA, QUOTA.clone());
-            headers.insert(names::RESOURCE_USAGE, text_value(usage.text().into()));
+        if let Some(usage) = &self.usage {
+            headers.put(names::RESOURCE_QUOTA, |out| {
+                out.extend_from_slice(Usage::quota().as_bytes());
+            });
+            headers.put(names::RESOURCE_USAGE, |out| usage.write(out));
         }
-        for (fact, text) in self.more {
-            headers.insert(fact.header(), text_value(text));
+        for (fact, text) in &self.more {
+            headers.put(fact.header(), |out| write_text(text, out));
         }
     }
 }
@@ -115,28 +145,21 @@ impl Fact {
     }
 }
 
-static QUOTA: LazyLock<HeaderValue> = LazyLock::new(|| text_value(Usage::quota().into()));
-
 /// Rounded up: a client that comes too early is sent away again.
 fn whole_millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }
 
 /// As [`SessionToken`] writes itself, without the detour through the formatter.
-fn session_value(token: SessionToken) -> HeaderValue {
-    let (mut range, mut lsn) = (itoa::Buffer::new(), itoa::Buffer::new());
-    text_value([range.format(token.range), ":-1#", lsn.format(token.lsn.0)].concat().into())
+fn write_session(token: SessionToken, out: &mut Vec<u8>) {
+    write_decimal(u64::from(token.range), out);
+    out.extend_from_slice(b":-1#");
+    write_decimal(token.lsn.0, out);
 }
 
-/// A header from text, uncopied where the text is owned; bytes that a header cannot hold are
-/// percent-encoded.
-fn text_value(text: Cow<'_, str>) -> HeaderValue {
-    let text = match encode_non_ascii(&text) {
-        Cow::Owned(encoded) => encoded,
-        Cow::Borrowed(_) => text.into_owned(),
-    };
-    HeaderValue::from_maybe_shared(Bytes::from(text))
-        .expect("percent-encoded text is printable ASCII")
+/// Text whose bytes that a header cannot hold are percent-encoded.
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(encode_non_ascii(text).as_bytes());
 }
 
 #[cfg(test)]
@@ -148,7 +171,7 @@ mod tests {
 
     fn finish(reply: Reply) -> Response<Full<Bytes>> {
         let id = HeaderValue::from_static("an-id");
-        reply.into_http(&Method::GET, id, Duration::from_micros(1234))
+        reply.into_http(&Method::GET, &id, Duration::from_micros(1234))
     }
 
     fn header<'a>(response: &'a Response<Full<Bytes>>, name: &str) -> &'a str {

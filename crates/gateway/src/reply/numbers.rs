@@ -1,51 +1,47 @@
-//! Numbers as header values.
+//! Numbers as header values, without the formatter.
 
 use armilla_model::charge::RequestCharge;
-use http::HeaderValue;
 use std::time::Duration;
 
-pub(super) fn decimal_value(number: u64) -> HeaderValue {
-    HeaderValue::from_str(itoa::Buffer::new().format(number)).expect("digits only")
+/// Digits.
+pub(super) fn write_decimal(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Request units with at most two decimals: `1`, `5.71`, `0.5`.
-pub(super) fn charge_value(charge: RequestCharge) -> HeaderValue {
-    fraction_value(charge.hundredths(), 2)
+pub(super) fn write_charge(charge: RequestCharge, out: &mut Vec<u8>) {
+    write_fraction(charge.hundredths(), 2, out);
 }
 
 /// Milliseconds with three decimals.
-pub(super) fn millis_value(duration: Duration) -> HeaderValue {
-    fraction_value(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), 3)
+pub(super) fn write_millis(duration: Duration, out: &mut Vec<u8>) {
+    write_fraction(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), 3, out);
 }
 
 /// `number / 10^decimals` without trailing zeros.
-fn fraction_value(number: u64, decimals: usize) -> HeaderValue {
-    let scale = 10u64.pow(decimals as u32);
-    let (whole, fraction) = (number / scale, number % scale);
-    if fraction == 0 {
-        return decimal_value(whole);
+fn write_fraction(number: u64, decimals: u32, out: &mut Vec<u8>) {
+    let mut scale = 10u64.pow(decimals);
+    write_decimal(number / scale, out);
+    let mut rest = number % scale;
+    if rest > 0 {
+        out.push(b'.');
     }
-    let mut text = [0u8; 32];
-    let mut digits = itoa::Buffer::new();
-    let whole = digits.format(whole).as_bytes();
-    let length = whole.len();
-    text[..length].copy_from_slice(whole);
-    text[length] = b'.';
-    let mut rest = fraction;
-    for position in (1..=decimals).rev() {
-        text[length + position] = b'0' + (rest % 10) as u8;
-        rest /= 10;
+    while rest > 0 {
+        scale /= 10;
+        out.push(b'0' + (rest / scale) as u8);
+        rest %= scale;
     }
-    let mut end = length + decimals;
-    while text[end] == b'0' {
-        end -= 1;
-    }
-    HeaderValue::from_bytes(&text[..=end]).expect("digits and a point")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
 
     #[test]
     fn charges_have_at_most_two_decimals() {
@@ -56,13 +52,16 @@ mod tests {
             (500_000, "0.5"),
             (10_045_000, "10.05"),
         ] {
-            assert_eq!(charge_value(RequestCharge::from_micros(micros)), text);
+            let charge = RequestCharge::from_micros(micros);
+            assert_eq!(written(|out| write_charge(charge, out)), text);
         }
     }
 
     #[test]
     fn durations_are_milliseconds() {
-        assert_eq!(millis_value(Duration::from_micros(7)), "0.007");
-        assert_eq!(millis_value(Duration::from_millis(20)), "20");
+        for (micros, text) in [(7, "0.007"), (20_000, "20"), (1_070, "1.07"), (0, "0")] {
+            let duration = Duration::from_micros(micros);
+            assert_eq!(written(|out| write_millis(duration, out)), text);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Path, method and intent give the operation.
 
-use super::{ContainerPath, ItemPath, Route, ScriptKind, ScriptPath, UserPath};
+use super::{
+    ContainerPath, ItemPath, Route, ScriptKind, ScriptPath, SubscriptionPart, SubscriptionPath,
+    UserPath, View,
+};
 use crate::reply::Subject;
 use armilla_model::{Error, Result};
 use http::Method;
@@ -78,6 +81,39 @@ pub enum Operation<'a> {
     ReadDials(Option<ContainerPath<'a>>),
     TurnDials(Option<ContainerPath<'a>>),
     ExplainQuery,
+
+    ListSubscriptions(ContainerPath<'a>),
+    CreateSubscription(ContainerPath<'a>),
+    ReadSubscription(SubscriptionPath<'a>),
+    ReplaceSubscription(SubscriptionPath<'a>),
+    DeleteSubscription(SubscriptionPath<'a>),
+    ReadSubscriptionStatus(SubscriptionPath<'a>),
+    PauseSubscription(SubscriptionPath<'a>),
+    ResumeSubscription(SubscriptionPath<'a>),
+    RewindSubscription(SubscriptionPath<'a>),
+    TrySubscription(SubscriptionPath<'a>),
+    ListDeadLetters(SubscriptionPath<'a>),
+    RedriveDeadLetters(SubscriptionPath<'a>),
+    ReadRekey(ContainerPath<'a>),
+    BeginRekey(ContainerPath<'a>),
+    UndoRekey(ContainerPath<'a>),
+    CheckRekey(ContainerPath<'a>),
+    SwapRekey(ContainerPath<'a>),
+
+    ReadOverview,
+    ReadLanguage,
+    CheckQuery,
+    ReadShape(ContainerPath<'a>),
+    ReadPartitions(ContainerPath<'a>),
+    MergePartitions(ContainerPath<'a>),
+    PredictWrites(ContainerPath<'a>),
+    ReadActivity,
+    ListRequests,
+    ClearRequests,
+    ReadAdvice,
+    ListReports,
+    ReadReport { name: &'a str },
+    WriteReport { name: &'a str },
 }
 
 /// Whether a `POST` on a feed may replace what is there.
@@ -130,8 +166,51 @@ impl<'a> Operation<'a> {
         Self::lookup(route, verb, intent).ok_or_else(refused)
     }
 
-    #[rustfmt::skip]
     fn lookup(route: Route<'a>, verb: Verb, intent: Intent) -> Option<Self> {
+        Self::on_containers(route, verb, intent)
+            .or_else(|| Self::beside_containers(route, verb, intent))
+            .or_else(|| Self::on_subscriptions(route, verb))
+            .or_else(|| Self::on_rekeys(route, verb))
+    }
+
+    /// Operations on re-keys.
+    fn on_rekeys(route: Route<'a>, verb: Verb) -> Option<Self> {
+        Some(match (route, verb) {
+            (Route::Rekey(path), Verb::Get) => Self::ReadRekey(path),
+            (Route::Rekey(path), Verb::Post) => Self::BeginRekey(path),
+            (Route::Rekey(path), Verb::Delete) => Self::UndoRekey(path),
+            (Route::RekeyCheck(path), Verb::Post) => Self::CheckRekey(path),
+            (Route::RekeySwap(path), Verb::Post) => Self::SwapRekey(path),
+            _ => return None,
+        })
+    }
+
+    /// Operations on subscriptions.
+    fn on_subscriptions(route: Route<'a>, verb: Verb) -> Option<Self> {
+        use SubscriptionPart as P;
+        Some(match (route, verb) {
+            (Route::Subscriptions(path), Verb::Get) => Self::ListSubscriptions(path),
+            (Route::Subscriptions(path), Verb::Post) => Self::CreateSubscription(path),
+            (Route::Subscription(path), Verb::Get) => Self::ReadSubscription(path),
+            (Route::Subscription(path), Verb::Put) => Self::ReplaceSubscription(path),
+            (Route::Subscription(path), Verb::Delete) => Self::DeleteSubscription(path),
+            (Route::SubscriptionPart(path, part), verb) => match (part, verb) {
+                (P::Status, Verb::Get) => Self::ReadSubscriptionStatus(path),
+                (P::Pause, Verb::Post) => Self::PauseSubscription(path),
+                (P::Resume, Verb::Post) => Self::ResumeSubscription(path),
+                (P::Rewind, Verb::Post) => Self::RewindSubscription(path),
+                (P::Try, Verb::Post) => Self::TrySubscription(path),
+                (P::DeadLetters, Verb::Get) => Self::ListDeadLetters(path),
+                (P::Redrive, Verb::Post) => Self::RedriveDeadLetters(path),
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Operations on databases, containers and what is inside containers.
+    #[rustfmt::skip]
+    fn on_containers(route: Route<'a>, verb: Verb, intent: Intent) -> Option<Self> {
         let mode = if intent.upsert { WriteMode::Upsert } else { WriteMode::Create };
         Some(match (route, verb) {
             (Route::Databases, Verb::Get) => Self::ListDatabases,
@@ -175,6 +254,15 @@ impl<'a> Operation<'a> {
             (Route::Conflict(container, conflict), Verb::Get) => Self::ReadConflict { container, conflict },
             (Route::Conflict(container, conflict), Verb::Delete) => Self::DeleteConflict { container, conflict },
 
+            _ => return None,
+        })
+    }
+
+    /// Operations on users and their permissions, encryption keys, throughput and dials.
+    #[rustfmt::skip]
+    fn beside_containers(route: Route<'a>, verb: Verb, intent: Intent) -> Option<Self> {
+        let mode = if intent.upsert { WriteMode::Upsert } else { WriteMode::Create };
+        Some(match (route, verb) {
             (Route::Users(database), Verb::Get) => Self::ListUsers { database },
             (Route::Users(database), Verb::Query) => Self::QueryUsers { database },
             (Route::Users(database), Verb::Post) => Self::CreateUser { database, mode },
@@ -201,6 +289,21 @@ impl<'a> Operation<'a> {
             (Route::Dials(container), Verb::Get) => Self::ReadDials(container),
             (Route::Dials(container), Verb::Put) => Self::TurnDials(container),
             (Route::Explain, Verb::Post | Verb::Query) => Self::ExplainQuery,
+
+            (Route::View(View::Overview), Verb::Get) => Self::ReadOverview,
+            (Route::View(View::Language), Verb::Get) => Self::ReadLanguage,
+            (Route::View(View::Check), Verb::Post | Verb::Query) => Self::CheckQuery,
+            (Route::View(View::Shape(path)), Verb::Get) => Self::ReadShape(path),
+            (Route::View(View::Partitions(path)), Verb::Get) => Self::ReadPartitions(path),
+            (Route::View(View::Merge(path)), Verb::Post) => Self::MergePartitions(path),
+            (Route::View(View::Prediction(path)), Verb::Post) => Self::PredictWrites(path),
+            (Route::View(View::Activity), Verb::Get) => Self::ReadActivity,
+            (Route::View(View::Requests), Verb::Get) => Self::ListRequests,
+            (Route::View(View::Requests), Verb::Delete) => Self::ClearRequests,
+            (Route::View(View::Advice), Verb::Get) => Self::ReadAdvice,
+            (Route::View(View::Reports), Verb::Get) => Self::ListReports,
+            (Route::View(View::Report(name)), Verb::Get) => Self::ReadReport { name },
+            (Route::View(View::Report(name)), Verb::Put) => Self::WriteReport { name },
             _ => return None,
         })
     }
@@ -300,6 +403,71 @@ impl<'a> Operation<'a> {
         Some(Subject { resource, operation })
     }
 
+    /// Whether the operation is about the server itself: dials, subscriptions, re-keys, and what the explorer shows. Such
+    /// requests pay nothing and are not told of.
+    pub fn is_about_server(&self) -> bool {
+        use Operation as O;
+        self.is_view()
+            || self.is_on_subscriptions()
+            || self.is_on_rekeys()
+            || matches!(self, O::ReadDials(_) | O::TurnDials(_) | O::ExplainQuery)
+    }
+
+    /// Whether the operation is about re-keys.
+    pub(crate) fn is_on_rekeys(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self,
+            O::ReadRekey(_)
+                | O::BeginRekey(_)
+                | O::UndoRekey(_)
+                | O::CheckRekey(_)
+                | O::SwapRekey(_)
+        )
+    }
+
+    /// Whether the operation is about subscriptions.
+    pub(crate) fn is_on_subscriptions(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self,
+            O::ListSubscriptions(_)
+                | O::CreateSubscription(_)
+                | O::ReadSubscription(_)
+                | O::ReplaceSubscription(_)
+                | O::DeleteSubscription(_)
+                | O::ReadSubscriptionStatus(_)
+                | O::PauseSubscription(_)
+                | O::ResumeSubscription(_)
+                | O::RewindSubscription(_)
+                | O::TrySubscription(_)
+                | O::ListDeadLetters(_)
+                | O::RedriveDeadLetters(_)
+        )
+    }
+
+    /// Whether the operation is one of what the explorer shows.
+    pub(crate) fn is_view(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self,
+            O::ReadOverview
+                | O::ReadLanguage
+                | O::CheckQuery
+                | O::ReadShape(_)
+                | O::ReadPartitions(_)
+                | O::MergePartitions(_)
+                | O::PredictWrites(_)
+                | O::ReadActivity
+                | O::ListRequests
+                | O::ClearRequests
+                | O::ReadAdvice
+                | O::ListReports
+                | O::ReadReport { .. }
+                | O::WriteReport { .. }
+        )
+    }
+
     /// Whether the operation leaves everything as it is: what read-only credentials allow.
     pub fn is_read(&self) -> bool {
         use Operation as O;
@@ -315,7 +483,12 @@ impl<'a> Operation<'a> {
             O::ListEncryptionKeys { .. } | O::QueryEncryptionKeys { .. } => true,
             O::ReadEncryptionKey { .. } => true,
             O::ListOffers | O::QueryOffers | O::ReadOffer { .. } | O::ReadDials(_) => true,
-            O::ExplainQuery => true,
+            O::ExplainQuery | O::CheckQuery | O::ReadLanguage | O::PredictWrites(_) => true,
+            O::ReadOverview | O::ReadShape(_) | O::ReadPartitions(_) | O::ReadActivity => true,
+            O::ListRequests | O::ReadAdvice | O::ListReports | O::ReadReport { .. } => true,
+            O::ListSubscriptions(_) | O::ReadSubscription(_) | O::ReadSubscriptionStatus(_) => true,
+            O::TrySubscription(_) | O::ListDeadLetters(_) => true,
+            O::ReadRekey(_) | O::CheckRekey(_) => true,
             // Permissions carry tokens, which may allow more than their reader is allowed.
             _ => false,
         }

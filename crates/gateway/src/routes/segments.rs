@@ -17,9 +17,14 @@ impl<'a> Segments<'a> {
     /// Splits, then decodes: a `%2F` inside an id does not become a separator.
     pub fn parse(path: &'a str) -> Result<Self> {
         let mut segments = Self::default();
-        for raw in path.split('/').filter(|raw| !raw.is_empty()) {
-            segments.push(decode(raw)?)?;
+        let mut rest = path;
+        // Byte by byte: segments are shorter than what a search of a text takes to begin.
+        while let Some(end) = rest.bytes().position(|byte| byte == b'/') {
+            let (raw, behind) = rest.split_at(end);
+            segments.take(raw)?;
+            rest = behind.get(1..).unwrap_or_default();
         }
+        segments.take(rest)?;
         Ok(segments)
     }
 
@@ -32,6 +37,11 @@ impl<'a> Segments<'a> {
         let mut segments = Self::default();
         texts.into_iter().try_for_each(|text| segments.push(text))?;
         Ok(segments)
+    }
+
+    /// Takes up a segment as the path has it; an empty one is none.
+    fn take(&mut self, raw: &'a str) -> Result<()> {
+        if raw.is_empty() { Ok(()) } else { self.push(decode(raw)?) }
     }
 
     fn push(&mut self, text: Cow<'a, str>) -> Result<()> {
@@ -73,16 +83,14 @@ fn decode(raw: &str) -> Result<Cow<'_, str>> {
 pub(crate) fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte == b'%' {
-            let (&[high, low], tail) = tail.split_first_chunk::<2>()?;
-            decoded.push(hex_digit(high)? << 4 | hex_digit(low)?);
-            rest = tail;
-        } else {
-            decoded.push(byte);
-            rest = tail;
-        }
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
+        let (plain, encoded) = rest.split_at(at);
+        decoded.extend_from_slice(plain);
+        let (&[_, high, low], behind) = encoded.split_first_chunk::<3>()?;
+        decoded.push(hex_digit(high)? << 4 | hex_digit(low)?);
+        rest = behind;
     }
+    decoded.extend_from_slice(rest);
     Some(decoded)
 }
 

@@ -1,5 +1,6 @@
 //! The life of one connection.
 
+use super::http1::{Left, PlainConnection};
 use super::newcomers::{Newcomer, Newcomers};
 use super::rewound::Rewound;
 use super::supervise::{Supervisor, Verdict};
@@ -7,7 +8,7 @@ use super::turns::Turns;
 use super::watched::{Pulse, Watched};
 use super::{Protocols, Purpose, direct};
 use crate::direct::{DirectMode, Malformed, SNIFFED, is_context};
-use crate::handle::{Gateway, Peer};
+use crate::handle::{Gateway, Peer, RequestBody};
 use crate::limits::{HEADER_COUNT_MAX, Limits, NEWCOMERS_SHARE};
 use crate::service::{DirectEvent, Service};
 use http::header::AUTHORIZATION;
@@ -17,13 +18,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -229,7 +230,7 @@ async fn secure<S: Service>(
             }
             outcome
         }
-        (false, Purpose::Gateway | Purpose::Health) => {
+        (false, Purpose::Gateway | Purpose::Explorer | Purpose::Health) => {
             speak(stream, shared, peer, newcomer, stopping).await
         }
         (false, Purpose::Direct) => Err("the port of Direct mode speaks nothing else".into()),
@@ -244,17 +245,54 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     newcomer: Newcomer,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), Failure> {
-    let limits = &shared.gateway.settings.limits;
     let pulse = Arc::new(Pulse::default());
-    let io = TokioIo::new(Watched::new(stream, Arc::clone(&pulse)));
+    let mut io = Watched::new(stream, Arc::clone(&pulse));
+    let news = stopping.clone();
+    let mut attendance = Attendance {
+        pulse: &pulse,
+        limits: &shared.gateway.settings.limits,
+        supervisor: Supervisor::new(&shared.gateway.settings.limits),
+        news,
+        stop: pin!(stopping.wait_for(|stop| *stop)),
+        is_stop_awaited: false,
+        is_stopping: false,
+        newcomer: &newcomer,
+        evicted: pin!(newcomer.evicted()),
+        is_newcomer: true,
+        is_evicted: false,
+    };
+    let plain = PlainConnection::new(&shared.gateway, peer, &mut io, Arc::clone(&pulse));
+    let left = {
+        let plain = pin!(plain.run());
+        attendance.attend(PlainTalk { plain, pulse: &pulse }).await
+    };
+    match left.transpose()? {
+        None | Some(Left::AtEnd) => Ok(()),
+        Some(Left::Uncommon(first)) => {
+            let stream = Rewound::new(first, io);
+            Box::pin(speak_any_http(stream, shared, peer, &mut attendance)).await
+        }
+    }
+}
+
+/// Speaks HTTP of any version and form.
+async fn speak_any_http<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: IO,
+    shared: &Arc<Shared<S>>,
+    peer: Peer,
+    attendance: &mut Attendance<'_, impl Future, impl Future<Output = ()>>,
+) -> Result<(), Failure> {
+    let pulse = attendance.pulse;
     let turns = Arc::new(Turns::new());
     let service = service_fn(|request: Request<Incoming>| {
-        let (shared, in_flight) = (Arc::clone(shared), InFlight::begin(&pulse));
+        let (shared, in_flight) = (Arc::clone(shared), InFlight::begin(pulse));
         // HTTP/1.1 has one request at a time.
         let turns = (request.version() == Version::HTTP_2).then(|| Arc::clone(&turns));
         let is_signed = request.headers().contains_key(AUTHORIZATION);
         async move {
-            let answer = shared.gateway.handle(peer, request);
+            // In a box of its own: HTTP moves this future around, and the answer's is large.
+            let request = request.map(RequestBody::Arriving);
+            let answer = Box::pin(shared.gateway.handle(peer, request));
             let response = match &turns {
                 Some(turns) => turns.take(answer).await,
                 None => answer.await,
@@ -266,52 +304,147 @@ async fn speak<S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             Ok::<_, Infallible>(response)
         }
     });
-    let mut connection = pin!(shared.http.serve_connection(io, service));
-    let mut supervisor = Supervisor::new(limits);
-    let mut stop = pin!(stopping.wait_for(|stop| *stop));
-    let mut is_stopping = false;
-    let mut evicted = pin!(newcomer.evicted());
-    let (mut is_newcomer, mut is_evicted) = (true, false);
-    poll_fn(|context| {
-        if is_newcomer && !is_evicted {
-            is_evicted = evicted.as_mut().poll(context).is_ready();
+    let mut connection = pin!(shared.http.serve_connection(TokioIo::new(stream), service));
+    if attendance.is_stopping {
+        connection.as_mut().graceful_shutdown();
+    }
+    let talk = HyperTalk {
+        turns: &turns,
+        poll: |context: &mut Context<'_>, is_leaving: bool| {
+            if is_leaving {
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(context)
+        },
+        is_leaving: false,
+    };
+    attendance.attend(talk).await.unwrap_or(Ok(()))
+}
+
+/// What goes on over a connection.
+trait Talk {
+    type Outcome;
+
+    /// Goes on with it.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Self::Outcome>;
+
+    /// Asks it to end behind the requests under way.
+    fn leave(&mut self);
+}
+
+/// The fast path.
+struct PlainTalk<'c, F> {
+    plain: Pin<&'c mut F>,
+    pulse: &'c Pulse,
+}
+
+impl<F: Future> Talk for PlainTalk<'_, F> {
+    type Outcome = F::Output;
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Self::Outcome> {
+        self.plain.as_mut().poll(context)
+    }
+
+    fn leave(&mut self) {
+        self.pulse.leave();
+    }
+}
+
+/// Hyper, as a function that is polled and told whether to leave.
+struct HyperTalk<'c, P> {
+    turns: &'c Turns,
+    poll: P,
+    is_leaving: bool,
+}
+
+impl<T, P: FnMut(&mut Context<'_>, bool) -> Poll<T>> Talk for HyperTalk<'_, P> {
+    type Outcome = T;
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
+        self.turns.renew(context);
+        (self.poll)(context, std::mem::take(&mut self.is_leaving))
+    }
+
+    fn leave(&mut self) {
+        self.is_leaving = true;
+    }
+}
+
+/// Who looks after a connection while it talks: the timer, the server's stop, and the crowd of newcomers.
+struct Attendance<'c, Stop, Evicted> {
+    pulse: &'c Arc<Pulse>,
+    limits: &'c Limits,
+    supervisor: Supervisor,
+    /// Tells without a lock whether there is anything new of the server's stop.
+    news: watch::Receiver<bool>,
+    stop: Pin<&'c mut Stop>,
+    is_stop_awaited: bool,
+    is_stopping: bool,
+    newcomer: &'c Newcomer,
+    evicted: Pin<&'c mut Evicted>,
+    is_newcomer: bool,
+    is_evicted: bool,
+}
+
+impl<Stop: Future, Evicted: Future<Output = ()>> Attendance<'_, Stop, Evicted> {
+    /// Lets a talk go on to its end; nothing when the connection has to be cut off.
+    async fn attend<T: Talk>(&mut self, mut talk: T) -> Option<T::Outcome> {
+        poll_fn(|context| self.poll(&mut talk, context)).await
+    }
+
+    /// Whether the server has begun to stop. All connections wait for that together, which takes a lock: once this one
+    /// is among those who are woken, it asks again only when there is something new.
+    fn has_to_stop(&mut self, context: &mut Context<'_>) -> bool {
+        if self.is_stopping || self.is_stop_awaited && matches!(self.news.has_changed(), Ok(false))
+        {
+            return false;
         }
-        if !is_stopping && stop.as_mut().poll(context).is_ready() {
-            is_stopping = true;
-            connection.as_mut().graceful_shutdown();
+        self.is_stop_awaited = true;
+        self.stop.as_mut().poll(context).is_ready()
+    }
+
+    fn poll<T: Talk>(
+        &mut self,
+        talk: &mut T,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<T::Outcome>> {
+        if self.is_newcomer && !self.is_evicted {
+            self.is_evicted = self.evicted.as_mut().poll(context).is_ready();
         }
-        turns.renew(context);
+        if self.has_to_stop(context) {
+            self.is_stopping = true;
+            talk.leave();
+        }
         loop {
-            if let Poll::Ready(outcome) = connection.as_mut().poll(context) {
-                return Poll::Ready(outcome);
+            if let Poll::Ready(outcome) = talk.poll(context) {
+                return Poll::Ready(Some(outcome));
             }
-            if is_newcomer && pulse.is_let_in() {
-                is_newcomer = false;
-                newcomer.settle();
+            if self.is_newcomer && self.pulse.is_let_in() {
+                self.is_newcomer = false;
+                self.newcomer.settle();
             }
-            if is_newcomer && is_evicted && !pulse.is_busy() {
-                return Poll::Ready(Ok(()));
+            if self.is_newcomer && self.is_evicted && !self.pulse.is_busy() {
+                return Poll::Ready(None);
             }
-            match supervisor.poll(&pulse, limits, context) {
+            match self.supervisor.poll(self.pulse, self.limits, context) {
                 Poll::Pending => return Poll::Pending,
                 // Asked to leave first, so that HTTP/2 clients learn which requests were not
                 // taken. One that stays, perhaps because it does not read, is cut off.
-                Poll::Ready(Verdict::Idle) if !is_stopping => {
-                    is_stopping = true;
-                    connection.as_mut().graceful_shutdown();
+                Poll::Ready(Verdict::Idle) if !self.is_stopping => {
+                    self.is_stopping = true;
+                    talk.leave();
                 }
-                Poll::Ready(Verdict::Idle | Verdict::SlowHead) => return Poll::Ready(Ok(())),
+                Poll::Ready(Verdict::Idle | Verdict::SlowHead) => return Poll::Ready(None),
             }
         }
-    })
-    .await
+    }
 }
 
 /// Counts a request as in flight until dropped, whether it finished or its client went away.
-struct InFlight(Arc<Pulse>);
+pub(super) struct InFlight(Arc<Pulse>);
 
 impl InFlight {
-    fn begin(pulse: &Arc<Pulse>) -> Self {
+    pub(super) fn begin(pulse: &Arc<Pulse>) -> Self {
         pulse.begin_request();
         Self(Arc::clone(pulse))
     }

@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 
 /// The newcomers of a server, oldest first.
 pub(super) struct Newcomers {
-    known: Mutex<Known>,
+    known: Mutex<KnownPeers>,
     count_max: usize,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownPeers {
     waiting: BTreeMap<u64, Arc<Notify>>,
     last: u64,
 }

@@ -13,6 +13,13 @@ pub(super) struct Rewound<S> {
     inner: S,
 }
 
+impl<S> Rewound<S> {
+    /// A stream of which these bytes were read already.
+    pub(super) fn new(first: Bytes, inner: S) -> Self {
+        Self { first, inner }
+    }
+}
+
 impl<S: AsyncRead + Unpin> Rewound<S> {
     /// Waits for so many first bytes, or for the end of the stream.
     pub(super) async fn peek<const N: usize>(mut inner: S) -> io::Result<(Self, Option<[u8; N]>)> {

@@ -28,6 +28,8 @@ pub(super) struct Pulse {
     started: AtomicBool,
     /// A request came with credentials that were good.
     let_in: AtomicBool,
+    /// No further request is taken.
+    leaving: AtomicBool,
 }
 
 impl Pulse {
@@ -52,6 +54,25 @@ impl Pulse {
 
     pub(super) fn is_let_in(&self) -> bool {
         self.let_in.load(Ordering::Relaxed)
+    }
+
+    /// Asks whoever speaks to end behind the request under way, if there is one.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// The same for whoever asks later.
+    pub(super) fn leaving(&self) -> &AtomicBool {
+        &self.leaving
+    }
+
+    /// A part of a request head is there, whenever it arrived.
+    pub(super) fn head_has_begun(&self) {
+        self.partial_head.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn is_busy(&self) -> bool {

@@ -5,6 +5,8 @@ use crate::Reply;
 use crate::reply::{Fact, Usage};
 use armilla_engine::Container;
 use armilla_engine::partition::Partition;
+use armilla_engine::views::ContainerView;
+use armilla_engine::views::definition::{MEMBER, OLD_MEMBER};
 use armilla_model::value::{Object, Value};
 use std::sync::Arc;
 
@@ -14,6 +16,23 @@ pub(crate) fn shape(container: &Container) -> Object {
     let mut shape = Object::of([("id", Value::String(settings.name.clone()))]);
     for (name, value) in settings.policy.definition.iter() {
         shape.insert(name.clone(), value.clone());
+    }
+    if let Some(view) = container.view().filter(|view| view.is_rekey()) {
+        shape.remove(MEMBER);
+        shape.insert("rekeyOf", Value::object(rekey_source(view)));
+    } else if let Some(view) = container.view() {
+        let definition = Value::object(view_definition(view));
+        shape.insert(MEMBER, definition.clone());
+        shape.insert(OLD_MEMBER, definition);
+    }
+    if let Some(into) = container.rekeyed_into() {
+        shape.insert("rekeyedInto", Value::String(into.clone()));
+    }
+    let views = container.views();
+    let is_view = |view: &&Arc<Container>| view.view().is_some_and(|view| !view.is_rekey());
+    let views: Vec<Value> = views.iter().filter(is_view).map(view_entry).collect();
+    if !views.is_empty() {
+        shape.insert("materializedViews", Value::array(views));
     }
     for (name, value) in [
         ("_rid", Value::String(container.rid_text.clone())),
@@ -29,6 +48,33 @@ pub(crate) fn shape(container: &Container) -> Object {
         shape.insert(name, value);
     }
     shape
+}
+
+/// The definition of a view with how far it has come. It stands under two names: some clients read the
+/// new one, the explorer the old one.
+fn view_definition(view: &ContainerView) -> Object {
+    let mut members = view.members().clone();
+    let status = view.status();
+    members.insert("status", status.word().into());
+    members.insert("progress", i64::from(status.percent()).into());
+    members
+}
+
+/// Whose items a container is being filled with, and how far that has come.
+fn rekey_source(view: &ContainerView) -> Object {
+    Object::of([
+        ("id", view.source_name().into()),
+        ("_rid", view.source_rid().into()),
+        ("progress", i64::from(view.status().percent()).into()),
+    ])
+}
+
+/// A view in the list that its source has.
+fn view_entry(view: &Arc<Container>) -> Value {
+    Value::object(Object::of([
+        ("id", Value::String(view.settings().name.clone())),
+        ("_rid", Value::String(view.rid_text.clone())),
+    ]))
 }
 
 /// What each range holds. Single large partition keys are not sampled, so none are named.
@@ -53,14 +99,9 @@ pub(crate) fn with_progress(reply: Reply, container: &Container) -> Reply {
 
 /// Adds quota and usage, as answers about a container, its items and its scripts carry them.
 pub(crate) fn with_quota(reply: Reply, container: &Container) -> Reply {
-    let scripts = container.scripts();
-    reply.usage(Usage {
-        kilobytes: kilobytes(container.size()),
-        items: container.document_count(),
-        functions: scripts.functions.len(),
-        procedures: scripts.procedures.len(),
-        triggers: scripts.triggers.len(),
-    })
+    let (functions, procedures, triggers) = container.script_counts();
+    let (kilobytes, items) = (kilobytes(container.size()), container.document_count());
+    reply.usage(Usage { kilobytes, items, functions, procedures, triggers })
 }
 
 fn kilobytes(bytes: u64) -> u64 {

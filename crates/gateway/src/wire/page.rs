@@ -25,10 +25,10 @@ pub(crate) fn list(
     mut rows: Vec<(u32, Object)>,
 ) -> Result<Reply> {
     let belongs = Belongs { kind: kind.name(), owner: rid, scope: b"" };
-    let after = token(seal, belongs, &call.context, AFTER)?;
+    let after = token(seal, belongs, call.context, AFTER)?;
     rows.sort_by_key(|(number, _)| *number);
     let start = after.map_or(0, |after| rows.partition_point(|row| u64::from(row.0) <= after));
-    let mut page = Page::new(kind, rid, count_max(&call.context, FEED_PAGE_DEFAULT));
+    let mut page = Page::new(kind, rid, count_max(call.context, FEED_PAGE_DEFAULT));
     let mut last = None;
     for (number, row) in &rows[start..] {
         if !page.has_room() {
@@ -50,9 +50,9 @@ pub(crate) fn query(
     rows: &[Value],
 ) -> Result<Reply> {
     let belongs = Belongs { kind: kind.name(), owner: rid, scope: &call.body };
-    let skipped = token(seal, belongs, &call.context, SKIP)?.unwrap_or(0);
+    let skipped = token(seal, belongs, call.context, SKIP)?.unwrap_or(0);
     let start = usize::try_from(skipped).unwrap_or(usize::MAX).min(rows.len());
-    let mut page = Page::new(kind, rid, count_max(&call.context, QUERY_PAGE_DEFAULT));
+    let mut page = Page::new(kind, rid, count_max(call.context, QUERY_PAGE_DEFAULT));
     for row in &rows[start..] {
         if !page.has_room() {
             let next = start + page.body.count();
@@ -111,12 +111,11 @@ mod tests {
 
     const OWNER: &Principal = &Principal::Account(Access::ReadWrite);
 
-    fn call(continuation: Option<&str>, count: u32) -> Call<'_> {
-        let context = RequestContext {
-            continuation,
-            max_item_count: Some(count),
-            ..RequestContext::default()
-        };
+    fn context(continuation: Option<&str>, count: u32) -> RequestContext<'_> {
+        RequestContext { continuation, max_item_count: Some(count), ..RequestContext::default() }
+    }
+
+    fn call<'a>(context: &'a RequestContext<'a>) -> Call<'a> {
         Call { operation: Operation::ListDatabases, context, principal: OWNER, body: Bytes::new() }
     }
 
@@ -139,7 +138,14 @@ mod tests {
     fn feeds_go_on_behind_the_last_row_whatever_was_deleted() {
         let list = |token, count, numbers: &[u32]| {
             taken(
-                list(&seal(), &call(token, count), FeedKind::Databases, "", rows(numbers)).unwrap(),
+                list(
+                    &seal(),
+                    &call(&context(token, count)),
+                    FeedKind::Databases,
+                    "",
+                    rows(numbers),
+                )
+                .unwrap(),
             )
         };
         let (first, token) = list(None, 2, &[7, 3, 5]);
@@ -152,7 +158,8 @@ mod tests {
     #[test]
     fn a_full_last_page_has_no_token() {
         let reply =
-            list(&seal(), &call(None, 3), FeedKind::Databases, "", rows(&[1, 2, 3])).unwrap();
+            list(&seal(), &call(&context(None, 3)), FeedKind::Databases, "", rows(&[1, 2, 3]))
+                .unwrap();
         assert_eq!(taken(reply).1, None);
     }
 
@@ -160,7 +167,7 @@ mod tests {
     fn queries_count_their_rows() {
         let values: Vec<Value> = (0..3).map(Value::from).collect();
         let page = |token: Option<&str>, values: &[Value]| {
-            taken(query(&seal(), &call(token, 1), FeedKind::Users, "", values).unwrap())
+            taken(query(&seal(), &call(&context(token, 1)), FeedKind::Users, "", values).unwrap())
         };
         let (body, token) = page(None, &values);
         assert_eq!(body, r#"{"_rid":"","Users":[0],"_count":1}"#);
@@ -174,17 +181,20 @@ mod tests {
     #[test]
     fn foreign_tokens_are_refused() {
         for token in ["", "7", "after:", "after:-1", "skip:1", "after:99999999999999999999"] {
-            let outcome = list(&seal(), &call(Some(token), 1), FeedKind::Databases, "", Vec::new());
+            let outcome =
+                list(&seal(), &call(&context(Some(token), 1)), FeedKind::Databases, "", Vec::new());
             assert!(matches!(outcome, Err(Error::BadRequest(_))), "{token}");
         }
-        let (_, token) =
-            taken(list(&seal(), &call(None, 1), FeedKind::Users, "a", rows(&[1, 2])).unwrap());
+        let (_, token) = taken(
+            list(&seal(), &call(&context(None, 1)), FeedKind::Users, "a", rows(&[1, 2])).unwrap(),
+        );
         for (kind, rid, good) in [
             (FeedKind::Users, "a", true),
             (FeedKind::Users, "b", false),
             (FeedKind::Offers, "a", false),
         ] {
-            let outcome = list(&seal(), &call(token.as_deref(), 1), kind, rid, rows(&[1, 2]));
+            let outcome =
+                list(&seal(), &call(&context(token.as_deref(), 1)), kind, rid, rows(&[1, 2]));
             assert_eq!(outcome.is_ok(), good, "{kind:?} of {rid}");
         }
     }

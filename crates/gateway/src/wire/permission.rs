@@ -1,12 +1,13 @@
 //! Permissions and the tokens they hand out.
 
+use super::casing::Casing;
 use super::{etag_member, required, ts_member, user};
 use crate::auth::{
     Grant, Leaf, PermissionId, PermissionMode, TOKEN_LIFE_DEFAULT_SECONDS, TOKEN_LIFE_MAX_SECONDS,
 };
 use armilla_engine::Container;
 use armilla_engine::account::NewPermission;
-use armilla_engine::catalog::{Casing, Catalog, Database};
+use armilla_engine::catalog::{Catalog, Database};
 use armilla_engine::scripts::Kind;
 use armilla_engine::users::{Mode, Permission, User};
 use armilla_model::partition_key::{Component, PartitionKey};
@@ -28,7 +29,7 @@ pub(crate) fn shape(
     let rid = rid_text(database, owner, permission);
     let mut shape = Object::of([
         ("id", Value::String(permission.name.clone())),
-        ("permissionMode", permission.casing.apply(permission.mode.text()).into()),
+        ("permissionMode", Value::String(permission.spelling.clone())),
         ("resource", Value::String(permission.resource.clone())),
     ]);
     if let Some(key) = &permission.partition_key {
@@ -58,8 +59,9 @@ pub(crate) fn read(body: &Value) -> Result<NewPermission<'_>> {
              permission on all partition keys.",
         ));
     }
-    let casing = Casing::of(mode);
-    Ok(NewPermission { name, mode: Mode::parse(mode)?, casing, resource, partition_key })
+    let (casing, mode) = (Casing::of(mode), Mode::parse(mode)?);
+    let spelling = casing.apply(mode.text()).into();
+    Ok(NewPermission { name, mode, spelling, resource, partition_key })
 }
 
 /// Permissions are for a container or something inside it. There are none on databases or the account.

@@ -2,7 +2,7 @@
 //! them the position from which a client wants an ordered query to go on.
 
 use armilla_engine::query::{Request, ResumeFilter, ResumeValue};
-use armilla_model::rid::{self, ChildKind};
+use armilla_model::rid;
 use armilla_model::value::{Type, Value};
 use armilla_model::{Error, Result, json};
 
@@ -31,7 +31,7 @@ fn resume_filter(filter: &Value) -> Result<ResumeFilter> {
 
 fn docno_of(rid: &Value) -> Option<u64> {
     let bytes = rid::decode(rid.as_str()?)?;
-    rid::split_child(&bytes, ChildKind::Document).map(|(_, docno)| docno)
+    rid::split_document(&bytes).map(|(_, docno)| docno)
 }
 
 /// `[]` is undefined; arrays and objects come as the hash of their text.

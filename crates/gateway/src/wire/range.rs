@@ -41,14 +41,14 @@ pub(crate) fn shape(container: &Container, partition: &Partition, count: usize) 
 
 /// What a client knows of the ranges of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownRanges {
     /// The newest range.
     pub(crate) newest: u32,
     /// A mark of the ranges that are being split; 0 when there are none.
     pub(crate) splitting: u32,
 }
 
-impl Known {
+impl KnownRanges {
     /// What there is to know of these ranges.
     pub(crate) fn of(partitions: &[Arc<Partition>]) -> Self {
         let newest = partitions.iter().map(|partition| partition.range.id).max().unwrap_or(0);
@@ -83,16 +83,16 @@ mod tests {
 
     #[test]
     fn etags_name_the_newest_range_of_their_container() {
-        let known = Known { newest: 12, splitting: 0 };
+        let known = KnownRanges { newest: 12, splitting: 0 };
         assert_eq!(known.etag(0x1f), "\"1f-12\"");
-        assert_eq!(Known::parse(0x1f, "1f-12"), Some(known));
-        let splitting = Known { newest: 12, splitting: 0xab };
+        assert_eq!(KnownRanges::parse(0x1f, "1f-12"), Some(known));
+        let splitting = KnownRanges { newest: 12, splitting: 0xab };
         for known in [known, splitting] {
-            assert_eq!(Known::parse(0x1f, &known.etag(0x1f)), Some(known));
-            assert_eq!(Known::parse(0x20, &known.etag(0x1f)), None);
+            assert_eq!(KnownRanges::parse(0x1f, &known.etag(0x1f)), Some(known));
+            assert_eq!(KnownRanges::parse(0x20, &known.etag(0x1f)), None);
         }
         for foreign in ["", "*", "\"12\"", "\"1f-x\"", "\"1f-99999999999\"", "1f-1-x", "1f-1-1-1"] {
-            assert_eq!(Known::parse(0x1f, foreign), None, "{foreign}");
+            assert_eq!(KnownRanges::parse(0x1f, foreign), None, "{foreign}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Stored procedures, triggers and user functions.
 
+use super::casing::Casing;
 use super::{etag_member, required, ts_member};
 use crate::reply::FeedKind;
 use crate::routes::ScriptKind;
 use armilla_engine::Container;
 use armilla_engine::account::NewScript;
-use armilla_engine::catalog::Casing;
 use armilla_engine::scripts::{Kind, Script, Trigger, TriggerOperation};
 use armilla_model::rid;
 use armilla_model::value::{Object, Value};
@@ -20,10 +20,10 @@ pub(crate) fn shape(container: &Container, script: &Script) -> Object {
         ("id", Value::String(script.name.clone())),
         ("body", Value::String(script.body.clone())),
     ]);
-    if let Some(trigger) = script.trigger {
-        let word = |word: &str| trigger.casing.apply(word).into();
-        shape.insert("triggerType", word(if trigger.before { "Pre" } else { "Post" }));
-        shape.insert("triggerOperation", word(trigger.operation.text()));
+    if let Some(trigger) = &script.trigger {
+        let when = if trigger.before { "Pre" } else { "Post" };
+        shape.insert("triggerType", Casing::of(&trigger.spelling).apply(when).into());
+        shape.insert("triggerOperation", Value::String(trigger.spelling.clone()));
     }
     shape.insert("_rid", rid.as_str().into());
     shape.insert("_self", format!("{}{segment}/{rid}/", container.self_link).into());
@@ -49,8 +49,9 @@ pub(crate) fn read(kind: Kind, body: &Value) -> Result<NewScript<'_>> {
             )));
         }
     };
-    let casing = Casing::of(when);
-    let trigger = Trigger { before, operation: TriggerOperation::parse(operation)?, casing };
+    let operation = TriggerOperation::parse(operation)?;
+    let spelling = Casing::of(when).apply(operation.text()).into();
+    let trigger = Trigger { before, operation, spelling };
     Ok(NewScript { kind, name, body, trigger: Some(trigger) })
 }
 
@@ -111,8 +112,11 @@ mod tests {
             json::parse(text.as_bytes()).unwrap()
         };
         let trigger = |body| read(Kind::Trigger, &body).map(|new| new.trigger);
-        let expected =
-            Trigger { before: false, operation: TriggerOperation::Create, casing: Casing::Lower };
+        let expected = Trigger {
+            before: false,
+            operation: TriggerOperation::Create,
+            spelling: "create".into(),
+        };
         assert_eq!(trigger(body("post", "create")).unwrap(), Some(expected));
         assert!(trigger(body("During", "Create")).is_err());
         assert!(trigger(body("Pre", "Sometimes")).is_err());

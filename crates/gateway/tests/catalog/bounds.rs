@@ -334,3 +334,51 @@ async fn large_reads_do_not_hold_a_network_thread() {
         assert!(is_whole && count > COUNT / 2, "{name}: {count}");
     }
 }
+
+/// The condition of a patch held its key, a thread and the stop of the server for as long as it liked.
+#[tokio::test]
+async fn a_condition_that_takes_too_long_is_refused() {
+    let server = Armilla::with_posts().await;
+    let key = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+    let large: Vec<String> = (0..3000).map(|number| number.to_string()).collect();
+    let item = format!(r#"{{"id":"1","postId":"p","a":[{}]}}"#, large.join(","));
+    let items = "/dbs/blog/colls/posts/docs";
+    server.send("POST", items, &key, &item).await.expect(201);
+    let condition = "from c where EXISTS(SELECT VALUE 1 FROM x IN c.a JOIN y IN c.a JOIN z IN c.a WHERE x+y+z<0)";
+    let patch = |condition: &str| {
+        format!(
+            r#"{{"condition":"{condition}","operations":[{{"op":"set","path":"/b","value":1}}]}}"#
+        )
+    };
+    let item = format!("{items}/1");
+    let refused = server.send("PATCH", &item, &key, &patch(condition)).await.expect(400);
+    assert!(refused.text("message").contains("steps for one item"), "{}", refused.text("message"));
+    let brief = "from c where ARRAY_LENGTH(c.a) = 3000 AND EXISTS(SELECT VALUE 1 FROM x IN c.a WHERE x = 2999)";
+    server.send("PATCH", &item, &key, &patch(brief)).await.expect(200);
+}
+
+/// A batch of 4 KB was answered with 209 MB.
+#[tokio::test]
+async fn the_answer_to_a_batch_has_a_bound() {
+    let server = Armilla::with_posts().await;
+    let key = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
+    let item = format!(r#"{{"id":"1","postId":"p","text":"{}"}}"#, "x".repeat(1_500_000));
+    let items = "/dbs/blog/colls/posts/docs";
+    server.send("POST", items, &[key], &item).await.expect(201);
+    let reads = |count: usize| {
+        format!("[{}]", vec![r#"{"operationType":"Read","id":"1"}"#; count].join(","))
+    };
+    let batch =
+        [key, ("x-ms-cosmos-is-batch-request", "True"), ("x-ms-cosmos-batch-atomic", "True")];
+    server.send("POST", items, &batch, &reads(10)).await.expect(200);
+    let refused = server.send("POST", items, &batch, &reads(100)).await.expect(207);
+    let rows = refused.json();
+    let statuses: Vec<_> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row.get("statusCode").unwrap().as_i64())
+        .collect();
+    assert!(statuses.contains(&Some(413)) && statuses.contains(&Some(424)), "{statuses:?}");
+    assert!(refused.body.len() < 100_000);
+}

@@ -40,7 +40,7 @@ async fn one_refusal_leaves_its_neighbours_of_the_same_key_alone() {
         write("Create", "p", "a", 1),
         write("Create", "q", "a", 2),
         write("Create", "p", "a", 3),
-        write("Create", "p", r"no\\backslash", 4),
+        write("Create", "p", &"long".repeat(300), 4),
         write("Create", "p", "b", 5),
         write("Replace", "p", "missing", 6),
         write("Create", "q", "b", 7).replace(r#""postId":"q""#, r#""postId":"r""#),

@@ -261,3 +261,20 @@ async fn query_metrics_name_no_time_as_zero_that_was_spent() {
         }
     }
 }
+
+/// Java's tests look for these words; they name what is missing on the way.
+#[tokio::test]
+async fn a_patch_names_what_is_missing_on_its_way() {
+    let armilla = Armilla::start().and_posts().await;
+    let key = [("x-ms-documentdb-partitionkey", "[\"p\"]")];
+    let docs = "/dbs/blog/colls/posts/docs";
+    let item = r#"{"id":"a","postId":"p","b":{}}"#;
+    armilla.send("POST", docs, &key, item).await.expect(201);
+    for (path, missing) in [("/none/child", "none"), ("/b/c/d", "c")] {
+        let body = format!(r#"{{"operations":[{{"op":"add","path":"{path}","value":1}}]}}"#);
+        let path = format!("{docs}/a");
+        let refused = armilla.send("PATCH", &path, &key, &body).await.refused(400, 0);
+        let words = format!("no path found beyond: '{missing}'");
+        assert!(refused.text("message").contains(&words), "{}", refused.body);
+    }
+}

@@ -265,3 +265,14 @@ async fn page_sizes_inside_scripts_must_be_numbers() {
         armilla.send("POST", &format!("{POSTS}/sprocs/run"), &[KEY], "[]").await.expect(status);
     }
 }
+
+/// Python's standard library refuses a line of headers above 64 KB, Node 16 KB of them.
+#[tokio::test]
+async fn a_long_log_is_cut_and_says_so() {
+    let armilla = with_procedure("function () { console.log(new Array(20000).join('ä')); }").await;
+    let run = format!("{POSTS}/sprocs/run");
+    let answer = armilla.send("POST", &run, &[KEY, LOGGING], "").await.expect(200);
+    let log = answer.header(LOG).unwrap();
+    assert!(log.len() <= armilla_gateway::limits::DIAGNOSTIC_HEADER_MAX, "{} bytes", log.len());
+    assert!(log.ends_with("cut%20here%3A%20the%20log%20has%2039998%20bytes%5D"), "{log}");
+}

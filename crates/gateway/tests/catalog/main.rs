@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "this whole target is a test")]
 
+mod asked;
 mod authorisation;
 mod binary_batches;
 mod bounds;
@@ -14,6 +15,7 @@ mod direct;
 mod encryption;
 mod execution;
 mod explained;
+mod explorer;
 mod offers;
 mod official;
 mod once;
@@ -23,8 +25,10 @@ mod queries;
 mod rows;
 mod scripts;
 mod spoken;
+mod subscriptions;
 #[allow(dead_code, reason = "shared with the tests of request units")]
 mod support;
 mod tokens;
 mod users;
+mod views;
 mod words;

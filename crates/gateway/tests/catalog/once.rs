@@ -80,9 +80,10 @@ impl Bare {
         let request = Request {
             method: &method,
             segments: &segments,
-            context,
+            context: &context,
             readable: Ok(()),
             locality: Ok(()),
+            now_seconds: super::support::NOW,
         };
         let reply = self.0.answer(request, body.to_owned().into(), b"an-id").await;
         reply.into_answer(b"an-id")

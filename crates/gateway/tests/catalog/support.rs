@@ -4,7 +4,9 @@ use armilla_engine::{Account, Options};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
 use armilla_gateway::certificates::Authority;
+use armilla_gateway::cluster::{Front, LateService, OwnerPlace};
 use armilla_gateway::direct::DirectMode;
+use armilla_gateway::locality::HostNames;
 use armilla_gateway::ops::EngineService;
 use armilla_gateway::routes::Segments;
 use armilla_gateway::serve::Protocols;
@@ -94,6 +96,31 @@ impl Armilla {
         };
         tokio::spawn(server.run(std::future::pending()));
         armilla
+    }
+
+    /// The same account, asked through a node that does not own it.
+    pub(crate) fn through_another_node(&self, authenticator: Authenticator) -> Self {
+        let (front, places) = Front::new("another").unwrap();
+        places.send_replace(OwnerPlace::Elsewhere(self.address.to_string().parse().unwrap()));
+        let host_names = HostNames::new(Vec::new(), true);
+        let late = LateService::<EngineService>::new(Arc::new(|| true));
+        let gateway = Gateway {
+            service: late,
+            settings: Settings { host_names, front: Some(Arc::new(front)), ..Settings::default() },
+            authenticator: Arc::new(authenticator),
+            clock: self.clock.clone(),
+            activity_ids: ActivityIds::new(2),
+        };
+        let any_port = ["127.0.0.1:0".parse().unwrap()];
+        let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
+        let address = server.local_addresses().unwrap()[0];
+        tokio::spawn(async move {
+            // It knows its owner for as long as it runs.
+            let _places = places;
+            server.run(std::future::pending()).await
+        });
+        let (account, clock) = (self.account.clone(), self.clock.clone());
+        Self { address, direct: NOWHERE, certificate: String::new(), account, clock }
     }
 
     fn engine(store: Arc<dyn Store>, options: Options) -> Self {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "this whole target is a test")]
 
+mod cluster;
 mod http1;
 mod misbehaving;
 mod protocols;

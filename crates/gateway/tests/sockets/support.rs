@@ -59,6 +59,13 @@ const SEEN: SessionToken = SessionToken { range: 0, lsn: Lsn(5) };
 /// Answers by the id that is asked for.
 pub(crate) struct Stub(Arc<Gate>);
 
+impl Stub {
+    /// One whose gate nobody opens.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Gate::new()))
+    }
+}
+
 impl Standing for Stub {}
 
 impl Service for Stub {

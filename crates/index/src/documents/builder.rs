@@ -39,6 +39,12 @@ impl DocumentsBuilder {
     /// Adds a document and returns its local number.
     pub(crate) fn push(&mut self, document: DocumentRef<'_>) -> u32 {
         let local = self.docnos.len();
+        debug_assert!(
+            self.docnos.last().is_none_or(|docno| {
+                (self.last_epk(), docno.get()) <= (document.epk, document.docno)
+            }),
+            "documents come in the order of the table"
+        );
         if self.offsets.is_empty() || self.last_epk() != document.epk {
             self.offsets.push(U32::new(narrow(self.epks.len())));
             self.firsts.push(U32::new(narrow(local)));

@@ -8,10 +8,15 @@ use super::{JsonError, Reader, parse};
 use crate::value::{Object, Value};
 use jiter::Peek;
 use memchr::memmem::Finder;
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// With more names than this going from member to member is quicker than a search for each.
 const SEARCHES_MAX: usize = 4;
+/// What a server adds to an item stands at its end, and is rarely longer than this.
+const SYSTEM_TAIL: usize = 320;
 
 /// The names of members that are wanted of many objects.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +24,33 @@ pub struct Wanted {
     names: Vec<Arc<str>>,
     /// What each looks like in a compact text, made when the first text is read; nothing when a name
     /// could be mistaken for something else, or there are too many.
-    needles: OnceLock<Option<Vec<Finder<'static>>>>,
+    needles: OnceLock<Option<Vec<Needle>>>,
+}
+
+/// The beginning of a member in a compact text.
+#[derive(Clone, Debug)]
+struct Needle {
+    finder: Finder<'static>,
+    /// The name is like those that servers give.
+    is_system: bool,
+}
+
+impl Needle {
+    fn of(name: &str) -> Self {
+        let finder = Finder::new(&format!("\"{name}\":")).into_owned();
+        Self { finder, is_system: name.starts_with('_') }
+    }
+
+    fn len(&self) -> usize {
+        self.finder.needle().len()
+    }
+
+    /// Where it is in a text in which it is once at most.
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        let tail = text.len().saturating_sub(SYSTEM_TAIL);
+        let in_tail = if self.is_system { self.finder.find(&text[tail..]) } else { None };
+        in_tail.map(|at| tail + at).or_else(|| self.finder.find(text))
+    }
 }
 
 impl Wanted {
@@ -28,14 +59,13 @@ impl Wanted {
         Self { names, needles: OnceLock::new() }
     }
 
-    fn needles(&self) -> Option<&[Finder<'static>]> {
+    fn needles(&self) -> Option<&[Needle]> {
         let make = || {
             // A quote that ends a string is never followed by one of these.
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
             let plain = |name: &Arc<str>| !name.is_empty() && name.bytes().all(is_plain);
-            let needle = |name: &Arc<str>| Finder::new(&format!("\"{name}\":")).into_owned();
             let few = self.names.len() <= SEARCHES_MAX && self.names.iter().all(plain);
-            few.then(|| self.names.iter().map(needle).collect())
+            few.then(|| self.names.iter().map(|name| Needle::of(name)).collect())
         };
         self.needles.get_or_init(make).as_deref()
     }
@@ -45,61 +75,99 @@ impl Wanted {
 /// the text must have been checked before, as stored items are; one that was not may seem to have
 /// none. A text that is no object is read whole.
 pub fn parse_members(text: &[u8], wanted: &Wanted) -> Result<Value, JsonError> {
-    let members = flat_members(text, wanted).or_else(|| compact_members(text, &wanted.names));
-    match members {
+    let read = |spans: Spans| -> Option<Members> {
+        let found = wanted.names.iter().zip(spans).filter_map(|(name, span)| Some((name, span?)));
+        found.map(|(name, span)| Some((name.clone(), read_value(&text[span])?))).collect()
+    };
+    match spans(text, wanted).and_then(read) {
         Some(members) => Ok(Value::object(Object::from_unique(members))),
         None => by_tokens(text, &wanted.names),
     }
 }
 
+/// The texts of members in the order of the wanted names; nothing where an object has no such member.
+pub type MemberTexts<'t> = SmallVec<[Option<Cow<'t, [u8]>>; SEARCHES_MAX]>;
+
+/// Finds the members of an object like [`parse_members`], and leaves their values as they are written.
+pub fn member_texts<'t>(text: &'t [u8], wanted: &Wanted) -> Result<MemberTexts<'t>, JsonError> {
+    if let Some(spans) = spans(text, wanted) {
+        let text_of = |span: Range<usize>| Cow::Borrowed(&text[span]);
+        return Ok(spans.into_iter().map(|span| span.map(text_of)).collect());
+    }
+    let members = by_tokens(text, &wanted.names)?;
+    let text_of = |value: &Value| Cow::Owned(value.to_json().into_bytes());
+    Ok(wanted.names.iter().map(|name| members.get(name).map(text_of)).collect())
+}
+
+/// True when a value that is written like this in a stored item is written like this everywhere: its
+/// text can be copied.
+pub fn is_copied_as_written(value: &[u8]) -> bool {
+    /// Digits of an integer that every double can hold.
+    const DIGITS_MAX: usize = 15;
+    match value {
+        [b'"', inner @ ..] => memchr::memchr(b'\\', inner).is_none(),
+        [b't' | b'f' | b'n', ..] | b"0" => true,
+        [b'-', digits @ ..] | digits => {
+            digits.len() <= DIGITS_MAX
+                && digits.first().is_some_and(|first| *first != b'0')
+                && digits.iter().all(u8::is_ascii_digit)
+        }
+    }
+}
+
 type Members = Vec<(Arc<str>, Value)>;
+/// Where the values of the wanted members are.
+type Spans = SmallVec<[Option<Range<usize>>; SEARCHES_MAX]>;
+
+fn spans(text: &[u8], wanted: &Wanted) -> Option<Spans> {
+    flat_spans(text, wanted).or_else(|| compact_spans(text, &wanted.names))
+}
 
 /// The members of a compact object without arrays and objects inside, each by a search; nothing when
 /// there may be some, or something else is unusual.
 ///
 /// What looks like `"name":` in such a text is a member, unless its first quote is an escaped one.
-fn flat_members(text: &[u8], wanted: &Wanted) -> Option<Members> {
+fn flat_spans(text: &[u8], wanted: &Wanted) -> Option<Spans> {
     let needles = wanted.needles()?;
     let inner = text.strip_prefix(b"{")?.strip_suffix(b"}")?;
     if memchr::memchr2(b'{', b'[', inner).is_some() {
         return None;
     }
-    let mut members = Members::with_capacity(needles.len());
-    for (name, needle) in wanted.names.iter().zip(needles) {
-        let Some(at) = needle.find(inner) else { continue };
+    let span_of = |needle: &Needle| {
+        let Some(at) = needle.find(inner) else { return Some(None) };
         if !matches!(inner[..at].last(), None | Some(b',')) {
             return None;
         }
         // Behind the bracket that was taken off.
-        let value_at = 1 + at + needle.needle().len();
-        let end = end_of_value(text, value_at)?;
-        members.push((name.clone(), read_value(&text[value_at..end])?));
-    }
-    Some(members)
+        let value_at = 1 + at + needle.len();
+        Some(Some(value_at..end_of_value(text, value_at)?))
+    };
+    needles.iter().map(span_of).collect()
 }
 
 /// The members of a compact object; nothing when it is not one, or something else is unusual.
-fn compact_members(text: &[u8], wanted: &[Arc<str>]) -> Option<Members> {
-    let mut members = Members::with_capacity(wanted.len());
+fn compact_spans(text: &[u8], wanted: &[Arc<str>]) -> Option<Spans> {
+    let mut spans: Spans = smallvec![None; wanted.len()];
     if text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
     if wanted.is_empty() || text.len() == 2 {
-        return Some(members);
+        return Some(spans);
     }
-    let mut at = 1;
+    let (mut at, mut missing) = (1, wanted.len());
     loop {
         let (name, value_at) = member_at(text, at)?;
         let end = end_of_value(text, value_at)?;
-        if let Some(name) = wanted.iter().find(|wanted| wanted.as_bytes() == name) {
-            members.push((name.clone(), read_value(&text[value_at..end])?));
-            if members.len() == wanted.len() {
-                return Some(members);
+        if let Some(number) = wanted.iter().position(|wanted| wanted.as_bytes() == name) {
+            missing -= usize::from(spans[number].is_none());
+            spans[number] = Some(value_at..end);
+            if missing == 0 {
+                return Some(spans);
             }
         }
         match text.get(end)? {
             b',' => at = end + 1,
-            b'}' if end + 1 == text.len() => return Some(members),
+            b'}' if end + 1 == text.len() => return Some(spans),
             _ => return None,
         }
     }
@@ -257,6 +325,34 @@ mod tests {
         })
     }
 
+    #[test]
+    fn texts_that_are_copied_are_those_that_would_be_written() {
+        let copied = ["\"a\"", "\"\"", "true", "false", "null", "0", "7", "-7", "123456789012345"];
+        for text in copied {
+            assert!(is_copied_as_written(text.as_bytes()), "{text}");
+            assert_eq!(parse(text.as_bytes()).unwrap().to_json(), text);
+        }
+        for text in ["\"\\u0061\"", "1.0", "-0", "1e3", "1234567890123456", "[1]", "{}", "-"] {
+            assert!(!is_copied_as_written(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn members_of_servers_are_found_at_the_end_and_elsewhere() {
+        let long = "x".repeat(2 * SYSTEM_TAIL);
+        let wanted = Wanted::new(vec!["_rid".into(), "a".into(), "_zz".into()]);
+        for text in [
+            format!(r#"{{"a":"{long}","_rid":"r"}}"#),
+            format!(r#"{{"_rid":"r","a":"{long}"}}"#),
+            format!(r#"{{"_rid":"r","a":"{long}","n":[1]}}"#),
+        ] {
+            let texts = member_texts(text.as_bytes(), &wanted).unwrap();
+            let texts: Vec<_> = texts.iter().map(Option::as_deref).collect();
+            let quoted = format!("\"{long}\"");
+            assert_eq!(texts, [Some(&b"\"r\""[..]), Some(quoted.as_bytes()), None]);
+        }
+    }
+
     proptest! {
         #[test]
         fn both_ways_of_reading_agree(
@@ -268,7 +364,12 @@ mod tests {
             let text = Value::object(members).to_json();
             let wanted: Vec<Arc<str>> = wanted.iter().map(|name| Arc::from(&**name)).collect();
             let read = parse_members(text.as_bytes(), &Wanted::new(wanted.clone())).unwrap();
-            prop_assert_eq!(read, by_tokens(text.as_bytes(), &wanted).unwrap(), "{}", text);
+            prop_assert_eq!(&read, &by_tokens(text.as_bytes(), &wanted).unwrap(), "{}", text);
+            let texts = member_texts(text.as_bytes(), &Wanted::new(wanted.clone())).unwrap();
+            for (name, text) in wanted.iter().zip(texts) {
+                let value = text.map(|text| parse(&text).unwrap());
+                prop_assert_eq!(value.as_ref(), read.get(name));
+            }
         }
 
         #[test]

@@ -46,7 +46,7 @@ pub struct ContainerPolicy {
 }
 
 /// Members that the server writes and ignores on the way in.
-const SYSTEM: [&str; 10] = [
+const SYSTEM: [&str; 13] = [
     "_rid",
     "_ts",
     "_self",
@@ -57,6 +57,9 @@ const SYSTEM: [&str; 10] = [
     "_udfs",
     "_conflicts",
     "statistics",
+    "materializedViews",
+    "rekeyOf",
+    "rekeyedInto",
 ];
 
 impl ContainerPolicy {
@@ -68,11 +71,14 @@ impl ContainerPolicy {
     /// Reads a definition that a client sends, and fills in its defaults.
     pub fn parse(body: &Value) -> Result<Self> {
         let body = &*encryption::with_wide_key(body);
+        IndexingPolicy::check_depth(body.get("indexingPolicy"))?;
         let policy = Self::parse_stored(body)?;
         let own_ttl_path = body.get("ttlPropertyPath").filter(|path| !matches!(path, Value::Null));
         if own_ttl_path.is_some() && policy.default_ttl.is_none() {
             return refuse("'ttlPropertyPath' has no effect without 'defaultTtl': give both.");
         }
+        analytical_ttl(body.get("analyticalStorageTtl"))?;
+        search::check_numbers(body)?;
         IndexingPolicy::check_new(body.get("indexingPolicy"))?;
         encryption::check(body, &policy.partition_key)?;
         Ok(policy)
@@ -290,6 +296,22 @@ fn unique_keys(value: Option<&Value>) -> Result<Vec<Vec<Path>>> {
     keys.iter().map(key).collect()
 }
 
+/// Refuses a time to live in the analytical store that is none. There is no such store here: the member is kept and
+/// answered, and has no effect.
+fn analytical_ttl(value: Option<&Value>) -> Result<()> {
+    let seconds = match value {
+        None | Some(Value::Null) => return Ok(()),
+        Some(value) => value.as_i64(),
+    };
+    match seconds {
+        Some(seconds) if (-1..=i64::from(i32::MAX)).contains(&seconds) => Ok(()),
+        _ => refuse(format!(
+            "'analyticalStorageTtl' is -1 (for ever), 0 (off) or a number of seconds up to {}.",
+            i32::MAX
+        )),
+    }
+}
+
 fn conflict_resolution(body: &Value) -> Result<Value> {
     let given = body.get("conflictResolutionPolicy");
     let field = |name: &str| given.and_then(|given| given.get(name)).and_then(Value::as_str);
@@ -351,6 +373,7 @@ fn retention(value: Option<&Value>) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::NESTING_MAX;
 
     fn parse(text: &str) -> Result<ContainerPolicy> {
         ContainerPolicy::parse(&crate::json::parse(text.as_bytes()).unwrap())
@@ -397,6 +420,64 @@ mod tests {
         ] {
             let stored = crate::json::parse(text.as_bytes()).unwrap();
             assert!(ContainerPolicy::parse_stored(&stored).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_in_the_analytical_store_is_checked() {
+        let policy = |ttl: &str| {
+            parse(&format!(r#"{{"partitionKey":{{"paths":["/a"]}},"analyticalStorageTtl":{ttl}}}"#))
+        };
+        for ttl in ["-1", "0", "3600", "2147483647", "null"] {
+            assert!(policy(ttl).is_ok(), "{ttl}");
+        }
+        for ttl in ["-2", "2147483648", "1.5", "\"forever\"", "true", "[1]"] {
+            assert!(policy(ttl).is_err(), "{ttl} was accepted");
+        }
+    }
+
+    #[test]
+    fn paths_for_vectors_and_texts_have_a_maximum() {
+        let policy = |count: usize| {
+            let listed = |more: &str| {
+                let entry = |number: usize| format!(r#"{{"path":"/p{number}"{more}}}"#);
+                (0..count).map(entry).collect::<Vec<_>>().join(",")
+            };
+            let vectors =
+                listed(r#","dataType":"float32","dimensions":4,"distanceFunction":"cosine""#);
+            [
+                format!(r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{vectors}]}}"#),
+                format!(r#""fullTextPolicy":{{"fullTextPaths":[{}]}}"#, listed("")),
+            ]
+            .map(|member| parse(&format!(r#"{{"partitionKey":{{"paths":["/a"]}},{member}}}"#)))
+        };
+        assert!(policy(100).iter().all(Result::is_ok));
+        assert!(policy(101).iter().all(Result::is_err));
+    }
+
+    /// A tree of so many levels overflowed the stack, and the process ended.
+    #[test]
+    fn indexing_paths_are_no_deeper_than_items() {
+        let policy = |steps: usize, list: &str| {
+            let path = format!("/{}?", "a/".repeat(steps));
+            parse(&format!(
+                r#"{{"partitionKey":{{"paths":["/a"]}},"indexingPolicy":{{"includedPaths":[{{"path":"/*"}}{}],"excludedPaths":[{}]}}}}"#,
+                if list == "includedPaths" {
+                    format!(r#",{{"path":"{path}"}}"#)
+                } else {
+                    String::new()
+                },
+                if list == "excludedPaths" {
+                    format!(r#"{{"path":"{path}"}}"#)
+                } else {
+                    String::new()
+                },
+            ))
+        };
+        for list in ["includedPaths", "excludedPaths"] {
+            assert!(policy(NESTING_MAX, list).is_ok());
+            assert!(policy(NESTING_MAX + 1, list).is_err());
+            assert!(policy(500_000, list).is_err());
         }
     }
 

@@ -2,7 +2,9 @@
 
 use super::{list, refuse, text};
 use crate::error::Result;
-use crate::limits::{COMPOSITE_INDEXES_MAX, COMPOSITE_PATHS_MAX, INDEX_PATHS_MAX};
+use crate::limits::{
+    COMPOSITE_INDEXES_MAX, COMPOSITE_PATHS_MAX, INDEX_PATHS_MAX, NESTING_MAX, SPATIAL_INDEXES_MAX,
+};
 use crate::path::{Path, Segment, split_segments};
 use crate::value::{Object, Value};
 use std::collections::BTreeMap;
@@ -127,10 +129,34 @@ impl<'t> PathCursor<'t> {
 }
 
 impl IndexingPolicy {
+    /// Refuses paths with more steps than an item has levels, before a tree is made of them: it is walked by
+    /// recursion.
+    pub(super) fn check_depth(value: Option<&Value>) -> Result<()> {
+        let Some(value) = value else { return Ok(()) };
+        for name in ["includedPaths", "excludedPaths"] {
+            let entries = value.get(name).and_then(Value::as_array).unwrap_or_default();
+            for path in entries.iter().filter_map(|entry| entry.get("path")?.as_str()) {
+                // One more for the end, `?` or `*`.
+                if path.matches('/').count() > NESTING_MAX + 1
+                    && split_segments(path)?.len() > NESTING_MAX + 1
+                {
+                    return refuse(format!(
+                        "A path of '{name}' has more than {NESTING_MAX} steps, and no item is that deep."
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses what is refused to clients only, not in definitions that are stored.
     pub(super) fn check_new(value: Option<&Value>) -> Result<()> {
         let Some(value) = value else { return Ok(()) };
-        for entry in list(value, "spatialIndexes")? {
+        let spatial = list(value, "spatialIndexes")?;
+        if spatial.len() > SPATIAL_INDEXES_MAX {
+            return refuse(format!("At most {SPATIAL_INDEXES_MAX} spatial indexes are allowed."));
+        }
+        for entry in spatial {
             if list(entry, "types")?.is_empty() {
                 return refuse(format!(
                     "The spatial data types array cannot be empty. Assign at least one spatial type of {}.",
@@ -355,12 +381,8 @@ fn named_paths(value: &Value, name: &str) -> Result<Vec<Path>> {
 }
 
 fn normalise(value: &Value, enabled: bool, included: &[Listed], excluded: &[Listed]) -> Value {
-    let is_lazy = |mode: &str| mode.eq_ignore_ascii_case("lazy");
-    let mode = match value.get("indexingMode").and_then(Value::as_str) {
-        Some(mode) if is_lazy(mode) => "lazy",
-        _ if enabled => "consistent",
-        _ => "none",
-    };
+    // The service has given up the mode `lazy` and answers what it does instead.
+    let mode = if enabled { "consistent" } else { "none" };
     let automatic = value.get("automatic").and_then(Value::as_bool).unwrap_or(enabled);
     let mut object = Object::new();
     // An index that is there takes up every item at once. What the client wrote is answered all the same:
@@ -417,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_wrote_is_answered_though_it_has_no_effect() {
+    fn a_lazy_index_is_a_consistent_one_and_the_rest_is_answered_as_written() {
         let (policy, echo) = policy(
             r#"{"automatic":false,"indexingMode":"Lazy","includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}]}"#,
         )
@@ -425,7 +447,7 @@ mod tests {
         assert!(policy.enabled && policy.paths.root().name("a").value_is_indexed());
         assert_eq!(
             echo.to_json(),
-            r#"{"indexingMode":"lazy","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
+            r#"{"indexingMode":"consistent","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
         );
     }
 

@@ -2,6 +2,7 @@
 
 use super::{list, refuse, text};
 use crate::error::Result;
+use crate::limits::{FULL_TEXT_PATHS_MAX, VECTOR_PATHS_MAX};
 use crate::path::Path;
 use crate::value::{Object, Value};
 
@@ -121,6 +122,26 @@ fn supported_language(language: &str) -> Result<()> {
         "The Full Text Policy contains an unsupported language {language}. Supported languages are: {}.",
         LANGUAGES.join(", ")
     ))
+}
+
+/// Refuses more paths and indexes than a container may have.
+pub(super) fn check_numbers(body: &Value) -> Result<()> {
+    let nothing = Value::Null;
+    let member = |name: &str| body.get(name).unwrap_or(&nothing);
+    for (policy, name, most) in [
+        ("vectorEmbeddingPolicy", "vectorEmbeddings", VECTOR_PATHS_MAX),
+        ("fullTextPolicy", "fullTextPaths", FULL_TEXT_PATHS_MAX),
+        ("indexingPolicy", "vectorIndexes", VECTOR_PATHS_MAX),
+        ("indexingPolicy", "fullTextIndexes", FULL_TEXT_PATHS_MAX),
+    ] {
+        let count = list(member(policy), name)?.len();
+        if count > most {
+            return refuse(format!(
+                "'{policy}.{name}' has {count} entries; at most {most} are allowed."
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Every index over vectors or text needs its path in the policy beside it.

@@ -1,7 +1,8 @@
 //! A host for scripts whose own time is measured.
 
 use armilla_script::host::{
-    CollectionLinks, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted,
+    CollectionLinks, Host, HostError, HostErrorKind, IndexDirective, ItemLink, Page, ReadOutcome,
+    Upserted,
 };
 
 /// A host that answers at once, so that only the script is measured.
@@ -19,7 +20,7 @@ impl Host for Instantly {
     }
     fn read_item(&mut self, _: &ItemLink, _: Option<&str>) -> Result<ReadOutcome, HostError> {
         let item = self.item.clone();
-        item.map(ReadOutcome::Found).ok_or_else(|| HostError::new(404, "none"))
+        item.map(ReadOutcome::Found).ok_or_else(|| HostError::new(HostErrorKind::NotFound, "none"))
     }
     fn read_items(&mut self, _: usize, _: Option<&str>) -> Result<Page, HostError> {
         Ok(Page::default())

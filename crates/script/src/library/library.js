@@ -10,16 +10,17 @@
 // native.accept()      may one more operation be queued? counts it if so
 // native.open()        the same question without counting
 // native.log(text)     appends to the log; false when the log is full
+// native.write(value)  JSON text of a value
 // native.abort(...)    notes the reason of an abort; the interrupt handler then ends the script
 (function library(native) {
   'use strict';
 
   const { apply, construct } = Reflect;
-  const { parse, stringify: write } = JSON;
-  // Every member is shown to a function, where the script can be interrupted: a value whose parts are
-  // shared may be a thousand bytes to build and years to write.
-  const shown = (key, value) => value;
-  const stringify = (value) => write(value, shown);
+  const { parse } = JSON;
+  // Unlike JSON.stringify, this one counts every member as a check of the script's time: a value whose parts
+  // are shared may be a thousand bytes to build and years to write.
+  const { write } = native;
+  const stringify = (value) => write(value);
   const { create, defineProperty, getOwnPropertyDescriptors, defineProperties } = Object;
   const { isInteger } = Number;
   const text = String;

@@ -7,9 +7,8 @@
 
   const { collection, native, refuse, checkOptions, enqueueQuery, context } = parts;
   const isArray = Array.isArray;
-  const { stringify: write } = JSON;
-  const shown = (key, value) => value; // as in library.js
-  const stringify = (value) => write(value, shown);
+  const { write } = native; // as in library.js
+  const stringify = (value) => write(value);
   const codePointAt = Function.prototype.call.bind(String.prototype.codePointAt);
   const EVERYTHING = stringify({ query: 'SELECT * FROM root' });
 

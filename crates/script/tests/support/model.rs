@@ -3,7 +3,8 @@
 //! cases use; the real query engine runs the same cases in its own crate.
 
 use armilla_script::host::{
-    CollectionLinks, Host, HostError, IndexDirective, ItemLink, Page, ReadOutcome, Upserted,
+    CollectionLinks, Host, HostError, HostErrorKind, IndexDirective, ItemLink, Page, ReadOutcome,
+    Upserted,
 };
 use serde_json::{Map, Value, json};
 
@@ -76,18 +77,21 @@ impl Transaction {
                     ItemLink::ByRid(rid) => item["_rid"] == json!(rid),
                 }
         });
-        found.ok_or_else(|| HostError::new(404, "Resource Not Found"))
+        found.ok_or_else(|| HostError::new(HostErrorKind::NotFound, "Resource Not Found"))
     }
 
     fn parse(&self, body: &str) -> Result<Map<String, Value>, HostError> {
         let Ok(Value::Object(item)) = serde_json::from_str::<Value>(body) else {
-            return Err(HostError::new(400, "The body is not an object."));
+            return Err(HostError::new(HostErrorKind::Invalid, "The body is not an object."));
         };
         if item.get("id").and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(HostError::new(400, "The item has no id."));
+            return Err(HostError::new(HostErrorKind::Invalid, "The item has no id."));
         }
         if item.get(&self.container.key_path) != self.key.as_ref() {
-            return Err(HostError::new(400, "The partition key does not match."));
+            return Err(HostError::new(
+                HostErrorKind::Invalid,
+                "The partition key does not match.",
+            ));
         }
         Ok(item)
     }
@@ -95,7 +99,7 @@ impl Transaction {
     fn check_etag(&self, at: usize, etag: Option<&str>) -> Result<(), HostError> {
         match etag {
             Some(etag) if self.container.items[at]["_etag"] != json!(etag) => {
-                Err(HostError::new(412, "The etag does not match."))
+                Err(HostError::new(HostErrorKind::PreconditionFailed, "The etag does not match."))
             }
             _ => Ok(()),
         }
@@ -139,7 +143,7 @@ impl Host for Transaction {
         let candidates =
             self.mine().filter(|item| self.at_start.contains(&item["_rid"])).cloned().collect();
         let rows = query::run(query_json, candidates, &mut |_, _| Err("no functions".to_owned()))
-            .map_err(|message| HostError::new(400, message))?;
+            .map_err(|message| HostError::new(HostErrorKind::Invalid, message))?;
         Ok(page(rows.iter().map(Value::to_string).collect(), size, from))
     }
 
@@ -151,7 +155,10 @@ impl Host for Transaction {
         let item = self.parse(body)?;
         let id = item["id"].as_str().unwrap().to_owned();
         if self.find(&ItemLink::ByName(id)).is_ok() {
-            return Err(HostError::new(409, "Resource with specified id already exists."));
+            return Err(HostError::new(
+                HostErrorKind::Conflict,
+                "Resource with specified id already exists.",
+            ));
         }
         let stored = self.container.stored(&Value::Object(item), None);
         self.container.items.push(stored.clone());

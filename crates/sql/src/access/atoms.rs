@@ -3,7 +3,7 @@
 use super::{Atom, Found, Node, PathStep, Scope, Test, and, is_scalar, or};
 use crate::ast::BinaryOperator;
 use crate::bind::is_boolean;
-use crate::compiled::{Expr, ValueSet};
+use crate::compiled::{CompiledExpr, ValueSet};
 use armilla_model::Value;
 use armilla_model::value::Type;
 use std::collections::HashMap;
@@ -12,21 +12,23 @@ use std::ops::Bound;
 
 impl Scope {
     /// The atom for a predicate over one path and constants, if it is of a known form.
-    pub(super) fn atom(&self, expr: &Expr, wanted: bool) -> Option<Node> {
+    pub(super) fn atom(&self, expr: &CompiledExpr, wanted: bool) -> Option<Node> {
         match expr {
-            Expr::Binary(operator, left, right) => self.comparison(*operator, left, right, wanted),
-            Expr::InSet(needle, set) => {
+            CompiledExpr::Binary(operator, left, right) => {
+                self.comparison(*operator, left, right, wanted)
+            }
+            CompiledExpr::InSet(needle, set) => {
                 let found = self.find(needle)?;
                 Some(if wanted { is_in(&found, set) } else { is_not_in(&found, set) })
             }
-            Expr::Between(parts) => {
+            CompiledExpr::Between(parts) => {
                 let found = self.find(&parts.0)?;
                 let (low, high) = (parts.1.constant()?, parts.2.constant()?);
                 let above = compare(&found, BinaryOperator::GreaterOrEqual, low, wanted);
                 let below = compare(&found, BinaryOperator::LessOrEqual, high, wanted);
                 Some(if wanted { and(vec![above, below]) } else { or(vec![above, below]) })
             }
-            Expr::Like(value, pattern) => {
+            CompiledExpr::Like(value, pattern) => {
                 let found = self.find(value)?;
                 if let Some(text) = pattern.exact() {
                     let value = Value::String(text.clone());
@@ -44,7 +46,9 @@ impl Scope {
                     _ => None,
                 }
             }
-            Expr::Call(function, arguments) => self.function(function.name, arguments, wanted),
+            CompiledExpr::Call(function, arguments) => {
+                self.function(function.name, arguments, wanted)
+            }
             _ => None,
         }
     }
@@ -52,8 +56,8 @@ impl Scope {
     fn comparison(
         &self,
         operator: BinaryOperator,
-        left: &Expr,
-        right: &Expr,
+        left: &CompiledExpr,
+        right: &CompiledExpr,
         wanted: bool,
     ) -> Option<Node> {
         if let Some(value) = right.constant() {
@@ -78,7 +82,7 @@ impl Scope {
     fn truth_compared(
         &self,
         operator: BinaryOperator,
-        predicate: &Expr,
+        predicate: &CompiledExpr,
         value: &Value,
         wanted: bool,
     ) -> Option<Node> {
@@ -89,7 +93,7 @@ impl Scope {
             _ => return None,
         };
         let boolean = is_boolean(predicate)
-            || matches!(predicate, Expr::Call(function, _) if super::functions::is_type_check(function.name));
+            || matches!(predicate, CompiledExpr::Call(function, _) if super::functions::is_type_check(function.name));
         boolean.then(|| self.node(predicate, expected == equal))
     }
 }

@@ -3,7 +3,7 @@
 use super::atoms::{equal, is_in, is_not_in};
 use super::{Found, Node, PathStep, Scope, Spatial, Test, and, or};
 use crate::ast::BinaryOperator;
-use crate::compiled::{Expr, ValueSet};
+use crate::compiled::{CompiledExpr, ValueSet};
 use armilla_model::Value;
 use armilla_model::value::Type;
 
@@ -28,7 +28,12 @@ fn types_of(name: &str) -> Option<Vec<Type>> {
 
 impl Scope {
     /// The items where a call is `wanted`, if the index can tell.
-    pub(super) fn function(&self, name: &str, arguments: &[Expr], wanted: bool) -> Option<Node> {
+    pub(super) fn function(
+        &self,
+        name: &str,
+        arguments: &[CompiledExpr],
+        wanted: bool,
+    ) -> Option<Node> {
         match name {
             "IS_DEFINED" => {
                 let found = self.find(arguments.first()?)?;
@@ -38,7 +43,8 @@ impl Scope {
             "ARRAY_CONTAINS" => self.array_contains(arguments, wanted),
             "ARRAY_CONTAINS_ANY" | "ARRAY_CONTAINS_ALL" if wanted => {
                 let elements = elements_of(self.find(arguments.first()?)?);
-                let values: Option<Vec<_>> = arguments[1..].iter().map(Expr::constant).collect();
+                let values: Option<Vec<_>> =
+                    arguments[1..].iter().map(CompiledExpr::constant).collect();
                 let parts = values?.into_iter().map(|value| {
                     if value.is_undefined() {
                         Node::Nothing
@@ -59,7 +65,7 @@ impl Scope {
     }
 
     /// `STARTSWITH(c.a, 'x')` and `STRINGEQUALS(c.a, 'x')`, letter case observed.
-    fn text(&self, name: &str, arguments: &[Expr], wanted: bool) -> Option<Node> {
+    fn text(&self, name: &str, arguments: &[CompiledExpr], wanted: bool) -> Option<Node> {
         let ignores_case = match arguments.get(2) {
             None => false,
             Some(flag) => flag.constant()?.as_bool()?,
@@ -76,7 +82,7 @@ impl Scope {
         })
     }
 
-    fn array_contains(&self, arguments: &[Expr], wanted: bool) -> Option<Node> {
+    fn array_contains(&self, arguments: &[CompiledExpr], wanted: bool) -> Option<Node> {
         let partial = match arguments.get(2) {
             None => false,
             Some(flag) => flag.constant()?.as_bool()?,
@@ -103,7 +109,7 @@ impl Scope {
         })
     }
 
-    fn spatial(&self, arguments: &[Expr]) -> Option<Node> {
+    fn spatial(&self, arguments: &[CompiledExpr]) -> Option<Node> {
         let (left, right) = (arguments.first()?, arguments.get(1)?);
         let (found, shape) = match (self.find(left), self.find(right)) {
             (Some(found), None) => (found, right.constant()?),
@@ -117,11 +123,11 @@ impl Scope {
     pub(super) fn distance(
         &self,
         operator: BinaryOperator,
-        call: &Expr,
+        call: &CompiledExpr,
         value: &Value,
         wanted: bool,
     ) -> Option<Node> {
-        let Expr::Call(function, arguments) = call else { return None };
+        let CompiledExpr::Call(function, arguments) = call else { return None };
         let below = matches!(operator, BinaryOperator::Less | BinaryOperator::LessOrEqual);
         if function.name != "ST_DISTANCE" || !below || !wanted {
             return None;

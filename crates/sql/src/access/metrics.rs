@@ -2,7 +2,7 @@
 
 use super::{Node, OrderPath, PathStep, Test, analyse, order_paths};
 use crate::ast::Name;
-use crate::compiled::{Compiled, Expr, Projection, Step};
+use crate::compiled::{Compiled, CompiledExpr, Projection, Step};
 use crate::lexer::is_plain_name;
 use crate::schema::Schema;
 use std::collections::HashSet;
@@ -69,7 +69,9 @@ fn single_paths(
 
 /// The paths of `SELECT VALUE STARTSWITH(…)` and other predicates that are selected.
 fn selected_predicate(query: &Compiled) -> Vec<Vec<PathStep>> {
-    let Projection::Value(call @ Expr::Call(..)) = &query.projection else { return Vec::new() };
+    let Projection::Value(call @ CompiledExpr::Call(..)) = &query.projection else {
+        return Vec::new();
+    };
     if query.aggregation.is_some() {
         return Vec::new();
     }
@@ -103,8 +105,8 @@ fn composite_for_filters(
     equal.dedup();
     ranged.dedup();
     let last = match (ranged.as_slice(), order) {
-        ([only], _) if !equal.contains(only) => Some(only.clone()),
-        ([], Some(key)) if !equal.contains(&key.path) => Some(key.path.clone()),
+        ([only], _) if !equal.contains(only) => Some((only.clone(), false)),
+        ([], Some(key)) if !equal.contains(&key.path) => Some((key.path.clone(), key.descending)),
         _ => None,
     };
     let keys = group_paths(query);
@@ -112,8 +114,9 @@ fn composite_for_filters(
     if equal.is_empty() || (last.is_none() && !is_grouped) {
         return;
     }
-    let paths: Vec<_> = equal.into_iter().chain(last).collect();
-    let texts = paths.iter().map(|path| key_text(path, false)).collect();
+    let keys: Vec<_> = equal.into_iter().map(|path| (path, false)).chain(last).collect();
+    let texts = keys.iter().map(|(path, descending)| key_text(path, *descending)).collect();
+    let paths: Vec<_> = keys.into_iter().map(|(path, _)| path).collect();
     if schema.has_composite_over(&paths) {
         usage.utilized_composites.push(texts);
     } else {
@@ -123,8 +126,8 @@ fn composite_for_filters(
 
 /// The paths of GROUP BY; empty when a key is not a path of the item.
 fn group_paths(query: &Compiled) -> Vec<Vec<Name>> {
-    let path = |key: &Expr| {
-        let Expr::Path(path) = key else { return None };
+    let path = |key: &CompiledExpr| {
+        let CompiledExpr::Path(path) = key else { return None };
         let name = |step: &Step| match step {
             Step::Member(name) => Some(name.clone()),
             Step::Element(_) => None,

@@ -2,7 +2,9 @@
 
 use super::{PathStep, Scope};
 use crate::ast::Name;
-use crate::compiled::{Compiled, Expr, Input, Order, Projection, RankComponent, Source, Step};
+use crate::compiled::{
+    Compiled, CompiledExpr, Input, Order, Projection, RankComponent, Source, Step,
+};
 use std::collections::HashSet;
 
 /// One ORDER BY key that is a path of the item.
@@ -92,7 +94,7 @@ fn collect_rows(query: &Compiled, outer: &Scope, paths: &mut Paths) -> (Scope, S
         }
         scope.source(source);
     }
-    let mut collect = |expr: &Expr, scope: &Scope| collect_expr(expr, scope, paths);
+    let mut collect = |expr: &CompiledExpr, scope: &Scope| collect_expr(expr, scope, paths);
     query.filter.iter().for_each(|filter| collect(filter, &scope));
     match &query.order {
         Order::None => {}
@@ -125,7 +127,7 @@ fn add(path: Vec<PathStep>, paths: &mut Paths) {
     }
 }
 
-fn collect_source(expr: &Expr, scope: &Scope, paths: &mut Paths, each: bool) {
+fn collect_source(expr: &CompiledExpr, scope: &Scope, paths: &mut Paths, each: bool) {
     match scope.find(expr) {
         Some(mut found) => {
             if each {
@@ -137,10 +139,10 @@ fn collect_source(expr: &Expr, scope: &Scope, paths: &mut Paths, each: bool) {
     }
 }
 
-fn collect_expr(expr: &Expr, scope: &Scope, paths: &mut Paths) {
+fn collect_expr(expr: &CompiledExpr, scope: &Scope, paths: &mut Paths) {
     match expr {
-        Expr::Constant(_) | Expr::Slot(_) | Expr::DocumentId => {}
-        Expr::Path(path) => {
+        CompiledExpr::Constant(_) | CompiledExpr::Slot(_) | CompiledExpr::DocumentId => {}
+        CompiledExpr::Path(path) => {
             if let Some(Some(base)) = scope
                 .frames
                 .len()
@@ -154,10 +156,10 @@ fn collect_expr(expr: &Expr, scope: &Scope, paths: &mut Paths) {
                 add(base.iter().cloned().chain(path.steps.iter().map(step)).collect(), paths);
             }
         }
-        Expr::Computed { definition, .. } => {
+        CompiledExpr::Computed { definition, .. } => {
             collect_expr(definition, &Scope { frames: vec![Some(Vec::new())] }, paths);
         }
-        Expr::Subquery(_, query) => collect_query(query, scope, paths),
+        CompiledExpr::Subquery(_, query) => collect_query(query, scope, paths),
         other => {
             other.operands().into_iter().for_each(|operand| collect_expr(operand, scope, paths));
         }

@@ -5,7 +5,7 @@
 
 use super::{Node, Scope, Test};
 use crate::ast::BinaryOperator;
-use crate::compiled::{Expr, PathRef};
+use crate::compiled::{CompiledExpr, PathRef};
 use crate::effort::Effort;
 use crate::eval::{Frame, Runtime, truth};
 use crate::functions::{Context, Volatility};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A predicate over one value.
 #[derive(Clone, Debug)]
 pub struct Predicate {
-    expr: Arc<Expr>,
+    expr: Arc<CompiledExpr>,
     wanted: bool,
     /// Arrays and objects may pass too. The index knows only that they are there: they are
     /// candidates.
@@ -51,8 +51,8 @@ impl Predicate {
 }
 
 impl Scope {
-    pub(super) fn predicate(&self, expr: &Expr, wanted: bool) -> Node {
-        let mut only: Option<&Expr> = None;
+    pub(super) fn predicate(&self, expr: &CompiledExpr, wanted: bool) -> Node {
+        let mut only: Option<&CompiledExpr> = None;
         let Some(rewritten) = self.over_value(expr, &mut only) else { return Node::Unknown };
         let found = only.and_then(|path| self.find(path));
         let Some(found) = found.filter(|found| !found.path.is_empty()) else {
@@ -71,33 +71,46 @@ impl Scope {
     }
 
     /// The expression over a frame that holds the value of the one path it refers to.
-    fn over_value<'e>(&self, expr: &'e Expr, only: &mut Option<&'e Expr>) -> Option<Expr> {
-        let boxed =
-            |expr: &'e Expr, only: &mut Option<&'e Expr>| self.over_value(expr, only).map(Box::new);
+    fn over_value<'e>(
+        &self,
+        expr: &'e CompiledExpr,
+        only: &mut Option<&'e CompiledExpr>,
+    ) -> Option<CompiledExpr> {
+        let boxed = |expr: &'e CompiledExpr, only: &mut Option<&'e CompiledExpr>| {
+            self.over_value(expr, only).map(Box::new)
+        };
         Some(match expr {
-            Expr::Constant(_) => expr.clone(),
-            Expr::Path(_) | Expr::Computed { .. } => {
+            CompiledExpr::Constant(_) => expr.clone(),
+            CompiledExpr::Path(_) | CompiledExpr::Computed { .. } => {
                 match only {
                     Some(known) if !is_same_reference(known, expr) => return None,
                     _ => *only = Some(expr),
                 }
-                Expr::Path(PathRef { hops: 0, steps: Box::default() })
+                CompiledExpr::Path(PathRef { hops: 0, steps: Box::default() })
             }
-            Expr::Unary(operator, operand) => Expr::Unary(*operator, boxed(operand, only)?),
-            Expr::Binary(operator, left, right) => {
-                Expr::Binary(*operator, boxed(left, only)?, boxed(right, only)?)
+            CompiledExpr::Unary(operator, operand) => {
+                CompiledExpr::Unary(*operator, boxed(operand, only)?)
             }
-            Expr::InSet(needle, set) => Expr::InSet(boxed(needle, only)?, set.clone()),
-            Expr::Like(value, pattern) => Expr::Like(boxed(value, only)?, pattern.clone()),
-            Expr::Between(parts) => Expr::Between(Box::new((
+            CompiledExpr::Binary(operator, left, right) => {
+                CompiledExpr::Binary(*operator, boxed(left, only)?, boxed(right, only)?)
+            }
+            CompiledExpr::InSet(needle, set) => {
+                CompiledExpr::InSet(boxed(needle, only)?, set.clone())
+            }
+            CompiledExpr::Like(value, pattern) => {
+                CompiledExpr::Like(boxed(value, only)?, pattern.clone())
+            }
+            CompiledExpr::Between(parts) => CompiledExpr::Between(Box::new((
                 self.over_value(&parts.0, only)?,
                 self.over_value(&parts.1, only)?,
                 self.over_value(&parts.2, only)?,
             ))),
-            Expr::Call(function, arguments) if function.volatility == Volatility::Immutable => {
+            CompiledExpr::Call(function, arguments)
+                if function.volatility == Volatility::Immutable =>
+            {
                 let arguments: Option<Vec<_>> =
                     arguments.iter().map(|argument| self.over_value(argument, only)).collect();
-                Expr::Call(function, arguments?)
+                CompiledExpr::Call(function, arguments?)
             }
             _ => return None,
         })
@@ -105,12 +118,12 @@ impl Scope {
 }
 
 /// The same value of the same row. Two elements of one array are at one path and are not.
-fn is_same_reference(left: &Expr, right: &Expr) -> bool {
+fn is_same_reference(left: &CompiledExpr, right: &CompiledExpr) -> bool {
     match (left, right) {
-        (Expr::Path(left), Expr::Path(right)) => left == right,
+        (CompiledExpr::Path(left), CompiledExpr::Path(right)) => left == right,
         (
-            Expr::Computed { name, hops, steps, .. },
-            Expr::Computed { name: other, hops: other_hops, steps: other_steps, .. },
+            CompiledExpr::Computed { name, hops, steps, .. },
+            CompiledExpr::Computed { name: other, hops: other_hops, steps: other_steps, .. },
         ) => name == other && hops == other_hops && steps == other_steps,
         _ => false,
     }
@@ -156,22 +169,24 @@ fn is_scalar_function(name: &str) -> bool {
 }
 
 /// True when the expression is undefined wherever the value is an array or object.
-fn is_undefined_for_non_scalars(expr: &Expr) -> bool {
+fn is_undefined_for_non_scalars(expr: &CompiledExpr) -> bool {
     use BinaryOperator::*;
-    let feeds = |expr: &Expr| matches!(expr, Expr::Path(_)) || is_undefined_for_non_scalars(expr);
+    let feeds = |expr: &CompiledExpr| {
+        matches!(expr, CompiledExpr::Path(_)) || is_undefined_for_non_scalars(expr)
+    };
     match expr {
-        Expr::Call(function, arguments) => {
+        CompiledExpr::Call(function, arguments) => {
             is_scalar_function(function.name) && arguments.iter().any(feeds)
         }
-        Expr::Binary(Equal | NotEqual, left, right) => {
+        CompiledExpr::Binary(Equal | NotEqual, left, right) => {
             is_undefined_for_non_scalars(left) || is_undefined_for_non_scalars(right)
         }
-        Expr::Binary(Coalesce, ..) => false,
-        Expr::Binary(_, left, right) => feeds(left) || feeds(right),
-        Expr::Like(value, _) => feeds(value),
-        Expr::Between(parts) => feeds(&parts.0),
-        Expr::InSet(needle, _) => is_undefined_for_non_scalars(needle),
-        Expr::Unary(_, operand) => feeds(operand),
+        CompiledExpr::Binary(Coalesce, ..) => false,
+        CompiledExpr::Binary(_, left, right) => feeds(left) || feeds(right),
+        CompiledExpr::Like(value, _) => feeds(value),
+        CompiledExpr::Between(parts) => feeds(&parts.0),
+        CompiledExpr::InSet(needle, _) => is_undefined_for_non_scalars(needle),
+        CompiledExpr::Unary(_, operand) => feeds(operand),
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use super::fold::fold;
 use super::{Binder, Purpose};
 use crate::ast::{self, ExprKind, Name};
-use crate::compiled::{Expr, Step};
+use crate::compiled::{CompiledExpr, Step};
 use crate::error::{Code, Location};
 use crate::functions::{self, DistanceFunction, Function, VectorSetting};
 use armilla_model::{Object, Value};
@@ -16,11 +16,11 @@ impl Binder<'_> {
         user: bool,
         arguments: &[ast::Expr],
         places: (Location, Location),
-    ) -> Expr {
+    ) -> CompiledExpr {
         let (name_location, location) = places;
         if user {
             self.calls_user_functions = true;
-            return Expr::User(name.clone(), self.list(arguments));
+            return CompiledExpr::User(name.clone(), self.list(arguments));
         }
         if name.eq_ignore_ascii_case("DOCUMENTID") {
             return self.document_id(name, arguments, location);
@@ -58,7 +58,7 @@ impl Binder<'_> {
             let message = "The timespan argument provided to the DateTime function is invalid.";
             return self.wrong(Code::Timespan, message, location);
         }
-        fold(Expr::Call(function, compiled))
+        fold(CompiledExpr::Call(function, compiled))
     }
 
     /// A function of the service that this server does not have. Two of them are planned, so that the
@@ -68,7 +68,7 @@ impl Binder<'_> {
         name: &Name,
         arguments: &[ast::Expr],
         (name_location, location): (Location, Location),
-    ) -> Expr {
+    ) -> CompiledExpr {
         if self.purpose == Purpose::Run {
             let message = format!("The function '{name}' is not supported by this server.");
             return self.wrong(Code::Unsupported, message, name_location);
@@ -99,20 +99,25 @@ impl Binder<'_> {
             let message = format!("'{name}' is not a recognized built-in function name.");
             return self.wrong(Code::UnknownFunction, message, name_location);
         }
-        Expr::User(name.clone(), self.list(arguments))
+        CompiledExpr::User(name.clone(), self.list(arguments))
     }
 
-    fn document_id(&mut self, name: &Name, arguments: &[ast::Expr], location: Location) -> Expr {
+    fn document_id(
+        &mut self,
+        name: &Name,
+        arguments: &[ast::Expr],
+        location: Location,
+    ) -> CompiledExpr {
         let [argument] = arguments else {
             return self.wrong(Code::ArgumentCount, argument_count(name, (1, 1)), location);
         };
         // Whatever is asked about lies in an item.
         let _bound = self.expression(argument);
-        Expr::DocumentId
+        CompiledExpr::DocumentId
     }
 
     /// What VectorDistance takes beside two vectors: a boolean, and options with their ranges.
-    fn check_vector_arguments(&mut self, arguments: &[ast::Expr], compiled: &[Expr]) {
+    fn check_vector_arguments(&mut self, arguments: &[ast::Expr], compiled: &[CompiledExpr]) {
         if let (Some(written), Some(exact)) = (arguments.get(2), compiled.get(2))
             && exact.constant().and_then(Value::as_bool).is_none()
         {
@@ -137,12 +142,12 @@ impl Binder<'_> {
 
     /// The container's vector policy says how vectors at a path are compared, unless the call
     /// itself does.
-    fn add_vector_policy(&self, arguments: &mut Vec<Expr>) {
+    fn add_vector_policy(&self, arguments: &mut Vec<CompiledExpr>) {
         let Some(setting) = arguments.iter().take(2).find_map(|expr| self.vector_setting(expr))
         else {
             return;
         };
-        let options = arguments.get(3).map(Expr::constant);
+        let options = arguments.get(3).map(CompiledExpr::constant);
         let mut members = match options {
             None => Object::new(),
             Some(Some(Value::Object(object))) if object.contains("distanceFunction") => return,
@@ -156,12 +161,12 @@ impl Binder<'_> {
         };
         members.insert("distanceFunction", Value::from(name));
         arguments.truncate(3);
-        arguments.resize_with(3, || Expr::Constant(Value::Bool(false)));
-        arguments.push(Expr::Constant(Value::object(members)));
+        arguments.resize_with(3, || CompiledExpr::Constant(Value::Bool(false)));
+        arguments.push(CompiledExpr::Constant(Value::object(members)));
     }
 
-    fn vector_setting(&self, expr: &Expr) -> Option<&VectorSetting> {
-        let Expr::Path(path) = expr else { return None };
+    fn vector_setting(&self, expr: &CompiledExpr) -> Option<&VectorSetting> {
+        let CompiledExpr::Path(path) = expr else { return None };
         let text: Option<String> = path
             .steps
             .iter()
@@ -244,7 +249,7 @@ fn is_timespan_call(function: &Function, count: usize) -> bool {
 
 /// A constant of digits with something behind them. Whether that is a part of a date is a matter of
 /// values.
-fn is_timespan(expr: &Expr) -> bool {
+fn is_timespan(expr: &CompiledExpr) -> bool {
     expr.constant().and_then(Value::as_str).is_some_and(functions::date_time::is_time_span)
 }
 

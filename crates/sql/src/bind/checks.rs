@@ -1,14 +1,17 @@
 //! The condition in parts, each tested before the JOINs it does not need.
 
-use crate::compiled::Expr;
+use crate::compiled::CompiledExpr;
 
 /// Splits a condition by the frames its parts need: part `n` is tested on top of `n` sources, and
 /// all must be true. Parts with sub-queries or user functions are tested last.
-pub(super) fn split_checks(filter: Option<&Expr>, sources: usize) -> Vec<Option<Expr>> {
-    let mut parts: Vec<Vec<Expr>> = vec![Vec::new(); sources + 1];
+pub(super) fn split_checks(
+    filter: Option<&CompiledExpr>,
+    sources: usize,
+) -> Vec<Option<CompiledExpr>> {
+    let mut parts: Vec<Vec<CompiledExpr>> = vec![Vec::new(); sources + 1];
     let conjuncts = match filter {
         None => &[],
-        Some(Expr::And(parts)) => parts.as_slice(),
+        Some(CompiledExpr::And(parts)) => parts.as_slice(),
         Some(other) => std::slice::from_ref(other),
     };
     for conjunct in conjuncts {
@@ -20,21 +23,21 @@ pub(super) fn split_checks(filter: Option<&Expr>, sources: usize) -> Vec<Option<
     parts.into_iter().map(join).collect()
 }
 
-fn join(mut parts: Vec<Expr>) -> Option<Expr> {
+fn join(mut parts: Vec<CompiledExpr>) -> Option<CompiledExpr> {
     match parts.len() {
         0 => None,
         1 => parts.pop(),
-        _ => Some(Expr::And(parts)),
+        _ => Some(CompiledExpr::And(parts)),
     }
 }
 
 /// How many of the innermost frames an expression does without; `None` when that is not known.
-fn spare_frames(expr: &Expr) -> Option<usize> {
+fn spare_frames(expr: &CompiledExpr) -> Option<usize> {
     match expr {
-        Expr::Path(path) => Some(path.hops),
-        Expr::Computed { hops, .. } => Some(*hops),
-        Expr::Constant(_) | Expr::DocumentId => Some(usize::MAX),
-        Expr::User(..) | Expr::Subquery(..) | Expr::Slot(_) => None,
+        CompiledExpr::Path(path) => Some(path.hops),
+        CompiledExpr::Computed { hops, .. } => Some(*hops),
+        CompiledExpr::Constant(_) | CompiledExpr::DocumentId => Some(usize::MAX),
+        CompiledExpr::User(..) | CompiledExpr::Subquery(..) | CompiledExpr::Slot(_) => None,
         other => other
             .operands()
             .into_iter()
@@ -43,10 +46,10 @@ fn spare_frames(expr: &Expr) -> Option<usize> {
 }
 
 /// The expression as seen from a frame further down.
-fn lower(expr: &mut Expr, frames: usize) {
+fn lower(expr: &mut CompiledExpr, frames: usize) {
     match expr {
-        Expr::Path(path) => path.hops -= frames.min(path.hops),
-        Expr::Computed { hops, .. } => *hops -= frames.min(*hops),
+        CompiledExpr::Path(path) => path.hops -= frames.min(path.hops),
+        CompiledExpr::Computed { hops, .. } => *hops -= frames.min(*hops),
         other => other.operands_mut().into_iter().for_each(|operand| lower(operand, frames)),
     }
 }

@@ -4,7 +4,7 @@ use super::fold::fold;
 use super::{Binder, Clause, Place, Seen, aggregate_of, contains_aggregate, is_path};
 use crate::ast::{self, ExprKind, Name, SubqueryKind, UnaryOperator};
 use crate::compiled::{
-    Aggregate, Compiled, Expr, Input, Order, PathRef, Projection, Source, Step, ValueSet,
+    Aggregate, Compiled, CompiledExpr, Input, Order, PathRef, Projection, Source, Step, ValueSet,
 };
 use crate::error::{Code, Location};
 use crate::like::Pattern;
@@ -14,7 +14,7 @@ use armilla_model::{Number, Value};
 use std::sync::Arc;
 
 impl Binder<'_> {
-    pub(super) fn expression(&mut self, expr: &ast::Expr) -> Expr {
+    pub(super) fn expression(&mut self, expr: &ast::Expr) -> CompiledExpr {
         if let Some(expr) = self.grouped(expr) {
             return expr;
         }
@@ -26,23 +26,23 @@ impl Binder<'_> {
         self.inside_constructor = true;
         let compiled = self.ungrouped(expr);
         self.inside_constructor = false;
-        if repeats_much(&compiled) { Expr::Guarded(Box::new(compiled)) } else { compiled }
+        if repeats_much(&compiled) { CompiledExpr::Guarded(Box::new(compiled)) } else { compiled }
     }
 
-    fn ungrouped(&mut self, expr: &ast::Expr) -> Expr {
+    fn ungrouped(&mut self, expr: &ast::Expr) -> CompiledExpr {
         match &expr.kind {
-            ExprKind::Undefined => Expr::UNDEFINED,
-            ExprKind::Null => Expr::Constant(Value::Null),
-            ExprKind::Bool(bool) => Expr::Constant(Value::Bool(*bool)),
-            ExprKind::Number(number) => Expr::Constant(Value::Number(*number)),
-            ExprKind::String(text) => Expr::Constant(Value::String(text.clone())),
+            ExprKind::Undefined => CompiledExpr::UNDEFINED,
+            ExprKind::Null => CompiledExpr::Constant(Value::Null),
+            ExprKind::Bool(bool) => CompiledExpr::Constant(Value::Bool(*bool)),
+            ExprKind::Number(number) => CompiledExpr::Constant(Value::Number(*number)),
+            ExprKind::String(text) => CompiledExpr::Constant(Value::String(text.clone())),
             ExprKind::Parameter(name) => {
-                Expr::Constant(self.parameter(name, expr.location).unwrap_or_default())
+                CompiledExpr::Constant(self.parameter(name, expr.location).unwrap_or_default())
             }
             ExprKind::Identifier(_) | ExprKind::Member(..) | ExprKind::Index(..) => {
                 self.reference(expr)
             }
-            ExprKind::Array(elements) => fold(Expr::Array(self.list(elements))),
+            ExprKind::Array(elements) => fold(CompiledExpr::Array(self.list(elements))),
             ExprKind::Object(members) => self.object(members),
             ExprKind::And(parts) => self.connective(parts, true),
             ExprKind::Or(parts) => self.connective(parts, false),
@@ -55,32 +55,34 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn list(&mut self, list: &[ast::Expr]) -> Vec<Expr> {
+    pub(super) fn list(&mut self, list: &[ast::Expr]) -> Vec<CompiledExpr> {
         list.iter().map(|expr| self.expression(expr)).collect()
     }
 
-    fn boxed(&mut self, expr: &ast::Expr) -> Box<Expr> {
+    fn boxed(&mut self, expr: &ast::Expr) -> Box<CompiledExpr> {
         Box::new(self.expression(expr))
     }
 
-    fn operation(&mut self, expr: &ast::Expr) -> Expr {
+    fn operation(&mut self, expr: &ast::Expr) -> CompiledExpr {
         match &expr.kind {
             // The one integer whose digits without the sign are none.
             ExprKind::Unary(UnaryOperator::Minus, operand)
                 if matches!(operand.kind, ExprKind::Number(Number::Float(INTEGERS_END))) =>
             {
-                Expr::Constant(Value::from(i64::MIN))
+                CompiledExpr::Constant(Value::from(i64::MIN))
             }
-            ExprKind::Unary(operator, operand) => fold(Expr::Unary(*operator, self.boxed(operand))),
+            ExprKind::Unary(operator, operand) => {
+                fold(CompiledExpr::Unary(*operator, self.boxed(operand)))
+            }
             ExprKind::Binary(operator, left, right) => {
-                fold(Expr::Binary(*operator, self.boxed(left), self.boxed(right)))
+                fold(CompiledExpr::Binary(*operator, self.boxed(left), self.boxed(right)))
             }
             ExprKind::Chain(first, rest) => self.chain(first, rest),
             ExprKind::Let { name, value, body } => self.binding(name, value, body, expr.location),
             ExprKind::Conditional(condition, then, otherwise) => {
                 let parts =
                     (self.expression(condition), self.expression(then), self.expression(otherwise));
-                fold(Expr::Conditional(Box::new(parts)))
+                fold(CompiledExpr::Conditional(Box::new(parts)))
             }
             ExprKind::In { needle, list, negated } => {
                 let needle = self.boxed(needle);
@@ -89,7 +91,7 @@ impl Binder<'_> {
             }
             ExprKind::Between { value, low, high, negated } => {
                 let parts = (self.expression(value), self.expression(low), self.expression(high));
-                negate(*negated, fold(Expr::Between(Box::new(parts))))
+                negate(*negated, fold(CompiledExpr::Between(Box::new(parts))))
             }
             ExprKind::Like { value, pattern, escape, negated } => {
                 let escape = escape.as_ref().and_then(|text| self.escape(text, expr.location));
@@ -97,23 +99,27 @@ impl Binder<'_> {
                 let pattern = self.expression(pattern);
                 negate(*negated, fold(like(value, pattern, escape)))
             }
-            _ => Expr::UNDEFINED,
+            _ => CompiledExpr::UNDEFINED,
         }
     }
 
     /// A long chain: what is constant at its start is folded, the rest stays one node.
-    fn chain(&mut self, first: &ast::Expr, rest: &[(ast::BinaryOperator, ast::Expr)]) -> Expr {
+    fn chain(
+        &mut self,
+        first: &ast::Expr,
+        rest: &[(ast::BinaryOperator, ast::Expr)],
+    ) -> CompiledExpr {
         let mut first = self.expression(first);
-        let mut kept: Vec<(ast::BinaryOperator, Expr)> = Vec::new();
+        let mut kept: Vec<(ast::BinaryOperator, CompiledExpr)> = Vec::new();
         for (operator, operand) in rest {
             let operand = self.expression(operand);
             if kept.is_empty() && first.constant().is_some() && operand.constant().is_some() {
-                first = fold(Expr::Binary(*operator, Box::new(first), Box::new(operand)));
+                first = fold(CompiledExpr::Binary(*operator, Box::new(first), Box::new(operand)));
             } else {
                 kept.push((*operator, operand));
             }
         }
-        if kept.is_empty() { first } else { Expr::Chain(Box::new(first), kept) }
+        if kept.is_empty() { first } else { CompiledExpr::Chain(Box::new(first), kept) }
     }
 
     /// `LET name = value IN body` is a sub-query with one row.
@@ -123,14 +129,14 @@ impl Binder<'_> {
         value: &ast::Expr,
         body: &ast::Expr,
         location: Location,
-    ) -> Expr {
+    ) -> CompiledExpr {
         if self.find(name).is_some() {
             let message =
                 format!("The variable name '{name}' in the LET expression must be unique.");
             return self.wrong(Code::LetName, message, location);
         }
         // In an array, so that an undefined value is a row as well.
-        let value = Expr::Array(vec![self.expression(value)]);
+        let value = CompiledExpr::Array(vec![self.expression(value)]);
         self.depth += 1;
         let binding = super::Binding::new(Some(name.clone()), self.depth);
         self.bindings.push(super::Binding { lifted: true, ..binding });
@@ -152,7 +158,7 @@ impl Binder<'_> {
             calls_user_functions: self.calls_user_functions,
             multiplies: false,
         };
-        Expr::Subquery(SubqueryKind::Scalar, Box::new(query))
+        CompiledExpr::Subquery(SubqueryKind::Scalar, Box::new(query))
     }
 
     /// The escape of LIKE: one character.
@@ -167,8 +173,8 @@ impl Binder<'_> {
         first
     }
 
-    fn object(&mut self, members: &[(Name, ast::Expr)]) -> Expr {
-        let mut compiled: Vec<(Name, Expr)> = Vec::with_capacity(members.len());
+    fn object(&mut self, members: &[(Name, ast::Expr)]) -> CompiledExpr {
+        let mut compiled: Vec<(Name, CompiledExpr)> = Vec::with_capacity(members.len());
         let mut seen = Seen::new(members.len());
         for (name, expr) in members {
             if !seen.insert(name) {
@@ -177,7 +183,7 @@ impl Binder<'_> {
             }
             compiled.push((name.clone(), self.expression(expr)));
         }
-        fold(Expr::Object(compiled))
+        fold(CompiledExpr::Object(compiled))
     }
 
     pub(super) fn duplicate_property(&mut self, name: &Name, location: Location) {
@@ -186,26 +192,26 @@ impl Binder<'_> {
         self.error(Code::DuplicateProperty, message, location);
     }
 
-    fn connective(&mut self, parts: &[ast::Expr], is_and: bool) -> Expr {
+    fn connective(&mut self, parts: &[ast::Expr], is_and: bool) -> CompiledExpr {
         let mut flat = Vec::with_capacity(parts.len());
         for part in parts {
             match self.expression(part) {
-                Expr::And(inner) if is_and => flat.extend(inner),
-                Expr::Or(inner) if !is_and => flat.extend(inner),
+                CompiledExpr::And(inner) if is_and => flat.extend(inner),
+                CompiledExpr::Or(inner) if !is_and => flat.extend(inner),
                 other => flat.push(other),
             }
         }
-        fold(if is_and { Expr::And(flat) } else { Expr::Or(flat) })
+        fold(if is_and { CompiledExpr::And(flat) } else { CompiledExpr::Or(flat) })
     }
 
     /// A name, a path below it, or a step into any other expression.
-    fn reference(&mut self, expr: &ast::Expr) -> Expr {
+    fn reference(&mut self, expr: &ast::Expr) -> CompiledExpr {
         let mut steps = Vec::new();
         let mut base = expr;
         // From the outermost step inwards.
         loop {
             if let Some(slot) = self.key_slot(base) {
-                return descend(Expr::Slot(slot), steps.into_iter().rev());
+                return descend(CompiledExpr::Slot(slot), steps.into_iter().rev());
             }
             match &base.kind {
                 ExprKind::Member(inner, name) => {
@@ -234,7 +240,7 @@ impl Binder<'_> {
     }
 
     /// `e[computed]`, which the language has and no query may use.
-    fn computed_index(&mut self, index: &ast::Expr, location: Location) -> Expr {
+    fn computed_index(&mut self, index: &ast::Expr, location: Location) -> CompiledExpr {
         let _bound = self.expression(index);
         let message =
             "The specified query includes 'member indexer' which is currently not supported.";
@@ -242,9 +248,9 @@ impl Binder<'_> {
     }
 
     /// Reports a property that is neither grouped nor aggregated.
-    pub(super) fn not_grouped(&mut self, location: Location) -> Expr {
+    pub(super) fn not_grouped(&mut self, location: Location) -> CompiledExpr {
         if self.groups_are_wrong {
-            return Expr::UNDEFINED;
+            return CompiledExpr::UNDEFINED;
         }
         let (code, clause) = self.clause_words();
         let property = self.text.at(location).unwrap_or_default();
@@ -280,7 +286,12 @@ impl Binder<'_> {
     }
 
     /// A path below a name of FROM.
-    pub(super) fn path(&mut self, name: &Name, steps: Vec<Step>, location: Location) -> Expr {
+    pub(super) fn path(
+        &mut self,
+        name: &Name,
+        steps: Vec<Step>,
+        location: Location,
+    ) -> CompiledExpr {
         let Some(binding) = self.find(name) else {
             let message = format!("Identifier '{name}' could not be resolved.");
             return self.wrong(Code::UnknownIdentifier, message, location);
@@ -292,10 +303,10 @@ impl Binder<'_> {
         {
             return computed;
         }
-        Expr::Path(PathRef { hops, steps: lifted.into_iter().chain(steps).collect() })
+        CompiledExpr::Path(PathRef { hops, steps: lifted.into_iter().chain(steps).collect() })
     }
 
-    fn computed(&mut self, hops: usize, steps: &[Step]) -> Option<Expr> {
+    fn computed(&mut self, hops: usize, steps: &[Step]) -> Option<CompiledExpr> {
         let (Step::Member(first), rest) = steps.split_first()? else { return None };
         let schema = self.schema;
         let property = schema.computed.iter().find(|property| property.name == *first)?;
@@ -308,10 +319,15 @@ impl Binder<'_> {
         inner.bindings.push(super::Binding { is_item: true, ..binding });
         let definition = Arc::new(inner.expression(&property.expr));
         self.errors.extend(inner.errors);
-        Some(Expr::Computed { name: first.clone(), hops, definition, steps: rest.into() })
+        Some(CompiledExpr::Computed { name: first.clone(), hops, definition, steps: rest.into() })
     }
 
-    fn subquery(&mut self, kind: SubqueryKind, query: &ast::Query, location: Location) -> Expr {
+    fn subquery(
+        &mut self,
+        kind: SubqueryKind,
+        query: &ast::Query,
+        location: Location,
+    ) -> CompiledExpr {
         let inside_constructor = std::mem::take(&mut self.inside_constructor);
         let compiled = self.query(query, Place::Inner);
         self.inside_constructor = inside_constructor;
@@ -320,7 +336,7 @@ impl Binder<'_> {
                 "The cardinality of a scalar subquery result set cannot be greater than one.";
             return self.wrong(Code::ScalarRows, message, location);
         }
-        Expr::Subquery(kind, Box::new(compiled))
+        CompiledExpr::Subquery(kind, Box::new(compiled))
     }
 
     /// The slot of a GROUP BY key, behind an aggregation.
@@ -330,7 +346,7 @@ impl Binder<'_> {
     }
 
     /// Behind an aggregation: keys and aggregates are slots, everything else is bound as usual.
-    fn grouped(&mut self, expr: &ast::Expr) -> Option<Expr> {
+    fn grouped(&mut self, expr: &ast::Expr) -> Option<CompiledExpr> {
         let aggregate = aggregate_of(expr);
         if self.grouping.is_none() {
             return aggregate.map(|(_, arguments)| self.misplaced_aggregate(arguments, expr));
@@ -339,12 +355,12 @@ impl Binder<'_> {
         if (self.clause != Clause::Order || is_path(expr))
             && let Some(position) = self.key_slot(expr)
         {
-            return Some(Expr::Slot(position));
+            return Some(CompiledExpr::Slot(position));
         }
         let (kind, arguments) = aggregate?;
         let grouping = self.grouping.as_ref()?;
         if let Some(seen) = grouping.aggregates.iter().position(|(known, _)| known == expr) {
-            return Some(Expr::Slot(grouping.keys.len() + seen));
+            return Some(CompiledExpr::Slot(grouping.keys.len() + seen));
         }
         let ExprKind::Call { name, .. } = &expr.kind else { return None };
         let [argument] = arguments else {
@@ -363,11 +379,11 @@ impl Binder<'_> {
         let grouping = self.grouping.as_mut()?;
         let slot = grouping.keys.len() + grouping.aggregates.len();
         grouping.aggregates.push((expr.clone(), Aggregate { kind, argument: bound }));
-        Some(Expr::Slot(slot))
+        Some(CompiledExpr::Slot(slot))
     }
 
     /// Binds the argument of an aggregate, which sees rows and not groups.
-    fn aggregate_argument(&mut self, argument: &ast::Expr) -> Expr {
+    fn aggregate_argument(&mut self, argument: &ast::Expr) -> CompiledExpr {
         let grouping = self.grouping.take();
         let (from, row_depth) = grouping
             .as_ref()
@@ -383,7 +399,7 @@ impl Binder<'_> {
         compiled
     }
 
-    fn misplaced_aggregate(&mut self, arguments: &[ast::Expr], expr: &ast::Expr) -> Expr {
+    fn misplaced_aggregate(&mut self, arguments: &[ast::Expr], expr: &ast::Expr) -> CompiledExpr {
         let location = expr.location;
         if let ExprKind::Call { name, .. } = &expr.kind
             && arguments.len() != 1
@@ -397,7 +413,7 @@ impl Binder<'_> {
             if arguments.iter().any(contains_aggregate) {
                 self.nested_aggregate(location);
             }
-            return Expr::UNDEFINED;
+            return CompiledExpr::UNDEFINED;
         }
         if self.clause == Clause::Ranked {
             let message = "Aggregate functions are not allowed with the ORDER BY RANK clause.";
@@ -407,7 +423,7 @@ impl Binder<'_> {
         self.wrong(Code::AggregateInWhere, message, location)
     }
 
-    fn nested_aggregate(&mut self, location: Location) -> Expr {
+    fn nested_aggregate(&mut self, location: Location) -> CompiledExpr {
         let message = "Cannot perform an aggregate function on an expression containing an \
                        aggregate or a subquery.";
         self.wrong(Code::NestedAggregate, message, location)
@@ -415,13 +431,16 @@ impl Binder<'_> {
 }
 
 /// Steps into the value of an expression.
-fn descend(base: Expr, steps: impl Iterator<Item = Step>) -> Expr {
+fn descend(base: CompiledExpr, steps: impl Iterator<Item = Step>) -> CompiledExpr {
     steps.fold(base, |base, step| {
         fold(match step {
-            Step::Member(name) => Expr::Member(Box::new(base), name),
+            Step::Member(name) => CompiledExpr::Member(Box::new(base), name),
             Step::Element(index) => {
                 let index = i64::try_from(index).unwrap_or(i64::MAX);
-                Expr::Index(Box::new(base), Box::new(Expr::Constant(Value::from(index))))
+                CompiledExpr::Index(
+                    Box::new(base),
+                    Box::new(CompiledExpr::Constant(Value::from(index))),
+                )
             }
         })
     })
@@ -458,8 +477,8 @@ fn may_have_rows(query: &ast::Query) -> bool {
 }
 
 /// True when an expression refers to so many values that what it makes of them may be enormous.
-fn repeats_much(expr: &Expr) -> bool {
-    fn count(expr: &Expr, left: &mut usize) -> bool {
+fn repeats_much(expr: &CompiledExpr) -> bool {
+    fn count(expr: &CompiledExpr, left: &mut usize) -> bool {
         if expr.constant().is_none() && expr.operands().is_empty() {
             *left = left.saturating_sub(1);
         }
@@ -468,23 +487,23 @@ fn repeats_much(expr: &Expr) -> bool {
     !count(expr, &mut REFERENCES_UNGUARDED_MAX.clone())
 }
 
-fn negate(negated: bool, expr: Expr) -> Expr {
-    if negated { fold(Expr::Unary(UnaryOperator::Not, Box::new(expr))) } else { expr }
+fn negate(negated: bool, expr: CompiledExpr) -> CompiledExpr {
+    if negated { fold(CompiledExpr::Unary(UnaryOperator::Not, Box::new(expr))) } else { expr }
 }
 
-fn membership(needle: Box<Expr>, list: Vec<Expr>) -> Expr {
+fn membership(needle: Box<CompiledExpr>, list: Vec<CompiledExpr>) -> CompiledExpr {
     let constants: Option<Vec<Value>> = list.iter().map(|expr| expr.constant().cloned()).collect();
     match constants {
-        Some(values) => Expr::InSet(needle, ValueSet::new(values)),
-        None => Expr::In(needle, list),
+        Some(values) => CompiledExpr::InSet(needle, ValueSet::new(values)),
+        None => CompiledExpr::In(needle, list),
     }
 }
 
-fn like(value: Expr, pattern: Expr, escape: Option<char>) -> Expr {
+fn like(value: CompiledExpr, pattern: CompiledExpr, escape: Option<char>) -> CompiledExpr {
     match &pattern {
-        Expr::Constant(Value::String(text)) => {
-            Expr::Like(Box::new(value), Pattern::new(text, escape))
+        CompiledExpr::Constant(Value::String(text)) => {
+            CompiledExpr::Like(Box::new(value), Pattern::new(text, escape))
         }
-        _ => Expr::LikeComputed(Box::new((value, pattern)), escape),
+        _ => CompiledExpr::LikeComputed(Box::new((value, pattern)), escape),
     }
 }

@@ -1,7 +1,7 @@
 //! Constant folding.
 
 use crate::ast::BinaryOperator;
-use crate::compiled::Expr;
+use crate::compiled::CompiledExpr;
 use crate::effort::Effort;
 use crate::eval::{Frame, Runtime, evaluate};
 use crate::functions::{Context, Volatility};
@@ -12,51 +12,51 @@ use armilla_model::Value;
 const FOLDED_MAX: usize = 64 * 1024;
 
 /// Replaces an expression over constants by its value, and drops what cannot matter in AND and OR.
-pub(crate) fn fold(expr: Expr) -> Expr {
+pub(crate) fn fold(expr: CompiledExpr) -> CompiledExpr {
     let expr = match expr {
-        Expr::And(parts) => return fold_connective(parts, true),
-        Expr::Or(parts) => return fold_connective(parts, false),
-        Expr::Conditional(parts) => {
+        CompiledExpr::And(parts) => return fold_connective(parts, true),
+        CompiledExpr::Or(parts) => return fold_connective(parts, false),
+        CompiledExpr::Conditional(parts) => {
             let (condition, then, otherwise) = *parts;
             return match &condition {
-                Expr::Constant(value) if value.as_bool() == Some(true) => then,
-                Expr::Constant(_) => otherwise,
-                _ => Expr::Conditional(Box::new((condition, then, otherwise))),
+                CompiledExpr::Constant(value) if value.as_bool() == Some(true) => then,
+                CompiledExpr::Constant(_) => otherwise,
+                _ => CompiledExpr::Conditional(Box::new((condition, then, otherwise))),
             };
         }
         other => other,
     };
     match &expr {
         _ if !is_foldable(&expr) => expr,
-        Expr::Array(_) | Expr::Object(_) => constant(&expr, usize::MAX),
+        CompiledExpr::Array(_) | CompiledExpr::Object(_) => constant(&expr, usize::MAX),
         _ => constant(&expr, FOLDED_MAX),
     }
 }
 
-fn is_foldable(expr: &Expr) -> bool {
-    let is_constant = |expr: &Expr| expr.constant().is_some();
+fn is_foldable(expr: &CompiledExpr) -> bool {
+    let is_constant = |expr: &CompiledExpr| expr.constant().is_some();
     match expr {
-        Expr::Member(base, _) => is_constant(base),
-        Expr::Index(base, index) => is_constant(base) && is_constant(index),
-        Expr::Array(elements) => elements.iter().all(is_constant),
-        Expr::Object(members) => members.iter().all(|(_, expr)| is_constant(expr)),
-        Expr::Unary(_, operand) => is_constant(operand),
-        Expr::Binary(_, left, right) => is_constant(left) && is_constant(right),
-        Expr::InSet(needle, _) => is_constant(needle),
-        Expr::In(needle, list) => is_constant(needle) && list.iter().all(is_constant),
-        Expr::Between(parts) => {
+        CompiledExpr::Member(base, _) => is_constant(base),
+        CompiledExpr::Index(base, index) => is_constant(base) && is_constant(index),
+        CompiledExpr::Array(elements) => elements.iter().all(is_constant),
+        CompiledExpr::Object(members) => members.iter().all(|(_, expr)| is_constant(expr)),
+        CompiledExpr::Unary(_, operand) => is_constant(operand),
+        CompiledExpr::Binary(_, left, right) => is_constant(left) && is_constant(right),
+        CompiledExpr::InSet(needle, _) => is_constant(needle),
+        CompiledExpr::In(needle, list) => is_constant(needle) && list.iter().all(is_constant),
+        CompiledExpr::Between(parts) => {
             is_constant(&parts.0) && is_constant(&parts.1) && is_constant(&parts.2)
         }
-        Expr::Like(value, _) => is_constant(value),
-        Expr::LikeComputed(parts, _) => is_constant(&parts.0) && is_constant(&parts.1),
-        Expr::Call(function, arguments) => {
+        CompiledExpr::Like(value, _) => is_constant(value),
+        CompiledExpr::LikeComputed(parts, _) => is_constant(&parts.0) && is_constant(&parts.1),
+        CompiledExpr::Call(function, arguments) => {
             function.volatility == Volatility::Immutable && arguments.iter().all(is_constant)
         }
         _ => false,
     }
 }
 
-fn constant(expr: &Expr, size_max: usize) -> Expr {
+fn constant(expr: &CompiledExpr, size_max: usize) -> CompiledExpr {
     let mut random = || 0.0;
     let mut runtime = Runtime::new(Context {
         now_ticks: &|| 0,
@@ -70,46 +70,46 @@ fn constant(expr: &Expr, size_max: usize) -> Expr {
     match evaluate(expr, &frame, &mut runtime) {
         // What takes long is left to the run, which can be stopped. A large result is made again per row rather than kept once per place in the text.
         Ok(value) if !crate::weight::exceeds(&value, size_max) => {
-            Expr::Constant(value.into_owned())
+            CompiledExpr::Constant(value.into_owned())
         }
         _ => expr.clone(),
     }
 }
 
 /// `true AND x` is `AND x`, not `x`: a part that is no boolean makes the whole undefined.
-fn fold_connective(parts: Vec<Expr>, is_and: bool) -> Expr {
-    let bool_of = |part: &Expr| part.constant().and_then(Value::as_bool);
+fn fold_connective(parts: Vec<CompiledExpr>, is_and: bool) -> CompiledExpr {
+    let bool_of = |part: &CompiledExpr| part.constant().and_then(Value::as_bool);
     if parts.iter().any(|part| bool_of(part) == Some(!is_and)) {
-        return Expr::Constant(Value::Bool(!is_and));
+        return CompiledExpr::Constant(Value::Bool(!is_and));
     }
     let all_constant = parts.iter().all(|part| part.constant().is_some());
     let mut kept: Vec<_> = parts.into_iter().filter(|part| bool_of(part) != Some(is_and)).collect();
     if kept.is_empty() {
-        return Expr::Constant(Value::Bool(is_and));
+        return CompiledExpr::Constant(Value::Bool(is_and));
     }
     if all_constant {
         // What is left are constants that are no booleans.
-        return Expr::UNDEFINED;
+        return CompiledExpr::UNDEFINED;
     }
     if kept.len() == 1 && is_boolean(&kept[0]) {
         return kept.remove(0);
     }
-    if is_and { Expr::And(kept) } else { Expr::Or(kept) }
+    if is_and { CompiledExpr::And(kept) } else { CompiledExpr::Or(kept) }
 }
 
 /// True when the expression is always a boolean or undefined.
-pub(crate) fn is_boolean(expr: &Expr) -> bool {
+pub(crate) fn is_boolean(expr: &CompiledExpr) -> bool {
     use BinaryOperator::*;
     match expr {
-        Expr::And(_)
-        | Expr::Or(_)
-        | Expr::InSet(..)
-        | Expr::In(..)
-        | Expr::Between(_)
-        | Expr::Like(..)
-        | Expr::LikeComputed(..)
-        | Expr::Unary(crate::ast::UnaryOperator::Not, _) => true,
-        Expr::Binary(operator, ..) => {
+        CompiledExpr::And(_)
+        | CompiledExpr::Or(_)
+        | CompiledExpr::InSet(..)
+        | CompiledExpr::In(..)
+        | CompiledExpr::Between(_)
+        | CompiledExpr::Like(..)
+        | CompiledExpr::LikeComputed(..)
+        | CompiledExpr::Unary(crate::ast::UnaryOperator::Not, _) => true,
+        CompiledExpr::Binary(operator, ..) => {
             matches!(operator, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
         }
         _ => false,

@@ -2,7 +2,7 @@
 
 use super::{Binder, Clause, Mapping, Place, Purpose, contains_let, is_aggregated, is_path};
 use crate::ast::{Name, OrderItem, Query};
-use crate::compiled::{Expr, Order, OrderKey, Step};
+use crate::compiled::{CompiledExpr, Order, OrderKey, Step};
 use crate::error::Code;
 use armilla_model::Value;
 
@@ -61,7 +61,7 @@ impl Binder<'_> {
         let expr = self.expression(&item.expr);
         let mut path = None;
         match &expr {
-            Expr::Path(found) => {
+            CompiledExpr::Path(found) => {
                 if self.is_mapped(found.hops, &found.steps) {
                     self.check_correlation(found.hops);
                     path = self.document_path(found.hops, &found.steps);
@@ -69,12 +69,12 @@ impl Binder<'_> {
                     self.orders_by_no_path = true;
                 }
             }
-            Expr::Computed { name, steps, .. } => {
+            CompiledExpr::Computed { name, steps, .. } => {
                 let rest = member_names(steps);
                 path = rest.map(|rest| std::iter::once(name.clone()).chain(rest).collect());
             }
             // Similarity goes from the best match to the worst.
-            Expr::Call(function, arguments) if function.name == "VECTORDISTANCE" => {
+            CompiledExpr::Call(function, arguments) if function.name == "VECTORDISTANCE" => {
                 if item.directed {
                     let message = "Specifying a sorting order (ASC or DESC) with VectorDistance \
                                    function is not supported. VectorDistance will always sort in \
@@ -86,13 +86,13 @@ impl Binder<'_> {
                 descending = largest_first(arguments);
             }
             // The planner's own, which may be turned round.
-            Expr::Call(function, arguments) if function.name == "_VECTORSCORE" => {
+            CompiledExpr::Call(function, arguments) if function.name == "_VECTORSCORE" => {
                 if !item.directed {
                     descending = largest_first(arguments);
                 }
             }
-            Expr::Call(function, _) if function.name == "_FULLTEXTSCORE" => {}
-            Expr::Call(function, arguments) if function.name == "ST_DISTANCE" => {
+            CompiledExpr::Call(function, _) if function.name == "_FULLTEXTSCORE" => {}
+            CompiledExpr::Call(function, arguments) if function.name == "ST_DISTANCE" => {
                 self.orders_by_no_path |= !measures_from_constant(arguments);
             }
             _ if self.errors.len() > errors => {}
@@ -176,28 +176,28 @@ fn member_names(steps: &[Step]) -> Option<Vec<Name>> {
 }
 
 /// True when one argument is a constant list of numbers, or is made one only when the query runs.
-fn compares_with_vector(arguments: &[Expr]) -> bool {
-    let is_vector = |expr: &Expr| match expr {
-        Expr::Constant(Value::Array(elements)) => {
+fn compares_with_vector(arguments: &[CompiledExpr]) -> bool {
+    let is_vector = |expr: &CompiledExpr| match expr {
+        CompiledExpr::Constant(Value::Array(elements)) => {
             elements.iter().all(|element| element.as_number().is_some())
         }
-        Expr::User(..) => true,
+        CompiledExpr::User(..) => true,
         _ => false,
     };
     arguments.iter().take(2).any(is_vector)
 }
 
-fn measures_from_constant(arguments: &[Expr]) -> bool {
+fn measures_from_constant(arguments: &[CompiledExpr]) -> bool {
     matches!(
         arguments,
-        [Expr::Path(_) | Expr::Computed { .. }, Expr::Constant(_)]
-            | [Expr::Constant(_), Expr::Path(_) | Expr::Computed { .. }]
+        [CompiledExpr::Path(_) | CompiledExpr::Computed { .. }, CompiledExpr::Constant(_)]
+            | [CompiledExpr::Constant(_), CompiledExpr::Path(_) | CompiledExpr::Computed { .. }]
     )
 }
 
 /// True unless the distance is Euclidean, where the smallest is the best.
-pub(super) fn largest_first(arguments: &[Expr]) -> bool {
-    let options = arguments.get(3).and_then(Expr::constant);
+pub(super) fn largest_first(arguments: &[CompiledExpr]) -> bool {
+    let options = arguments.get(3).and_then(CompiledExpr::constant);
     let function = options.and_then(|options| options.get("distanceFunction"));
     !function.and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case("euclidean"))
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::ast::{self, Collection, Count, CountValue, Name, Query, Selection};
 use crate::compiled::{
-    Aggregation, Compiled, Expr, Input, Order, OrderKey, PathRef, Projection, Source, Step,
+    Aggregation, Compiled, CompiledExpr, Input, Order, OrderKey, PathRef, Projection, Source, Step,
 };
 use crate::error::Code;
 use crate::limits::{GROUP_KEYS_MAX, LIMIT_MAX, PLANNED_LIMIT_MAX, TOP_MAX};
@@ -91,7 +91,7 @@ impl Binder<'_> {
         }
     }
 
-    fn filter(&mut self, filter: &ast::Expr) -> Expr {
+    fn filter(&mut self, filter: &ast::Expr) -> CompiledExpr {
         let clause = if self.clause == Clause::Ranked { Clause::Ranked } else { Clause::Where };
         let outer = std::mem::replace(&mut self.clause, clause);
         let filter = self.expression(filter);
@@ -139,7 +139,7 @@ impl Binder<'_> {
         (input, sources)
     }
 
-    fn check_ranked_sources(&mut self, from: &[ast::Source]) {
+    fn check_ranked_sources(&mut self, from: &[ast::FromItem]) {
         if let [first, .., last] = from {
             let message = "The JOIN operator is not allowed with the ORDER BY RANK clause.";
             self.error(Code::RankWithJoin, message, first.location.to(last.location));
@@ -159,8 +159,8 @@ impl Binder<'_> {
     }
 
     /// The first source of a query over the container.
-    fn first_source(&mut self, source: &ast::Source) -> (Input, Option<Source>) {
-        let root = |steps| Expr::Path(PathRef { hops: 0, steps });
+    fn first_source(&mut self, source: &ast::FromItem) -> (Input, Option<Source>) {
+        let root = |steps| CompiledExpr::Path(PathRef { hops: 0, steps });
         match &source.collection {
             Collection::Path { steps, .. } if steps.is_empty() && !source.iterate => {
                 (Input::Items, None)
@@ -177,7 +177,7 @@ impl Binder<'_> {
         }
     }
 
-    fn source(&mut self, source: &ast::Source) -> Source {
+    fn source(&mut self, source: &ast::FromItem) -> Source {
         let value = match &source.collection {
             Collection::Query(query) => {
                 let rows = Box::new(self.query(query, Place::Inner));
@@ -194,7 +194,7 @@ impl Binder<'_> {
         if source.iterate { Source::Each(value) } else { Source::One(value) }
     }
 
-    fn group_keys(&mut self, query: &Query) -> Vec<Expr> {
+    fn group_keys(&mut self, query: &Query) -> Vec<CompiledExpr> {
         if query.rank && !query.group_by.is_empty() {
             let message = "The GROUP BY clause is not allowed with the ORDER BY RANK clause.";
             self.error(Code::RankWithGroupBy, message, query.places.group_by);
@@ -208,7 +208,7 @@ impl Binder<'_> {
         query.group_by.iter().map(|key| self.group_key(key)).collect()
     }
 
-    fn group_key(&mut self, key: &ast::Expr) -> Expr {
+    fn group_key(&mut self, key: &ast::Expr) -> CompiledExpr {
         let refusal = if contains_let(key) {
             Some((Code::LetInGroupBy, "LET expressions are not allowed in the GROUP BY clause."))
         } else if contains_aggregate(key) || contains_subquery(key) {
@@ -237,7 +237,7 @@ impl Binder<'_> {
         &mut self,
         query: &Query,
         place: Place,
-        keys: Vec<Expr>,
+        keys: Vec<CompiledExpr>,
         (base, bindings_from): (usize, usize),
         nested: bool,
     ) -> (Order, Option<Aggregation>, Projection) {
@@ -281,7 +281,7 @@ impl Binder<'_> {
             let errors = self.errors.len();
             let (key, _) = self.order_key(item);
             let is_slot = is_path(&item.expr) && self.errors.len() == errors;
-            if is_slot || matches!(key.expr, Expr::Call(..)) {
+            if is_slot || matches!(key.expr, CompiledExpr::Call(..)) {
                 keys.push(key);
             } else {
                 self.orders_by_no_path = true;
@@ -354,7 +354,7 @@ impl Binder<'_> {
 }
 
 /// How the rows of a source lie in documents.
-fn mapping(source: &ast::Source) -> Mapping {
+fn mapping(source: &ast::FromItem) -> Mapping {
     let Collection::Query(query) = &source.collection else { return Mapping::Document };
     match &query.select {
         Selection::Star(_) => query.from.first().map_or(Mapping::Nowhere, mapping),
@@ -400,11 +400,13 @@ pub(crate) fn output_names(items: &[ast::SelectItem]) -> Vec<Name> {
     items.iter().map(name).collect()
 }
 
-fn compile_steps(steps: &[ast::Step]) -> Box<[Step]> {
-    let step = |step: &ast::Step| match step {
-        ast::Step::Member(name) => Step::Member(name.clone()),
+fn compile_steps(steps: &[ast::SourceStep]) -> Box<[Step]> {
+    let step = |step: &ast::SourceStep| match step {
+        ast::SourceStep::Member(name) => Step::Member(name.clone()),
         // An index beyond the address space finds nothing, as any other that is too large.
-        ast::Step::Element(index) => Step::Element(usize::try_from(*index).unwrap_or(usize::MAX)),
+        ast::SourceStep::Element(index) => {
+            Step::Element(usize::try_from(*index).unwrap_or(usize::MAX))
+        }
     };
     steps.iter().map(step).collect()
 }

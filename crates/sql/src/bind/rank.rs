@@ -3,7 +3,7 @@
 use super::Binder;
 use super::order::largest_first;
 use crate::ast::{self, ExprKind, Name, Query};
-use crate::compiled::{Expr, Order, Rank, RankComponent};
+use crate::compiled::{CompiledExpr, Order, Rank, RankComponent};
 use crate::error::{Code, Location};
 use armilla_model::Value;
 
@@ -79,12 +79,12 @@ impl Binder<'_> {
             ExprKind::Call { name, user: false, .. } if is_vector(name) => {
                 let distance = self.expression(expr);
                 match &distance {
-                    Expr::Call(_, arguments) => {
+                    CompiledExpr::Call(_, arguments) => {
                         let largest_first = largest_first(arguments);
                         Some(RankComponent::Vector { distance, largest_first })
                     }
                     // What can be no distance is undefined for every item.
-                    Expr::Constant(_) => {
+                    CompiledExpr::Constant(_) => {
                         Some(RankComponent::Vector { distance, largest_first: true })
                     }
                     _ => None,

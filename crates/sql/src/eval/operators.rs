@@ -2,7 +2,7 @@
 
 use super::{Evaluated, Frame, Runtime, UNDEFINED, truth as truth_of};
 use crate::ast::{BinaryOperator, UnaryOperator};
-use crate::compiled::Expr;
+use crate::compiled::CompiledExpr;
 use crate::error::Result;
 use crate::functions::STRING_RESULT_MAX;
 use armilla_model::Value;
@@ -30,32 +30,34 @@ pub(super) fn evaluate_operator(
 }
 
 pub(super) fn evaluate<'v>(
-    expr: &'v Expr,
+    expr: &'v CompiledExpr,
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Evaluated<'v> {
     match expr {
-        Expr::Unary(UnaryOperator::Not, operand) => {
+        CompiledExpr::Unary(UnaryOperator::Not, operand) => {
             let truth = truth_of(operand, frame, runtime)?;
             Ok(Cow::Owned(truth.map_or(Value::Undefined, |bool| Value::Bool(!bool))))
         }
-        Expr::Unary(operator, operand) => {
+        CompiledExpr::Unary(operator, operand) => {
             let operand = super::evaluate(operand, frame, runtime)?;
             Ok(Cow::Owned(unary(*operator, &operand).unwrap_or_default()))
         }
-        Expr::Binary(BinaryOperator::Coalesce, left, right) => {
+        CompiledExpr::Binary(BinaryOperator::Coalesce, left, right) => {
             let left = super::evaluate(left, frame, runtime)?;
             if left.is_defined() { Ok(left) } else { super::evaluate(right, frame, runtime) }
         }
-        Expr::Binary(operator, left, right) => {
+        CompiledExpr::Binary(operator, left, right) => {
             let left = super::evaluate(left, frame, runtime)?;
             let right = super::evaluate(right, frame, runtime)?;
             Ok(Cow::Owned(evaluate_operator(*operator, &left, &right).unwrap_or_default()))
         }
-        Expr::Chain(first, rest) if matches!(rest.first(), Some((BinaryOperator::Concat, _))) => {
+        CompiledExpr::Chain(first, rest)
+            if matches!(rest.first(), Some((BinaryOperator::Concat, _))) =>
+        {
             joined(first, rest, frame, runtime)
         }
-        Expr::Chain(first, rest) => {
+        CompiledExpr::Chain(first, rest) => {
             let mut value = super::evaluate(first, frame, runtime)?;
             for (operator, operand) in rest {
                 let operand = super::evaluate(operand, frame, runtime)?;
@@ -70,8 +72,8 @@ pub(super) fn evaluate<'v>(
 
 /// A chain of `||`, which has its level to itself: one text is made, not one per operator.
 fn joined<'v>(
-    first: &'v Expr,
-    rest: &'v [(BinaryOperator, Expr)],
+    first: &'v CompiledExpr,
+    rest: &'v [(BinaryOperator, CompiledExpr)],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Evaluated<'v> {
@@ -87,16 +89,16 @@ fn joined<'v>(
 
 /// Evaluates an operator to a truth without making a value of it.
 pub(super) fn truth<'v>(
-    expr: &'v Expr,
+    expr: &'v CompiledExpr,
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
 ) -> Result<Option<bool>> {
     use BinaryOperator::*;
     match expr {
-        Expr::Unary(UnaryOperator::Not, operand) => {
+        CompiledExpr::Unary(UnaryOperator::Not, operand) => {
             Ok(truth_of(operand, frame, runtime)?.map(|bool| !bool))
         }
-        Expr::Binary(
+        CompiledExpr::Binary(
             operator @ (Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual),
             left,
             right,

@@ -4,7 +4,7 @@
 //! stop at any row.
 
 use super::{Frame, Runtime, UNDEFINED, build_object, check_weight, evaluate, sink, truth};
-use crate::compiled::{Compiled, Expr, Order, Projection, Source};
+use crate::compiled::{Compiled, CompiledExpr, Order, Projection, Source};
 use crate::error::{Result, SqlError};
 use armilla_model::Value;
 use std::ops::ControlFlow;
@@ -45,7 +45,7 @@ pub(super) fn visit<'v, E: From<SqlError>>(
 }
 
 fn expand<'v, E: From<SqlError>>(
-    checks: &'v [Option<Expr>],
+    checks: &'v [Option<CompiledExpr>],
     sources: &'v [Source],
     frame: &'v Frame<'v>,
     runtime: &mut Runtime<'_>,
@@ -159,7 +159,11 @@ pub fn project_group(
     project(query, &Frame::on(&base, slots), runtime)
 }
 
-fn evaluate_owned(expr: &Expr, frame: &Frame<'_>, runtime: &mut Runtime<'_>) -> Result<Value> {
+fn evaluate_owned(
+    expr: &CompiledExpr,
+    frame: &Frame<'_>,
+    runtime: &mut Runtime<'_>,
+) -> Result<Value> {
     Ok(evaluate(expr, frame, runtime)?.into_owned())
 }
 

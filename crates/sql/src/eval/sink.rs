@@ -3,7 +3,7 @@
 use super::rows::{order_keys, project, visit};
 use super::{Frame, Runtime, evaluate};
 use crate::aggregate::{Accumulator, Distinct, Group, Groups};
-use crate::compiled::{Aggregation, Compiled, Expr, Order, OrderKey};
+use crate::compiled::{Aggregation, Compiled, CompiledExpr, Order, OrderKey};
 use crate::error::{Result, SqlError};
 use crate::limits::SUBQUERY_ROWS_MAX;
 use crate::rank;
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Sink<'q> {
     query: &'q Compiled,
-    scores: &'q [Expr],
+    scores: &'q [CompiledExpr],
     state: State,
 }
 
@@ -30,7 +30,7 @@ enum State {
 impl<'q> Sink<'q> {
     /// An empty sink. `scores` are the expressions of an ORDER BY RANK, ready to evaluate; see
     /// [`rank::score_expressions`].
-    pub fn new(query: &'q Compiled, scores: &'q [Expr]) -> Self {
+    pub fn new(query: &'q Compiled, scores: &'q [CompiledExpr]) -> Self {
         let state = if query.aggregation.is_some() {
             State::Grouped(Groups::new())
         } else if matches!(query.order, Order::None) {

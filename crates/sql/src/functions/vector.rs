@@ -1,8 +1,7 @@
 //! Similarity of vectors.
 //!
 //! A function sees values, not paths, so the container's policy is matched by the number of
-//! dimensions when the call has no options of its own. A planner that knows the path should ask
-//! [`setting_of`] and pass the distance function as an option, which is exact.
+//! dimensions when the call has no options of its own.
 
 use super::{Context, Function, Kind, defined, optional};
 use armilla_model::Value;
@@ -104,16 +103,6 @@ impl DistanceFunction {
         ];
         names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, it)| it)
     }
-
-    /// True when larger results are closer, so that `ORDER BY` lists the largest first.
-    pub fn closest_is_largest(self) -> bool {
-        self != Self::Euclidean
-    }
-}
-
-/// The setting for a path as policies write it.
-pub fn setting_of<'a>(settings: &'a [VectorSetting], path: &str) -> Option<&'a VectorSetting> {
-    settings.iter().find(|setting| setting.path == path)
 }
 
 /// The distance function a `VECTORDISTANCE` call uses: from its options, from the policy, or cosine.
@@ -233,7 +222,5 @@ mod tests {
         }];
         assert_eq!(distance_function(&settings, 3, None), Some(DistanceFunction::Euclidean));
         assert_eq!(distance_function(&settings, 2, None), Some(DistanceFunction::Cosine));
-        assert!(setting_of(&settings, "/e").is_some());
-        assert!(!DistanceFunction::Euclidean.closest_is_largest());
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Parser, Tall};
 use crate::ast::{
-    Collection, Count, CountValue, Expr, ExprKind, Name, OrderItem, Places, Query, SelectItem,
-    Selection, Source, Step, Text,
+    Collection, Count, CountValue, Expr, ExprKind, FromItem, Name, OrderItem, Places, Query,
+    SelectItem, Selection, SourceStep, Text,
 };
 use crate::error::Result;
 use crate::lexer::{Keyword, TokenKind};
@@ -136,7 +136,7 @@ impl Parser<'_> {
         if named || self.at_name() { self.chosen_name().map(Some) } else { Ok(None) }
     }
 
-    fn source_list(&mut self) -> Result<Tall<Vec<Source>>> {
+    fn source_list(&mut self) -> Result<Tall<Vec<FromItem>>> {
         if !self.take_keyword(Keyword::From) {
             return Ok((Vec::new(), 0));
         }
@@ -152,7 +152,7 @@ impl Parser<'_> {
         Ok((sources, tallest))
     }
 
-    fn source(&mut self) -> Result<Tall<Source>> {
+    fn source(&mut self) -> Result<Tall<FromItem>> {
         let start = self.current.location;
         let iterate = self.at_name() && self.following.kind == TokenKind::Keyword(Keyword::In);
         let mut alias = None;
@@ -170,7 +170,7 @@ impl Parser<'_> {
             alias_location = self.current.location;
             alias = Some(self.chosen_name()?);
         }
-        Ok((Source { collection, iterate, alias, alias_location, location }, height))
+        Ok((FromItem { collection, iterate, alias, alias_location, location }, height))
     }
 
     fn collection(&mut self) -> Result<Tall<Collection>> {
@@ -185,7 +185,7 @@ impl Parser<'_> {
         let mut steps = Vec::new();
         loop {
             if self.take_symbol(".") {
-                steps.push(Step::Member(self.chosen_name()?));
+                steps.push(SourceStep::Member(self.chosen_name()?));
             } else if self.take_symbol("[") {
                 steps.push(self.bracket_step()?);
                 self.expect_symbol("]")?;
@@ -195,13 +195,13 @@ impl Parser<'_> {
         }
     }
 
-    fn bracket_step(&mut self) -> Result<Step> {
+    fn bracket_step(&mut self) -> Result<SourceStep> {
         let step = match &self.current.kind {
-            TokenKind::String(name) => Step::Member(name.clone()),
+            TokenKind::String(name) => SourceStep::Member(name.clone()),
             // A fraction is no position of any element.
             TokenKind::Number(number) => match number.as_i64().map(u64::try_from) {
-                Some(Ok(index)) => Step::Element(index),
-                _ => Step::Element(u64::MAX),
+                Some(Ok(index)) => SourceStep::Element(index),
+                _ => SourceStep::Element(u64::MAX),
             },
             _ => return Err(self.unexpected()),
         };

@@ -6,6 +6,7 @@
 //! is turned round: its worst matches come first, and the client gets the size of the weight.
 
 use super::rewrite::{count_text, filter, payload, rid};
+use super::rewritten::{ORDER_ITEMS, PAYLOAD};
 use crate::ast::{Expr, ExprKind, Query};
 use crate::compiled::{Compiled, Rank, RankComponent};
 use crate::error::Result;
@@ -222,8 +223,8 @@ fn component_info(
     let (top, limit) = bounds(query, depth);
     let Score { text, descending, direction, .. } = score;
     let rewritten = format!(
-        "SELECT {top}{rid}, [{{\"item\": {text}}}] AS orderByItems, {{\"payload\": {payload}, \
-         \"componentScores\": [{all}]}} AS payload{from} WHERE {filter} ORDER BY \
+        "SELECT {top}{rid}, [{{\"item\": {text}}}] AS {ORDER_ITEMS}, {{\"{PAYLOAD}\": {payload}, \
+         \"componentScores\": [{all}]}} AS {PAYLOAD}{from} WHERE {filter} ORDER BY \
          {text}{direction}{limit}",
         rid = rid(query),
         payload = payload(query),

@@ -1,10 +1,11 @@
 //! The rewritten texts of ordinary queries.
 
+use super::rewritten::{GROUP_ITEMS, ORDER_ITEMS, PAYLOAD};
 use super::{DistinctKind, FILTER_PLACEHOLDER, QueryInfo};
 use crate::aggregate::AggregateKind;
 use crate::ast::{Collection, Expr, ExprKind, Name, OrderItem, Query, Selection};
 use crate::bind::{aggregate_of, contains_aggregate, is_path, output_names};
-use crate::compiled::{Compiled, Expr as CompiledExpr, Input, Order};
+use crate::compiled::{Compiled, CompiledExpr, Input, Order};
 use crate::error::{Result, SqlError};
 use crate::print;
 
@@ -83,7 +84,7 @@ fn ordered_groups(query: &Query, compiled: &Compiled, info: &mut QueryInfo) {
         info.group_aliases = output_names(items).into_iter().map(|name| (name, None)).collect();
     }
     let payload = format!(
-        "{{\"groupByItems\": {}, \"payload\": {}}}",
+        "{{\"{GROUP_ITEMS}\": {}, \"{PAYLOAD}\": {}}}",
         items(query.group_by.iter()),
         payload(query)
     );
@@ -133,7 +134,7 @@ fn ordered_text(
         _ => String::new(),
     };
     format!(
-        "SELECT {top}{rid}, {items} AS orderByItems, {payload} AS payload{from} WHERE {filter}\
+        "SELECT {top}{rid}, {items} AS {ORDER_ITEMS}, {payload} AS {PAYLOAD}{from} WHERE {filter}\
          {groups} ORDER BY {order}{limit}",
         rid = rid(query),
         items = items(query.order_by.iter().map(|item| &item.expr)),
@@ -252,11 +253,11 @@ fn aggregated(query: &Query, info: &mut QueryInfo) -> Result<()> {
     let top =
         count_text(query.top.as_ref().filter(|_| cut), |top| format!("TOP {} ", print::count(top)));
     let selection = if !query.group_by.is_empty() {
-        format!("{} AS groupByItems, {payload} AS payload", items(query.group_by.iter()))
+        format!("{} AS {GROUP_ITEMS}, {payload} AS {PAYLOAD}", items(query.group_by.iter()))
     } else if info.has_select_value {
         format!("VALUE {payload}")
     } else {
-        format!("{payload} AS payload")
+        format!("{payload} AS {PAYLOAD}")
     };
     let from = print::from_clause(&query.from);
     let limit = match (info.offset, info.limit) {

@@ -273,3 +273,71 @@ fn a_crowd_of_submitters_loses_nothing() {
     let page = store.snapshot().page(Keyspace::Items, &all, crate::Direction::Forward, usize::MAX);
     assert_eq!(page.unwrap().len(), (WRITERS * EACH) as usize);
 }
+
+/// Tells on which thread it was applied.
+struct AppliedOn(Sender<thread::ThreadId>);
+
+impl Completion for AppliedOn {
+    fn apply(&mut self, _group: u64) {
+        self.0.send(thread::current().id()).unwrap();
+    }
+    fn notify(self: Box<Self>) {}
+}
+
+fn one_write(applied: &Sender<thread::ThreadId>) -> Submission {
+    let mut batch = Batch::new();
+    batch.put(Keyspace::Items, b"k".to_vec(), "v");
+    Submission { batch, completion: Box::new(AppliedOn(applied.clone())) }
+}
+
+#[test]
+fn a_writer_that_has_been_alone_commits_on_its_own_thread() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let committer = Committer::start(store, Durability::Synced, Box::new(|_, _| ()));
+    let (applied_in, applied) = mpsc::channel();
+    let here = thread::current().id();
+    assert!(!committer.is_lone(), "nobody has written yet");
+    let is_lone = (0..100_000).any(|_| {
+        committer.submit(one_write(&applied_in));
+        assert_ne!(applied.recv_timeout(PATIENCE).unwrap(), here);
+        while committer.queue_len() > 0 {
+            thread::yield_now();
+        }
+        committer.is_lone()
+    });
+    assert!(is_lone, "quick commits one after the other make a writer lone");
+    committer.submit_here(one_write(&applied_in)).commit();
+    assert_eq!(applied.try_recv().unwrap(), here, "it was applied before `commit` returned");
+    // Two at once are a crowd.
+    let first = committer.submit_here(one_write(&applied_in));
+    let second = committer.submit_here(one_write(&applied_in));
+    first.commit();
+    second.commit();
+    assert_eq!([applied.try_recv().unwrap(), applied.try_recv().unwrap()], [here, here]);
+    assert!(!committer.is_lone());
+}
+
+#[test]
+fn what_comes_while_a_writer_commits_is_left_to_the_thread() {
+    let bench = Bench::new();
+    let (applied_in, applied) = mpsc::channel();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            bench.committer.submit_here(one_write(&applied_in)).commit();
+            thread::current().id()
+        });
+        // The writer has its own submission when the queue is empty and one is unfinished.
+        while bench.committer.queue_len() != 1
+            || !bench.committer.shared.queue.lock().waiting.is_empty()
+        {
+            thread::yield_now();
+        }
+        drop(bench.committer.submit_here(one_write(&applied_in)));
+        bench.gate.send(Ok(())).unwrap();
+        bench.gate.send(Ok(())).unwrap();
+        let writer = writer.join().unwrap();
+        assert_eq!(applied.recv_timeout(PATIENCE).unwrap(), writer);
+        let other = applied.recv_timeout(PATIENCE).unwrap();
+        assert!(other != writer && other != thread::current().id());
+    });
+}

@@ -1,16 +1,17 @@
 //! `engine.covered`: how far the newest journal was filled with durable batches.
 //!
 //! A journal that ends early looks like one that was never longer, so a cut file would lose
-//! acknowledged writes without a word. While commits come, a line is written over and over, a fraction
-//! of a second behind them: *while journal n is there, the journals hold a batch with at least this
-//! sequence number*. It is not synced, since it must only survive the process: it names batches that
-//! are synced themselves, so an older line after a loss of power is still true, and a torn one says
+//! acknowledged writes without a word. So each synced commit writes a line over the last one before it
+//! is acknowledged: *while journal n is there, the journals hold a batch with at least this sequence
+//! number*. The line is not synced. A killed process leaves it behind, since the system has it; a loss of
+//! power may bring an older one back, which is still true of the batches it names, and a torn one says
 //! nothing. A clean stop takes the line back before it empties the journal.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use super::journal;
 use crate::StoreError;
 
 pub(super) const COVERED_FILE: &str = "engine.covered";
@@ -63,11 +64,9 @@ impl CoveredFile {
 
     /// Writes the line over the last one.
     pub(super) fn write(&mut self, covered: Covered) -> Result<(), StoreError> {
-        let mut write = || -> io::Result<()> {
-            self.file.seek(SeekFrom::Start(0))?;
-            self.file.write_all(covered.encode().as_bytes())
-        };
-        write().map_err(|error| StoreError::file("write", &self.path, error))
+        let line = covered.encode();
+        let written = write_at_start(&mut self.file, line.as_bytes());
+        written.map_err(|error| StoreError::file("write", &self.path, error))
     }
 
     /// Takes the claim back, durably.
@@ -77,9 +76,92 @@ impl CoveredFile {
     }
 }
 
+/// One call of the system where it has one for it: this is done for every commit.
+#[cfg(unix)]
+fn write_at_start(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+}
+
+#[cfg(not(unix))]
+fn write_at_start(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    use std::io::{Seek, SeekFrom, Write};
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(bytes)
+}
+
+/// The line of a store that commits. Used under the lock of commits.
+pub(super) struct Claims {
+    file: CoveredFile,
+    engine: PathBuf,
+    /// The newest journal that was seen.
+    journal: u64,
+    /// Batches behind this sequence number are in that journal, or in a newer one.
+    since: u64,
+}
+
+impl Claims {
+    pub(super) fn open(folder: &Path, engine: &Path, journal: u64) -> Result<Self, StoreError> {
+        let file = CoveredFile::open(folder)?;
+        Ok(Self { file, engine: engine.into(), journal, since: 0 })
+    }
+
+    /// What the journals held when the store was opened.
+    pub(super) fn begin(&mut self, covered: Covered) -> Result<(), StoreError> {
+        self.file.write(covered)
+    }
+
+    /// The engine's newest journal, with what was durable by then.
+    pub(super) fn saw(&mut self, newest: u64, durable: u64) {
+        if newest != self.journal {
+            (self.journal, self.since) = (newest, durable);
+        }
+    }
+
+    /// Before a batch is written. A claim says nothing once its journal was flushed and removed.
+    pub(super) fn before_commit(&mut self, durable: u64) {
+        if !journal::path(&self.engine, self.journal).exists()
+            && let Ok(numbers) = journal::numbers(&self.engine)
+        {
+            self.saw(numbers.last().copied().unwrap_or(0), durable);
+        }
+    }
+
+    /// A batch with at least this sequence number is durable.
+    pub(super) fn committed(&mut self, sequence: u64) {
+        if sequence > self.since {
+            // A line that cannot be written leaves an older one, which is still true.
+            let _written = self.file.write(Covered { journal: self.journal, sequence });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn claims_name_the_journal_that_holds_the_batch() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = |number| journal::path(folder.path(), number);
+        std::fs::write(journal(1), "").unwrap();
+        let mut claims = Claims::open(folder.path(), folder.path(), 1).unwrap();
+        let commit = |claims: &mut Claims, durable, sequence| {
+            claims.before_commit(durable);
+            claims.committed(sequence);
+            Covered::read(folder.path()).map(|covered| (covered.journal, covered.sequence))
+        };
+        assert_eq!(commit(&mut claims, 0, 5), Some((1, 5)));
+        // While the first journal is there it stands for newer ones.
+        std::fs::write(journal(2), "").unwrap();
+        assert_eq!(commit(&mut claims, 5, 6), Some((1, 6)));
+        std::fs::remove_file(journal(1)).unwrap();
+        assert_eq!(commit(&mut claims, 6, 7), Some((2, 7)));
+        // What was durable when a journal was first seen may lie in an older one.
+        claims.saw(3, 7);
+        std::fs::write(journal(3), "").unwrap();
+        assert_eq!(commit(&mut claims, 7, 7), Some((2, 7)));
+        assert_eq!(commit(&mut claims, 7, 8), Some((3, 8)));
+    }
 
     #[test]
     fn a_line_is_read_back_and_a_changed_one_says_nothing() {

@@ -1,14 +1,22 @@
 //! How the engine is set up, and why.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
+use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy, RestartIntervalPolicy};
 use fjall::{CompressionType, Database, DatabaseBuilder, KeyspaceCreateOptions};
 
+use super::merges;
+use super::room_waits::RoomWaits;
 use crate::Keyspace;
 
 const KIB: u32 = 1024;
 const MIB: u64 = 1024 * 1024;
+
+/// Every key of a block is written whole, not as what it adds to the key before it. Keys of items are
+/// short and compress well, and a read takes them as they lie: without putting each together in memory of
+/// its own, and by halving the block instead of walking through a part of it (decision 0017).
+const WHOLE_KEYS: u8 = 1;
 
 /// The smallest journal bound the engine takes.
 const JOURNAL_BYTES_MIN: u64 = 64 * MIB;
@@ -29,7 +37,8 @@ pub struct EmbeddedOptions {
     /// Files of tables that are kept open; at least 10. Where the process may open few, this
     /// leaves some to others.
     pub files_max: usize,
-    /// Bytes of the disk that are kept free for what is on its way and for deletes.
+    /// Bytes of the disk that are kept free for what is on its way and for deletes, beside the bytes of the
+    /// largest merge in sight.
     pub reserve_bytes: u64,
     /// Threads that flush and merge; at least one. One of them only flushes when there are more.
     pub workers: usize,
@@ -41,7 +50,7 @@ impl Default for EmbeddedOptions {
             cache_bytes: 128 * MIB,
             items_buffer_bytes: 64 * MIB,
             journal_bytes_max: 128 * MIB,
-            // A new journal, a flush of every write buffer, and a merge.
+            // A new journal and a flush of every write buffer.
             reserve_bytes: 256 * MIB,
             files_max: 900,
             // Three, because with two the engine's idle flusher keeps handing the next merge back to the
@@ -52,6 +61,14 @@ impl Default for EmbeddedOptions {
 }
 
 impl EmbeddedOptions {
+    /// The engine in a folder; what meets a full disk waits there.
+    pub(super) fn waiting(&self, path: &Path, waits: &Arc<RoomWaits>) -> DatabaseBuilder<Database> {
+        let factory = merges::pausing(waits);
+        let assign = move |_keyspace: &str| Some(Arc::clone(&factory));
+        let database = self.database(path).on_full_disk(waits.handler());
+        database.with_compaction_filter_factories(Arc::new(assign))
+    }
+
     pub(super) fn database(&self, path: &Path) -> DatabaseBuilder<Database> {
         Database::builder(path)
             .cache_size(self.cache_bytes)
@@ -69,7 +86,13 @@ impl EmbeddedOptions {
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
             .max_memtable_size(self.buffer_bytes(keyspace))
             .data_block_size_policy(BlockSizePolicy::all(block_bytes(keyspace)));
-        if is_log(keyspace) { options.filter_policy(FilterPolicy::disabled()) } else { options }
+        match keyspace {
+            Keyspace::Items => {
+                options.data_block_restart_interval_policy(RestartIntervalPolicy::all(WHOLE_KEYS))
+            }
+            _ if is_log(keyspace) => options.filter_policy(FilterPolicy::disabled()),
+            _ => options,
+        }
     }
 
     fn buffer_bytes(&self, keyspace: Keyspace) -> u64 {

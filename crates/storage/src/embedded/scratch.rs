@@ -15,11 +15,9 @@ use super::journal;
 use super::tree_files::{TreeFiles, tree_path};
 use crate::StoreError;
 
-/// Copies the engine of a data folder into another, empty folder.
+/// Copies the engine of a data folder, whose path is absolute, into another, empty folder.
 pub(super) fn copy_engine(folder: &Path, survey: &Survey, to: &Path) -> Result<(), StoreError> {
-    let folder =
-        std::path::absolute(folder).map_err(|error| StoreError::file("find", folder, error))?;
-    let (from, to) = (engine_path(&folder), engine_path(to));
+    let (from, to) = (engine_path(folder), engine_path(to));
     let copy = || -> io::Result<()> {
         for (tree, files) in &survey.trees {
             copy_tree(files, &tree_path(&to, *tree))?;

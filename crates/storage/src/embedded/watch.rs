@@ -1,9 +1,9 @@
 //! Notes what the engine does with its journals, a fraction of a second behind it.
 //!
 //! The engine begins and removes journals on its own threads. This one looks at them while commits come
-//! (an idle store costs nothing) and keeps [`engine.manifest`](super::manifest) and
-//! [`engine.covered`](super::covered) up to date. What it notes was true when it looked and says nothing
-//! about later, so being late is never wrong. It looks at the disk's free space too, and goes on looking
+//! (an idle store costs nothing), keeps [`engine.manifest`](super::manifest) up to date and tells commits
+//! the newest journal for [`engine.covered`](super::covered). What it notes was true when it looked and
+//! says nothing about later, so being late is never wrong. It looks at the disk's free space too, and goes on looking
 //! while there is too little of it.
 
 use std::collections::BTreeMap;
@@ -16,11 +16,12 @@ use std::time::Duration;
 use fjall::AbstractTree;
 use parking_lot::{Condvar, Mutex};
 
-use super::covered::{Covered, CoveredFile};
+use super::covered::{Claims, Covered};
 use super::folder::engine_path;
 use super::guard::Survey;
 use super::journal;
 use super::manifest::{JournalNote, Manifest, ManifestFile};
+use super::merges;
 use super::space::Space;
 use super::tree_files;
 use super::trees::Trees;
@@ -39,8 +40,9 @@ pub(super) struct Progress {
     /// Some durable batch has at least this sequence number.
     durable: AtomicU64,
     /// Held by each commit, and while the watcher lists the journals: a batch that is committed
-    /// after the list was made is in its newest journal, or in a newer one.
-    pub(super) writer: Mutex<()>,
+    /// after the list was made is in its newest journal, or in a newer one. A store that is only read
+    /// claims nothing.
+    pub(super) writer: Mutex<Option<Claims>>,
     state: Mutex<WatchState>,
     wake: Condvar,
 }
@@ -52,9 +54,24 @@ struct WatchState {
 }
 
 impl Progress {
+    /// A batch is about to be written.
+    pub(super) fn committing(&self, claims: &mut Option<Claims>) {
+        if let Some(claims) = claims {
+            claims.before_commit(self.durable.load(Ordering::Relaxed));
+        }
+    }
+
     /// A batch that took its number from a counter that stood at `counter` is durable.
-    pub(super) fn committed(&self, counter: u64) {
+    pub(super) fn committed(&self, counter: u64, claims: &mut Option<Claims>) {
         self.durable.store(counter, Ordering::Relaxed);
+        if let Some(claims) = claims {
+            claims.committed(counter);
+        }
+        self.look_now();
+    }
+
+    /// Wakes the watcher.
+    pub(super) fn look_now(&self) {
         let mut state = self.state.lock();
         if !state.active {
             state.active = true;
@@ -84,14 +101,13 @@ impl Watcher {
             trees: Arc::clone(trees),
             manifest: Arc::clone(manifest),
             progress: Arc::clone(progress),
-            covered: CoveredFile::open(folder)?,
             numbers: Vec::new(),
             unflushed: Vec::new(),
-            since: (0, 0),
             durable: 0,
             space,
         };
-        watch.begin(opened)?;
+        let claims = watch.begin(folder, opened)?;
+        *progress.writer.lock() = Some(claims);
         let ours = Arc::clone(progress);
         let thread = thread::Builder::new().name("journal watch".into()).spawn(move || watch.run());
         let thread = thread.map_err(|error| StoreError::io("start a thread", error))?;
@@ -121,13 +137,10 @@ struct Watch {
     trees: Arc<Trees>,
     manifest: Arc<ManifestFile>,
     progress: Arc<Progress>,
-    covered: CoveredFile,
     /// The journals at the last look.
     numbers: Vec<u64>,
     /// Trees with writes that were in journals alone at the last look, with the version of their list.
     unflushed: Vec<(u64, u64)>,
-    /// The newest journal, and what was durable when it was first seen.
-    since: (u64, u64),
     /// What was durable at the last look.
     durable: u64,
     space: Space,
@@ -135,8 +148,8 @@ struct Watch {
 
 impl Watch {
     /// The notes of the start. Also what makes a folder without a manifest one with a manifest.
-    fn begin(&mut self, opened: &Opened<'_>) -> Result<(), StoreError> {
-        self.space.look();
+    fn begin(&mut self, folder: &Path, opened: &Opened<'_>) -> Result<Claims, StoreError> {
+        self.look_at_space();
         let journals = &opened.survey.journals;
         let before: Vec<u64> = journals.iter().map(|journal| journal.number).collect();
         // The engine replays older journals into buffers that it closes at once, and the newest one
@@ -159,17 +172,18 @@ impl Watch {
         }
         let keyspaces = self.trees.names();
         self.manifest.begin(Manifest { keyspaces, journals: notes })?;
-        self.since = (self.numbers.last().copied().unwrap_or(0), 0);
+        let newest = self.numbers.last().copied().unwrap_or(0);
+        let mut claims = Claims::open(folder, &self.engine, newest)?;
         if let Some(newest) = journals.last()
             && let Some((_, last)) = newest.sequences
         {
-            self.covered.write(Covered { journal: newest.number, sequence: last })?;
+            claims.begin(Covered { journal: newest.number, sequence: last })?;
         }
-        Ok(())
+        Ok(claims)
     }
 
     fn run(mut self) {
-        let mut room = self.space.look();
+        let mut room = self.look_at_space();
         loop {
             let mut state = self.progress.state.lock();
             while !state.active && !state.stop {
@@ -179,13 +193,12 @@ impl Watch {
                     break;
                 }
             }
-            if !state.stop {
-                state.active = false;
-                self.progress.wake.wait_for(&mut state, LOOK_EVERY);
-            }
+            // One look sees all commits of a while. They stay marked until it begins, so that none of them wakes this thread.
+            while !state.stop && !self.progress.wake.wait_for(&mut state, LOOK_EVERY).timed_out() {}
+            state.active = false;
             let stop = state.stop;
             drop(state);
-            room = self.space.look();
+            room = self.look_at_space();
             // A note that cannot be written is an older note, which is still true.
             let _noted = self.look();
             if stop {
@@ -194,24 +207,27 @@ impl Watch {
         }
     }
 
+    fn look_at_space(&self) -> Room {
+        self.space.look(merges::largest(self.trees.all()))
+    }
+
     fn look(&mut self) -> Result<(), StoreError> {
         let unflushed = self.unflushed(Buffers::All);
-        let writer = self.progress.writer.lock();
+        // A commit that waits for room has no news.
+        let Some(mut writer) = self.progress.writer.try_lock_for(LOOK_EVERY) else {
+            return Ok(());
+        };
         let durable = self.progress.durable.load(Ordering::Relaxed);
         let numbers = journal::numbers(&self.engine)?;
+        if let Some(claims) = &mut *writer {
+            claims.saw(numbers.last().copied().unwrap_or(0), durable);
+        }
         drop(writer);
-        let newest = numbers.last().copied().unwrap_or(0);
         if numbers == self.numbers {
             self.unflushed = unflushed;
         } else {
             self.note(&numbers)?;
             self.numbers = numbers;
-        }
-        if newest != self.since.0 {
-            self.since = (newest, durable);
-        }
-        if durable > self.since.1 {
-            self.covered.write(Covered { journal: newest, sequence: durable })?;
         }
         self.durable = durable;
         Ok(())

@@ -1,4 +1,4 @@
-// The comparison: the six reading requests on all three models, measured while the page is made.
+// The comparison: the six reading requests on all models, measured while the page is made.
 import { html } from "./html.mjs";
 import { MODELS } from "./layout.mjs";
 import { measure } from "../meter.mjs";
@@ -18,31 +18,33 @@ export async function compare(models) {
   const post = mostDiscussed(await models.v3.readFeed());
   if (!post) return undefined;
   const rows = [];
+  const versions = MODELS.map(({ version }) => version).filter((version) => models[version]);
   for (const question of QUESTIONS) {
     const row = { ...question, ledgers: {} };
-    for (const { version } of MODELS) {
+    for (const version of versions) {
       row.ledgers[version] = (await measure(() => question.ask(models[version], post))).ledger;
     }
     rows.push(row);
   }
-  return { post, rows };
+  return { post, rows, versions };
 }
 
 /** The comparison as a table that becomes cards on a phone. */
 export function comparePage(comparison, version) {
   if (!comparison) return html`<header class="page-head"><h1>Compare</h1><p class="quiet">There are no posts to compare with yet.</p></header>`;
-  const { post, rows } = comparison;
-  const most = Math.max(...rows.flatMap((row) => MODELS.map((model) => row.ledgers[model.version].charge)));
-  return html`<header class="page-head"><h1>The same page, three models</h1>
+  const { post, rows, versions } = comparison;
+  const shown = MODELS.filter(({ version: of }) => versions.includes(of));
+  const most = Math.max(...rows.flatMap((row) => versions.map((of) => row.ledgers[of].charge)));
+  return html`<header class="page-head"><h1>The same page, model by model</h1>
     <p class="lede">Measured just now, on <a href="/${version}/posts/${post.id}">${post.title}</a>, its author and the feed. A request unit is what reading one small item costs; bars are on a logarithmic scale.</p></header>
   <table class="comparison">
-    <thead><tr><th scope="col"><span class="visually-hidden">Request</span></th>${MODELS.map((model) => html`<th scope="col"><span class="tag ${model.version}">${model.version.toUpperCase()}</span> <span class="model-title">${model.title}</span></th>`)}</tr></thead>
+    <thead><tr><th scope="col"><span class="visually-hidden">Request</span></th>${shown.map((model) => html`<th scope="col"><span class="tag ${model.version}">${model.version.toUpperCase()}</span> <span class="model-title">${model.title}</span></th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>
       <th scope="row"><b>${row.id}</b> ${row.text}</th>
-      ${MODELS.map(({ version: of }) => cell(row.ledgers[of], of, most))}
+      ${shown.map(({ version: of }) => cell(row.ledgers[of], of, most))}
     </tr>`)}</tbody>
   </table>
-  <dl class="models-explained">${MODELS.map((model) => html`<div><dt><span class="tag ${model.version}">${model.version.toUpperCase()}</span> ${model.title}</dt><dd>${model.summary}</dd></div>`)}</dl>`;
+  <dl class="models-explained">${shown.map((model) => html`<div><dt><span class="tag ${model.version}">${model.version.toUpperCase()}</span> ${model.title}</dt><dd>${model.summary}</dd></div>`)}</dl>`;
 }
 
 function cell(ledger, version, most) {

@@ -3,10 +3,11 @@
 import { html } from "./html.mjs";
 import { grouped, milliseconds, plural, units } from "./words.mjs";
 import { Copied } from "../models/v3.mjs";
+import { Declared } from "../models/v3-declared.mjs";
 import { Denormalised } from "../models/v2.mjs";
 import { Normalised } from "../models/v1.mjs";
 
-export const MODELS = [Normalised, Denormalised, Copied];
+export const MODELS = [Normalised, Denormalised, Copied, Declared];
 
 /**
  * The whole document. `page`: title, body, version, here (the path below the version, so that the switch stays on the
@@ -20,7 +21,7 @@ export function layout(page) {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${page.title ? `${page.title} · Meridian` : "Meridian"}</title>
-<meta name="description" content="A sample blog on Armilla, in three models of the same data">
+<meta name="description" content="A sample blog on Armilla, in four models of the same data">
 <link rel="icon" href="/assets/meridian.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/assets/blog.css">
 <script src="/assets/blog.js" defer></script>
@@ -41,7 +42,7 @@ export function layout(page) {
 </header>
 <main id="main" class="${page.kind ?? ""}">${page.body}</main>
 <footer class="colophon">
-  <p>Meridian is a sample blog on <strong>Armilla</strong>, through the official JavaScript SDK. Its three models hold the
+  <p>Meridian is a sample blog on <strong>Armilla</strong>, through the official JavaScript SDK. Its four models hold the
   same posts; the switch above changes the model and stays on the page.</p>
 </footer>
 <div class="till">

@@ -13,7 +13,7 @@ export function feedPage(posts, version) {
   return html`<div class="opening">
     <h1>Small things, looked at closely</h1>
     <p class="lede">The ${posts.length < FEED_LENGTH ? "" : `${FEED_LENGTH} `}newest posts, from people who could not leave it at that.</p>
-    <p class="model-line"><span class="tag">${version.toUpperCase()}</span> <b>${sentence(model.title)}.</b> ${model.summary} <a href="/${version}/compare">Compare the three</a></p>
+    <p class="model-line"><span class="tag">${version.toUpperCase()}</span> <b>${sentence(model.title)}.</b> ${model.summary} <a href="/${version}/compare">Compare them</a></p>
   </div>
   ${posts.length === 0 ? html`<p class="empty">Nothing has been written yet. <a href="/${version}/write">Write the first post</a>.</p>` : ""}
   <div class="entries" data-feed="${posts.length}">${byMonth(posts).map(([name, list]) => html`<section class="month" aria-label="${name}">

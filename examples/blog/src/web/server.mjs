@@ -50,7 +50,7 @@ async function answer(site) {
   const { request, response, settings } = site;
   const url = new URL(request.url, "http://localhost");
   if (url.pathname.startsWith("/assets/")) return asset(url.pathname, response);
-  const [, version, path = ""] = /^\/(v[123])(?:\/(.*))?$/.exec(url.pathname) ?? [];
+  const [, version, path = ""] = /^\/(v1|v2|v3|v3d)(?:\/(.*))?$/.exec(url.pathname) ?? [];
   if (url.pathname === "/") return redirect(response, `/${settings.model}/`);
   const visit = {
     ...site, url, version: version ?? settings.model, path, cookies: readCookies(request), setCookies: [],

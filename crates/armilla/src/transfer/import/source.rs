@@ -33,6 +33,8 @@ pub(super) struct Bundle {
 
 /// Bundles, or why there are no more.
 pub(super) type Sender = mpsc::Sender<Result<Bundle, String>>;
+/// Where they arrive.
+pub(super) type Receiver = mpsc::Receiver<Result<Bundle, String>>;
 
 impl Bundle {
     fn add(&mut self, record: Record, definition: &Definition) {

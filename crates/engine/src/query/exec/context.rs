@@ -7,13 +7,13 @@ use crate::query::Query;
 use crate::query::plan::{Plan, WorkShare};
 use crate::query::read::Items;
 use crate::query::token::{self, Position};
+use armilla_model::clock::monotonic;
 use armilla_model::error::{Error, Result};
 use armilla_model::value::Value;
 use armilla_sql::Compiled;
 use armilla_sql::effort::Effort;
 use armilla_sql::eval::{Frame, Runtime, Visited, visit_rows};
 use armilla_sql::functions::Context;
-use std::time::Instant;
 
 /// What every operator is given.
 pub(in crate::query) struct PageRun<'a> {
@@ -110,13 +110,13 @@ pub(in crate::query) fn with_runtime<T>(
     let client = work.client.clone();
     let brief = work.brief.clone();
     let interrupted = move || {
-        if let Some(brief) = brief.as_ref().filter(|brief| Instant::now() >= brief.until) {
+        if let Some(brief) = brief.as_ref().filter(|brief| monotonic() >= brief.until) {
             brief.outgrown.set(true);
             return true;
         }
         budget.as_ref().is_some_and(|budget| budget.is_over())
             || has_left(client.as_ref())
-            || Instant::now() >= deadline
+            || monotonic() >= deadline
     };
     let mut runtime = Runtime::new(Context {
         now_ticks: &now_ticks,

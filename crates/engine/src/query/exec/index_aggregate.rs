@@ -92,7 +92,8 @@ fn count(
     groups: &mut GroupTable,
     execution: &mut Execution<'_>,
 ) -> Result<u64> {
-    let mut counter = Counter { run, groups, execution, matched: 0 };
+    execution.work.loads.enter(range.number);
+    let mut counter = Counter { run, range, groups, execution, matched: 0 };
     let (mut unfiltered, mut filtered) = (Combinations::default(), Combinations::default());
     let mut reader = None;
     for (part, count) in &range.parts {
@@ -109,7 +110,7 @@ fn count(
                 } else {
                     (ways.filtered, &mut filtered)
                 };
-                counter.part(way, counted, range, part, locals, reader)?;
+                counter.part(way, counted, part, locals, reader)?;
             }
         }
     }
@@ -129,6 +130,7 @@ type Way<'w> = (&'w CoveringColumns, &'w Compiled);
 
 struct Counter<'c, 'r> {
     run: &'c PageRun<'c>,
+    range: &'c RangeCount<'c>,
     groups: &'c mut GroupTable,
     execution: &'c mut Execution<'r>,
     matched: u64,
@@ -140,7 +142,6 @@ impl Counter<'_, '_> {
         &mut self,
         (cover, plan): Way<'_>,
         combinations: &mut Combinations<'s>,
-        range: &RangeCount<'_>,
         part: &PartPlan<'s>,
         mut locals: Vec<u32>,
         reader: &mut Reader<'_>,
@@ -151,10 +152,10 @@ impl Counter<'_, '_> {
             locals.retain(|local| view.is_alive_at(part.part, *local));
         }
         if is_bare {
-            locals.retain(|local| !view.is_excluded_at(range.number, part.number, *local));
+            locals.retain(|local| !view.is_excluded_at(self.range.number, part.number, *local));
         }
         let Some(columns) = cover.columns(part.part, is_bare) else {
-            return self.each(plan, range, part, locals.into_iter(), reader);
+            return self.each(plan, part, locals.into_iter(), reader);
         };
         let mut unknown = Vec::new();
         for (ordinals, count) in counted(&columns, &locals) {
@@ -170,7 +171,7 @@ impl Counter<'_, '_> {
         }
         let unknown: std::collections::HashSet<_> = unknown.into_iter().collect();
         let rest = locals.into_iter().filter(|local| unknown.contains(&ordinals(&columns, *local)));
-        self.each(plan, range, part, rest.collect::<Vec<_>>().into_iter(), reader)
+        self.each(plan, part, rest.collect::<Vec<_>>().into_iter(), reader)
     }
 
     /// Evaluates combinations of values.
@@ -190,13 +191,12 @@ impl Counter<'_, '_> {
     fn each(
         &mut self,
         plan: &Compiled,
-        range: &RangeCount<'_>,
         part: &PartPlan<'_>,
         locals: impl Iterator<Item = u32>,
         reader: &mut Reader<'_>,
     ) -> Result<()> {
         for local in locals {
-            let found = self.run.items.at(range.number, part.number, local);
+            let found = self.run.items.at(self.range.number, part.number, local);
             let loaded = reader.load(&found, &mut self.execution.work.loads)?;
             self.item(plan, &loaded.value, 1)?;
         }

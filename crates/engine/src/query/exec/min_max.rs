@@ -17,12 +17,16 @@ pub(super) fn gather(
     groups: &mut GroupTable,
     work: &mut Work,
 ) -> Result<bool> {
-    let of_end = |end| -> Option<Vec<Value>> {
-        let ranges = 0..run.plan.view.ranges.len();
-        let extremes: Option<Vec<_>> = ranges.map(|range| extreme(run, end, range)).collect();
-        Some(extremes?.into_iter().flatten().collect())
+    let loads = &mut work.loads;
+    let mut of_end = |end| -> Option<Vec<Value>> {
+        let of_range = |range| {
+            loads.enter(range);
+            extreme(run, end, range)
+        };
+        let extremes = (0..run.plan.view.ranges.len()).map(of_range);
+        Some(extremes.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
     };
-    let found: Option<Vec<Vec<Value>>> = ends.iter().map(of_end).collect();
+    let found: Option<Vec<Vec<Value>>> = ends.iter().map(&mut of_end).collect();
     let (Some(found), Some(aggregation)) = (found, &run.compiled().aggregation) else {
         return Ok(false);
     };

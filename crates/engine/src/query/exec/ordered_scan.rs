@@ -47,20 +47,20 @@ struct Stream<'s> {
     groups: Groups<'s>,
     group: Option<Group<'s>>,
     /// Rows of the document (or ambiguous group) at hand, the next one last.
-    ready: Vec<Ready>,
+    ready: Vec<Ready<'s>>,
 }
 
 /// A row that can be handed out.
-struct Ready {
+struct Ready<'s> {
     entry: SortedRow,
-    row: Row,
+    row: Row<'s>,
 }
 
-enum Row {
+enum Row<'s> {
     /// Made, and what it costs besides its bytes.
     Made(Bytes, Charges),
     /// To be copied from an item, which is read when the row is handed out.
-    Item(usize, u32),
+    Item(Found<'s>),
 }
 
 /// Fills the page from indexes read in order; gives the last row handed out if there is more.
@@ -155,16 +155,18 @@ fn hand_out<'s>(
         if window.admit() {
             let (row, charges) = match row {
                 Row::Made(row, charges) => (row, charges),
-                Row::Item(part, local) => {
-                    let found = walk.run.items.at(entry.target, part, local);
-                    raw_row(walk.run, &found, reader, execution.work)?
-                }
+                Row::Item(found) => raw_row(walk.run, &found, reader, execution.work)?,
             };
             if !page.offer(row) {
                 *window = before;
                 return Ok(last);
             }
+            debug_assert!(
+                last.as_ref().is_none_or(|last| walk.cursor.compare(last, &entry).is_lt()),
+                "rows are handed out in their order"
+            );
             execution.work.charges += charges;
+            execution.work.bill.handed_out(entry.target, 1);
             last = Some(entry);
         } else {
             let mean = walk.run.plan.view.mean_size(entry.target);
@@ -184,7 +186,7 @@ fn raw_row(
     let record = reader.items().hot_record(found, &mut work.loads)?;
     let charges = Charges { items: work.rates.load(record.size()), ..Charges::default() };
     let row = match &run.query.prepared.raw {
-        Some(raw) => raw.row(run.compiled(), &record)?,
+        Some(raw) => raw.row(&record)?,
         None => record.text(),
     };
     Ok((row, charges))
@@ -198,6 +200,7 @@ impl<'s> Stream<'s> {
         reader: &mut Reader<'s>,
         execution: &mut Execution<'_>,
     ) -> Result<()> {
+        execution.work.loads.enter(self.target);
         while self.ready.is_empty() {
             let Some(group) = &mut self.group else {
                 match self.groups.next_group(walk.passed) {
@@ -208,7 +211,7 @@ impl<'s> Stream<'s> {
             };
             let ambiguous = group.ambiguous;
             match group.pop() {
-                None => self.group = None,
+                None => self.groups.recycle(self.group.take()),
                 Some((part, local)) => {
                     self.rows_of(walk, part, local, reader, execution)?;
                     while ambiguous
@@ -250,7 +253,7 @@ impl<'s> Stream<'s> {
         let Some(values) = values else { return Ok(()) };
         let entry = SortedRow { values, target: self.target, place: found.place(), row: 0 };
         if walk.cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, 0) {
-            self.ready.push(Ready { entry, row: Row::Item(part, local) });
+            self.ready.push(Ready { entry, row: Row::Item(found) });
         }
         Ok(())
     }
@@ -294,7 +297,12 @@ impl<'s> Stream<'s> {
 }
 
 /// A row in its bounds.
-fn ready_row(entry: SortedRow, made: &Value, charges: Charges, work: &mut Work) -> Result<Ready> {
+fn ready_row<'s>(
+    entry: SortedRow,
+    made: &Value,
+    charges: Charges,
+    work: &mut Work,
+) -> Result<Ready<'s>> {
     let bytes = bounded::row(made)?;
     entry.values.iter().try_for_each(bounded::check)?;
     let size = entry.size() + bytes.len();

@@ -18,12 +18,12 @@ use crate::query::plan::costs::{
     FILTER_SCOUTED, FILTER_STRETCH_MIN, FILTER_STRETCH_TINY, FILTER_STRETCHES_PER_THREAD,
 };
 use crate::query::read::{Certainty, Found, Reader};
+use armilla_model::clock::monotonic;
 use armilla_model::error::Result;
 use armilla_sql::compiled::Compiled;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 /// The documents of a page in order.
 pub(super) struct ParallelFilter<'s> {
@@ -109,7 +109,7 @@ impl<'s> ParallelFilter<'s> {
                 usize::try_from(items).unwrap_or(usize::MAX).max(FILTER_STRETCH_MIN)
             }
         };
-        let started = Instant::now();
+        let started = monotonic();
         let mut found = Vec::new();
         for next in self.documents.by_ref().take(self.batch.min(enough)) {
             match next {

@@ -5,6 +5,7 @@ use super::context::{Execution, PageRun, with_runtime};
 use super::parallel_filter::{ParallelFilter, Progress, Rejected, Tried};
 use super::work::Work;
 use crate::query::bounded;
+use crate::query::counters::LevelTally;
 use crate::query::page::Page;
 use crate::query::plan::Plan;
 use crate::query::plan::costs::LOOK_AHEAD_ITEMS;
@@ -33,6 +34,9 @@ pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
         None => None,
     };
     work.charges += work.bill.settle(run.plan, start.as_ref(), end.as_ref(), &work.rates);
+    if levels.len() > 1 {
+        work.levels = state.tallies.into_iter().rev().collect();
+    }
     page.continuation = position.map(|position| run.token(&position));
     Ok(page)
 }
@@ -62,6 +66,30 @@ struct StreamState {
     /// An item that is not done, and how many of its rows were handed out.
     begun: Option<(Place, u32)>,
     windows: Vec<Window>,
+    /// What went through each level, the innermost first.
+    tallies: Vec<LevelTally>,
+}
+
+/// The windows as they were before an item; most queries have one level, and many items.
+enum SavedWindows {
+    One(Window),
+    Several(Vec<Window>),
+}
+
+impl SavedWindows {
+    fn of(windows: &[Window]) -> Self {
+        match windows {
+            [only] => Self::One(*only),
+            several => Self::Several(several.to_vec()),
+        }
+    }
+
+    fn into_vec(self) -> Vec<Window> {
+        match self {
+            Self::One(only) => vec![only],
+            Self::Several(several) => several,
+        }
+    }
 }
 
 /// What became of an item.
@@ -75,13 +103,15 @@ enum ItemOutcome {
 impl StreamState {
     fn begin(run: &PageRun<'_>, levels: &[&Compiled]) -> Result<Self> {
         let windows: Vec<_> = levels.iter().map(|query| Window::of(query)).collect();
+        let tallies = vec![LevelTally::default(); levels.len()];
         match &run.plan.position {
-            None => Ok(Self { last: None, begun: None, windows }),
+            None => Ok(Self { last: None, begun: None, windows, tallies }),
             Some(Position::Item { place, rows, windows: saved })
                 if saved.len() == windows.len() =>
             {
                 let begun = rows.map(|rows| (place.clone(), rows));
-                Ok(Self { last: run.plan.start.clone(), begun, windows: saved.clone() })
+                let windows = saved.clone();
+                Ok(Self { last: run.plan.start.clone(), begun, windows, tallies })
             }
             Some(_) => Err(Error::bad_request("The continuation token is of another query.")),
         }
@@ -124,16 +154,20 @@ impl StreamState {
                 self.pass_over(&found, rejected, execution)?;
                 continue;
             }
-            let before = self.windows.clone();
+            let before = SavedWindows::of(&self.windows);
+            let counted = (levels.len() > 1).then(|| self.tallies.clone());
             match self.item(&mut reader, levels, &found, execution, page)? {
                 ItemOutcome::Done => self.last = Some(found.place()),
                 ItemOutcome::Full(0) => {
-                    self.windows = before;
+                    self.windows = before.into_vec();
+                    if let Some(counted) = counted {
+                        self.tallies = counted;
+                    }
                     return Ok(self.position());
                 }
                 ItemOutcome::Full(rows) => {
-                    let place = found.place();
-                    return Ok(Some(Position::Item { place, rows: Some(rows), windows: before }));
+                    let (place, windows) = (found.place(), before.into_vec());
+                    return Ok(Some(Position::Item { place, rows: Some(rows), windows }));
                 }
             }
         }
@@ -162,6 +196,7 @@ impl StreamState {
         execution.work.items_visited += 1;
         read.map_or(Ok(()), |size| execution.work.loads.count(size))?;
         execution.work.taken.filtered_ahead += 1;
+        self.tallies[0].taken += 1;
         execution.runtime.rows_visited += rows;
         execution.item_done(found.target, None, begun);
         self.last = Some(found.place());
@@ -201,6 +236,7 @@ impl StreamState {
         };
         let begun = execution.checkpoint();
         execution.work.items_visited += 1;
+        execution.work.loads.enter(found.target);
         execution.runtime.document_id = found.document.docno;
         let mut emit = Emit { page, skip, rows: 0, full: false };
         let matched = match &reader.items().query.prepared.raw {
@@ -209,21 +245,25 @@ impl StreamState {
                 if let Some(record) = &record
                     && self.windows[0].admit()
                 {
-                    let _flow = emit.row(raw.row(levels[0], record)?);
+                    let _flow = emit.row(raw.row(record)?);
                 }
                 record.map(|record| record.size())
             }
             None => {
                 let Loaded { value, size, .. } = reader.load(found, &mut execution.work.loads)?;
                 let mut sink = |row: &Value| emit.value(row);
-                let (mut matched, windows) = (false, &mut self.windows);
-                let met = &mut || matched = true;
-                let _stopped =
-                    feed(levels, windows, &value, &mut execution.runtime, met, &mut sink)?;
-                matched.then_some(size)
+                let met_before = self.tallies[0].met;
+                let (windows, tallies) = (&mut self.windows, &mut self.tallies);
+                let runtime = &mut execution.runtime;
+                let _stopped = feed(levels, windows, tallies, &value, runtime, &mut sink)?;
+                (self.tallies[0].met > met_before).then_some(size)
             }
         };
         let Emit { rows, full, .. } = emit;
+        if let Some(outermost) = self.tallies.last_mut() {
+            outermost.made += u64::from(rows.saturating_sub(skip));
+        }
+        execution.work.bill.handed_out(found.target, rows.saturating_sub(skip).into());
         if full {
             // The item comes again with the next page, which pays for it.
             return Ok(ItemOutcome::Full(rows));
@@ -287,22 +327,23 @@ impl Emit<'_> {
     }
 }
 
-/// Sends a value through the levels of a query.
+/// Sends a value through the levels of a query, and counts what goes through each.
 fn feed(
     levels: &[&Compiled],
     windows: &mut [Window],
+    tallies: &mut [LevelTally],
     value: &Value,
     runtime: &mut Runtime<'_>,
-    met: &mut dyn FnMut(),
     emit: &mut dyn FnMut(&Value) -> Visited<Error>,
 ) -> Visited<Error> {
-    let (Some((query, outer)), Some((window, outer_windows))) =
-        (levels.split_first(), windows.split_first_mut())
+    let (Some((query, outer)), Some((window, outer_windows)), Some((tally, outer_tallies))) =
+        (levels.split_first(), windows.split_first_mut(), tallies.split_first_mut())
     else {
         return emit(value);
     };
+    tally.taken += 1;
     visit_rows(query, value, runtime, &mut |frame, runtime| {
-        met();
+        tally.met += 1;
         if window.take == 0 {
             return Ok(ControlFlow::Break(()));
         }
@@ -312,6 +353,8 @@ fn feed(
         if !window.admit() {
             return Ok(ControlFlow::Continue(()));
         }
-        feed(outer, outer_windows, &row, runtime, &mut || {}, emit)
+        // The rows of the outermost level are counted when they are handed out.
+        tally.made += u64::from(!outer.is_empty());
+        feed(outer, outer_windows, outer_tallies, &row, runtime, emit)
     })
 }

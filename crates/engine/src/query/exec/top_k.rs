@@ -304,6 +304,7 @@ fn hand_out(
             *window = before;
             return Ok(last);
         }
+        execution.work.bill.handed_out(entry.target, 1);
         if by_row {
             execution.work.charges.items += execution.work.rates.load(item.size);
             execution.work.charges.evaluation += evaluated;
@@ -322,7 +323,7 @@ fn make_row(
     execution: &mut Execution<'_>,
 ) -> Result<Option<(Bytes, RequestCharge)>> {
     if let Some((raw, record)) = raw.zip(item.record.as_ref()) {
-        return Ok(Some((raw.row(plan, record)?, RequestCharge::ZERO)));
+        return Ok(Some((raw.row(record)?, RequestCharge::ZERO)));
     }
     let (mut number, mut made) = (0, None);
     let mut begun = execution.checkpoint();

@@ -7,13 +7,14 @@ use super::context::{Execution, PageRun, with_runtime};
 use super::work::Work;
 use super::workers;
 use crate::query::bounded;
-use crate::query::counters::Charges;
+use crate::query::counters::{Charges, LevelTally};
 use crate::query::page::Page;
 use crate::query::read::{Found, Reader};
 use crate::query::token::Position;
 use armilla_model::error::{Error, Result};
+use armilla_model::rid;
 use armilla_model::value::Value;
-use armilla_sql::compiled::{Compiled, Expr, Input, Order};
+use armilla_sql::compiled::{Compiled, CompiledExpr, Input, Order};
 use armilla_sql::eval::{Frame, Runtime, Sink, visit_rows};
 use armilla_sql::rank::{Statistics, score_expressions};
 
@@ -26,7 +27,8 @@ pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    let rows = with_runtime(run.query, work, |execution| rows_of(run.compiled(), run, execution))?;
+    let rows =
+        with_runtime(run.query, work, |execution| rows_of(run.compiled(), run, 0, execution))?;
     // Later pages make everything again, which is paid for.
     if begun == 0 {
         work.settle_whole(run.plan);
@@ -44,43 +46,72 @@ pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
     Ok(page)
 }
 
-/// All rows of a query.
+/// All rows of a query that lies so deep in others.
 fn rows_of(
     query: &Compiled,
     run: &PageRun<'_>,
+    depth: usize,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<Value>> {
     let scores = scores(query, run, execution)?;
-    let mut sink = Sink::new(query, &scores);
+    let mut level = Level { query, sink: Sink::new(query, &scores), tally: LevelTally::default() };
     match &query.input {
         Input::Single => {
-            push(query, &Value::Undefined, &mut sink, &mut execution.runtime)?;
+            level.push(&Value::Undefined, &mut execution.runtime)?;
         }
         Input::Query(inner) => {
-            for (number, row) in rows_of(inner, run, execution)?.iter().enumerate() {
+            for (number, row) in rows_of(inner, run, depth + 1, execution)?.iter().enumerate() {
                 execution.runtime.document_id = number as u64 + 1;
-                if push(query, row, &mut sink, &mut execution.runtime)? {
+                if level.push(row, &mut execution.runtime)? {
                     break;
                 }
             }
         }
-        Input::Items => push_items(query, run, &mut sink, execution)?,
+        Input::Items => push_items(&mut level, run, execution)?,
     }
-    Ok(sink.finish(&Frame::item(&Value::Undefined), &mut execution.runtime)?)
+    let Level { sink, mut tally, .. } = level;
+    let rows = sink.finish(&Frame::item(&Value::Undefined), &mut execution.runtime)?;
+    tally.made = rows.len() as u64;
+    let levels = &mut execution.work.levels;
+    levels.resize(levels.len().max(depth + 1), LevelTally::default());
+    levels[depth] = tally;
+    Ok(rows)
+}
+
+/// A query that takes its input one by one.
+struct Level<'q> {
+    query: &'q Compiled,
+    sink: Sink<'q>,
+    tally: LevelTally,
+}
+
+impl Level<'_> {
+    /// Sends an input through the query; true when no further one can change the output.
+    fn push(&mut self, input: &Value, runtime: &mut Runtime<'_>) -> Result<bool> {
+        let Self { query, sink, tally } = self;
+        tally.taken += 1;
+        let flow = visit_rows(query, input, runtime, &mut |frame, runtime| {
+            tally.met += 1;
+            sink.push(frame, runtime)
+        })?;
+        Ok(flow.is_break())
+    }
 }
 
 /// Sends all items through a query.
 fn push_items(
-    query: &Compiled,
+    level: &mut Level<'_>,
     run: &PageRun<'_>,
-    sink: &mut Sink<'_>,
     execution: &mut Execution<'_>,
 ) -> Result<()> {
+    // Where no row can be the last one wanted, all items are read whoever reads them.
+    let all = level.query.aggregation.is_some() || !matches!(level.query.order, Order::None);
+    let is_ranked = matches!(level.query.order, Order::Rank(_));
     let mut push = |item: ReadItem, execution: &mut Execution<'_>| -> Result<bool> {
         execution.work.items_visited += 1;
         execution.runtime.document_id = item.docno;
         let then = execution.checkpoint();
-        let stop = push(query, &item.value, sink, &mut execution.runtime)?;
+        let stop = level.push(&item.value, &mut execution.runtime)?;
         execution.item_done(item.target, Some(item.size), then);
         Ok(stop)
     };
@@ -89,11 +120,17 @@ fn push_items(
         let read = |found: Result<Found<'_>>| ReadItem::read(&found?, &mut reader, execution.work);
         run.items.documents().map(read).collect::<Result<Vec<_>>>()
     };
-    // Where no row can be the last one wanted, all items are read whoever reads them.
-    let all = query.aggregation.is_some() || !matches!(query.order, Order::None);
     let shares = all.then(|| workers::by_items(run, execution, read_all)).flatten();
-    if let Some(shares) = shares {
-        for item in shares.into_iter().flatten() {
+    let mut read: Option<Vec<_>> = shares.map(|shares| shares.into_iter().flatten().collect());
+    if is_ranked {
+        let items = match read.take() {
+            Some(items) => items,
+            None => read_all(run, execution)?,
+        };
+        read = Some(by_rid(items, run.query.container.rid));
+    }
+    if let Some(items) = read {
+        for item in items {
             push(item, execution)?;
         }
         return Ok(());
@@ -108,15 +145,10 @@ fn push_items(
     Ok(())
 }
 
-/// Sends an input through a query; true when no further one can change the output.
-fn push(
-    query: &Compiled,
-    input: &Value,
-    sink: &mut Sink<'_>,
-    runtime: &mut Runtime<'_>,
-) -> Result<bool> {
-    let flow = visit_rows(query, input, runtime, &mut |frame, runtime| sink.push(frame, runtime))?;
-    Ok(flow.is_break())
+/// Clients that merge rankings themselves let the text of `_rid` decide between equal ones; so do we.
+fn by_rid(mut items: Vec<ReadItem>, container: [u8; 8]) -> Vec<ReadItem> {
+    items.sort_by_cached_key(|item| rid::encode(&rid::document(container, item.docno)));
+    items
 }
 
 /// An item that was read.
@@ -137,7 +169,11 @@ impl ReadItem {
 }
 
 /// The score expressions of ORDER BY RANK, which need to know all items first.
-fn scores(query: &Compiled, run: &PageRun<'_>, execution: &mut Execution<'_>) -> Result<Vec<Expr>> {
+fn scores(
+    query: &Compiled,
+    run: &PageRun<'_>,
+    execution: &mut Execution<'_>,
+) -> Result<Vec<CompiledExpr>> {
     let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
     if !matches!(query.input, Input::Items) {
         return Ok(score_expressions(rank, &Statistics::default()));

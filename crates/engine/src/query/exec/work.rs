@@ -2,16 +2,17 @@
 
 use super::functions::Calls;
 use super::workers::SharedBudget;
-use crate::admission::Share as MemoryShare;
+use crate::admission::MemoryShare;
 use crate::limits::{PAGE_TIME_MAX, QUERY_MEMORY_FREE, QUERY_MEMORY_MAX};
 use crate::query::charge::Bill;
-use crate::query::counters::{Charges, Counters, Taken};
+use crate::query::counters::{Charges, Counters, LevelTally, Taken};
 use crate::query::page::{Metrics, Page};
 use crate::query::plan::Plan;
 use crate::query::plan::costs::{BRIEF_BYTES_MAX, BRIEF_TIME_MAX};
-use crate::query::read::Loads;
+use crate::query::read::{LoadCounts, Loads};
 use crate::scripts::Client;
 use armilla_model::charge::{Rates, RequestCharge};
+use armilla_model::clock::monotonic;
 use armilla_model::error::{Error, Result};
 use armilla_sql::SqlError;
 use armilla_sql::eval::Runtime;
@@ -36,6 +37,8 @@ pub(in crate::query) struct Work {
     pub(super) asker: Option<ScriptDeadline>,
     /// Who waits for the page, if that is known.
     pub(super) client: Option<Client>,
+    /// How long the page may run before it ends where it is.
+    page_time_max: Duration,
     /// Bytes held by sorts and groups.
     held: usize,
     /// The most that was held at a time.
@@ -53,6 +56,8 @@ pub(in crate::query) struct Work {
     pub(in crate::query) rates: Arc<Rates>,
     /// Which of the plan's alternatives were taken.
     pub(in crate::query) taken: Taken,
+    /// What went through each level of a query over queries.
+    pub(in crate::query) levels: Vec<LevelTally>,
     /// Calls of user functions.
     pub(super) calls: Rc<Calls>,
     /// The work is done on a thread that has no time for more than a little of it.
@@ -98,6 +103,7 @@ impl Work {
             stopped: None,
             asker: None,
             client: None,
+            page_time_max: PAGE_TIME_MAX,
             held: 0,
             held_most: 0,
             memory: None,
@@ -107,6 +113,7 @@ impl Work {
             bill: Bill::default(),
             rates,
             taken: Taken::default(),
+            levels: Vec::new(),
             calls: Rc::default(),
             brief: None,
         }
@@ -116,7 +123,7 @@ impl Work {
     pub(in crate::query) fn briefly(mut self) -> Self {
         let until = self.started + BRIEF_TIME_MAX;
         self.brief = Some(Brief { until, outgrown: Rc::default() });
-        self.loads = Loads::at_most(BRIEF_BYTES_MAX);
+        self.loads.limit(BRIEF_BYTES_MAX);
         self
     }
 
@@ -137,9 +144,23 @@ impl Work {
         self
     }
 
+    /// The same work for a client that waits no longer than this.
+    pub(in crate::query) fn within(mut self, page_time_max: Duration) -> Self {
+        self.page_time_max = page_time_max;
+        self
+    }
+
     /// The same work, whose memory is counted with that of all other queries.
     pub(in crate::query) fn sharing(mut self, memory: &Arc<MemoryShare>) -> Self {
         self.memory = Some(memory.clone());
+        self
+    }
+
+    /// The same work, measured if it will be explained.
+    pub(in crate::query) fn measured(mut self, is_measured: bool) -> Self {
+        if is_measured {
+            self.loads.measure();
+        }
         self
     }
 
@@ -154,14 +175,16 @@ impl Work {
             started: self.started,
             rates: self.rates.clone(),
             client: self.client.clone(),
+            page_time_max: self.page_time_max,
             memory: self.memory.clone(),
             budget: Arc::default(),
+            is_measured: self.loads.is_measured(),
         }
     }
 
     /// Takes in what another thread has result.
     pub(in crate::query) fn absorb(&mut self, result: &WorkerResult, runtime: &mut Runtime<'_>) {
-        self.loads.absorb(result.loads);
+        self.loads.absorb(&result.loads);
         self.items_visited += result.items_visited;
         self.held += result.held;
         // The other thread has given back what was counted as its own.
@@ -174,7 +197,7 @@ impl Work {
     /// What was done, for the thread that began it.
     pub(in crate::query) fn into_result(mut self) -> WorkerResult {
         WorkerResult {
-            loads: self.loads,
+            loads: self.loads.take_counts(),
             items_visited: self.items_visited,
             rows_visited: self.rows_visited,
             held: self.held,
@@ -218,6 +241,12 @@ impl Work {
         let missing = RequestCharge::ONE.steps().saturating_sub(self.charges.total().steps());
         self.charges.output += RequestCharge::from_steps(missing);
         page.charge = self.charges.total();
+        debug_assert!(page.charge >= RequestCharge::ONE, "no page costs less than one unit");
+        debug_assert_eq!(
+            page.size(),
+            page.rows.iter().map(|row| row.len()).sum(),
+            "rows are counted"
+        );
         page.shares = self.bill.shares(page.charge);
         page.metrics = Metrics {
             total_time: self.started.elapsed(),
@@ -231,6 +260,9 @@ impl Work {
             charges: self.charges,
             taken: self.taken,
             visited: self.items_visited,
+            levels: std::mem::take(&mut self.levels),
+            times: self.loads.take_times(),
+            rows_of_ranges: self.bill.take_handed_out(),
             tallies: std::mem::take(&mut self.bill).into_tallies(),
         };
     }
@@ -238,8 +270,8 @@ impl Work {
     /// True when a page that can end anywhere should end here.
     pub(in crate::query) fn is_late(&self) -> bool {
         has_left(self.client.as_ref())
-            || self.started.elapsed() >= PAGE_TIME_MAX
-            || self.asker.is_some_and(|asker| Instant::now() >= asker.deadline)
+            || self.started.elapsed() >= self.page_time_max
+            || self.asker.is_some_and(|asker| monotonic() >= asker.deadline)
     }
 
     /// Counts bytes that must be held until the end, and refuses too many.
@@ -301,8 +333,10 @@ pub(in crate::query) struct WorkerSeed {
     started: Instant,
     rates: Arc<Rates>,
     pub(super) client: Option<Client>,
+    page_time_max: Duration,
     memory: Option<Arc<MemoryShare>>,
     pub(in crate::query) budget: Arc<SharedBudget>,
+    is_measured: bool,
 }
 
 impl WorkerSeed {
@@ -311,14 +345,15 @@ impl WorkerSeed {
         let mut work = Work::new(self.started, Duration::ZERO, self.rates.clone());
         work.budget = Some(self.budget.clone());
         work.client = self.client.clone();
+        work.page_time_max = self.page_time_max;
         work.memory = self.memory.clone();
-        work
+        work.measured(self.is_measured)
     }
 }
 
 /// What a thread has done for a page.
 pub(in crate::query) struct WorkerResult {
-    loads: Loads,
+    loads: LoadCounts,
     items_visited: u64,
     rows_visited: u64,
     held: usize,

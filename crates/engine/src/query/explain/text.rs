@@ -1,7 +1,7 @@
 //! An explanation as a text tree, for terminals and golden scripts.
 //!
 //! ```text
-//! Walks the order of /at in each of 4 ranges and stops after 20 rows.
+//! Walks the order of /at in each of 4 partitions and stops after 20 rows.
 //! limit · the first 20 rows · 20 rows
 //! └─ merge · by c.at, descending · 80 → 20 rows
 //!    └─ walk · the order of /at · descending · index /at/? · 812 candidates → 80 · 6.2 RU
@@ -102,6 +102,7 @@ fn flow(step: &Step) -> Option<String> {
     };
     match (came, step.rows_out) {
         (Some(came), Some(went)) => Some(format!("{came} → {}", counted(went, "row"))),
+        (Some(came), None) if step.candidates.is_none() => Some(format!("{came} rows in")),
         (Some(came), None) => Some(came),
         (None, Some(went)) => Some(counted(went, "row")),
         (None, None) => None,

@@ -13,9 +13,12 @@ pub(in crate::query) use tester::Tester;
 
 use crate::query::find::condition::Condition;
 use armilla_index::{Part, within};
+use on_part::is_tried;
 use std::ops::Range;
 pub(in crate::query) use tree::live;
-use tree::{Tree, count, count_live, is_exact, select, select_all, smallest, tree};
+use tree::{
+    Tree, count, count_live, is_exact, select, select_all, smallest, tree as tree_of, values_tried,
+};
 
 /// Runs of local numbers, ascending and disjoint.
 pub(in crate::query) type Runs = Vec<Range<u32>>;
@@ -34,6 +37,18 @@ pub(in crate::query) struct Selector {
     /// What must hold at once: the parts of an AND in its order, or the condition itself.
     conjuncts: Vec<Tree>,
     kind: Conjunction,
+    /// What a conjunct comes to where so little is asked for that its predicates are not tried on all
+    /// values: the charge goes by that.
+    untried: Vec<Untried>,
+}
+
+/// A conjunct whose predicates are not tried.
+#[derive(Debug)]
+struct Untried {
+    conjunct: usize,
+    /// Distinct values that would have to be tried.
+    values: usize,
+    tree: Tree,
 }
 
 /// What the conjuncts come to.
@@ -66,13 +81,24 @@ impl Selector {
     ) -> Self {
         #[cfg(test)]
         MADE.set(MADE.get() + 1);
-        let tree = |condition| tree(condition, part, scope);
+        let tree = |condition| tree_of(condition, part, scope);
         let conjuncts: Vec<Tree> = match condition {
             _ if bare => vec![Tree::Unknown],
             Condition::And(parts) => parts.iter().map(tree).collect(),
             other => vec![tree(other)],
         };
-        Self { kind: kind(&conjuncts), conjuncts }
+        let parts = match condition {
+            Condition::And(parts) => parts.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        let tried = parts.iter().enumerate().filter(|(_, it)| !bare && it.tries_values());
+        let untried = |(conjunct, condition): (usize, &Condition)| Untried {
+            conjunct,
+            values: values_tried(condition, part),
+            tree: tree_of(condition, part, 0),
+        };
+        let untried = tried.map(untried).collect();
+        Self { kind: kind(&conjuncts), conjuncts, untried }
     }
 
     /// Documents that may match, at most; dead ones and those out of scope included.
@@ -100,12 +126,15 @@ impl Selector {
     }
 
     fn listed(&self, part: &Part, runs: &[Range<u32>]) -> (Vec<u32>, bool) {
-        match self.kind {
+        debug_assert!(runs.is_sorted_by(|left, right| left.end <= right.start), "runs ascend");
+        let (locals, exact) = match self.kind {
             Conjunction::Nothing => (Vec::new(), true),
             Conjunction::All => (runs.iter().cloned().flatten().collect(), true),
             Conjunction::One(number) => select(&self.conjuncts[number], part, runs),
             Conjunction::Many => select_all(&self.conjuncts, part, runs),
-        }
+        };
+        debug_assert!(locals.is_sorted_by(|left, right| left < right), "candidates ascend");
+        (locals, exact)
     }
 
     /// The same, one by one: true when all of them match.
@@ -147,16 +176,18 @@ impl Selector {
         }
     }
 
-    /// The same by one part of an AND alone.
+    /// The same by one part of an AND alone, tried as far as it would be for these runs.
     pub(in crate::query) fn count_conjunct(
         &self,
         number: usize,
         part: &Part,
         runs: &[Range<u32>],
     ) -> u64 {
-        self.conjuncts
-            .get(number)
-            .map_or_else(|| live(part, runs), |tree| count_live(tree, part, runs))
+        let scope: usize = runs.iter().map(|run| run.len()).sum();
+        let untried = self.untried.iter().find(|untried| untried.conjunct == number);
+        let untried = untried.filter(|untried| !is_tried(untried.values, scope));
+        let tree = untried.map(|untried| &untried.tree).or_else(|| self.conjuncts.get(number));
+        tree.map_or_else(|| live(part, runs), |tree| count_live(tree, part, runs))
     }
 
     /// The only conjunct that leaves something out.

@@ -1,18 +1,22 @@
 //! The choice of a plan: which operator answers a page, and by which condition items are found.
 
 use super::costs::{RANK_MAX, SMALL_COPIES_MAX, SMALL_ITEMS_MAX, SORT_MAX};
-use super::{IndexAggregate, Operator, OrderIndex, Overlay, PartPlan, Plan};
+use super::{
+    IndexAggregate, Operator, OrderIndex, Overlay, PartPlan, Plan, PlanningTime, nanoseconds,
+};
 use crate::container::Container;
 use crate::indexing::ROOT;
 use crate::query::find::{Condition, CoveringColumns, path_number, points};
 use crate::query::prepare::{ExecutionFeedback, Shape};
 use crate::query::token::{self, Place, Position, Window};
 use crate::query::view::View;
-use crate::query::{Access, Options, Query};
+use crate::query::{Access, PageOptions, Query};
+use armilla_model::clock::monotonic;
 use armilla_model::error::Result;
 use armilla_model::path::Path;
 use armilla_model::policy::ContainerPolicy;
 use armilla_sql::access::{KeyConstraint, OrderPath, PathStep};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// What a page may take at most, as far as that is known before it runs.
@@ -46,9 +50,10 @@ impl Plan {
     /// Chooses how a page is answered, as an open transaction sees its items if there is one.
     pub(in crate::query) fn choose(
         query: &Query,
-        options: Options<'_>,
+        options: PageOptions<'_>,
         overlay: Option<Overlay>,
     ) -> Result<Self> {
+        let begun = query.is_measured.then(monotonic);
         let read = |text| token::read(text, query.binding);
         let position = options.continuation.map(read).transpose()?.flatten();
         let view = View::take(&query.container, &query.settings, &query.spans);
@@ -81,12 +86,17 @@ impl Plan {
             threads: query.threads,
             estimate: OnceLock::new(),
             cost: cost(query),
+            planned_in: None,
             points,
             condition,
             view,
         };
         plan.operator = plan.operator_for(query);
         plan.pays_by_row = plan.is_order_indexed(query);
+        plan.planned_in = begun.map(|begun| PlanningTime {
+            chosen: nanoseconds(begun.elapsed()),
+            looked_up: AtomicU64::default(),
+        });
         Ok(plan)
     }
 
@@ -142,7 +152,7 @@ impl Plan {
         }
         let (container, policy) = (&*query.container, &self.view.definition.policy);
         let covered = query.prepared.countable.as_ref().and_then(|countable| {
-            let references = &query.prepared.references.paths;
+            let references = &query.prepared.references().paths;
             let filtered = CoveringColumns::new(references, container, policy)?;
             let unfiltered = CoveringColumns::new(&countable.references, container, policy)?;
             Some(IndexAggregate { filtered, unfiltered })

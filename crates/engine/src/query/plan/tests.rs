@@ -3,7 +3,7 @@
 use crate::account::{Account, NewContainer, Options as AccountOptions};
 use crate::items::WriteOptions;
 use crate::query::find::SELECTORS_MADE;
-use crate::query::{Access, Limit, Options, Page, Plan, Query, Request, Scope, Threads};
+use crate::query::{Access, Limit, Page, PageOptions, Plan, Query, Request, Scope, Threads};
 use crate::ranges::EpkSpan;
 use crate::{Container, Txn};
 use armilla_model::json;
@@ -38,7 +38,8 @@ fn planned(container: &Arc<Container>, text: &str, continuation: Option<&str>) -
     let scope = Scope { span: EpkSpan::all(), limit: Limit::Container, cross_partition: true };
     let query = Query::new(container.clone(), Request::of_text(text), &scope).unwrap();
     let query = query.by(Access::Index).on(Threads::One);
-    let plan = query.plan(Options { count_max: 5, continuation, range_by_range: false }).unwrap();
+    let plan =
+        query.plan(PageOptions { count_max: 5, continuation, range_by_range: false }).unwrap();
     (query, plan)
 }
 
@@ -67,6 +68,8 @@ fn selectors_are_made_once_per_page() {
         "SELECT VALUE MAX(c.n) FROM c WHERE c.t = 't2'",
         "SELECT c.t, COUNT(1) AS n FROM c WHERE c.n > 2 GROUP BY c.t",
         "SELECT DISTINCT c.t FROM c WHERE c.n > 2",
+        "SELECT * FROM c WHERE CONTAINS(c.t, '1')",
+        "SELECT * FROM c WHERE CONTAINS(c.t, '1') AND c.n > 1",
     ] {
         let (page, made, parts) = selectors(&container, text, None);
         assert!(0 < made && made <= parts, "{text}: {made} selectors for {parts} parts");

@@ -14,9 +14,11 @@ use armilla_model::error::{Error, Result};
 use armilla_model::limits::QUERY_LENGTH_MAX;
 use armilla_sql::Schema;
 use armilla_sql::ast::Query;
+use armilla_sql::plan::QueryPlan;
+use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Compiled queries and schemas of an account's containers.
 pub(crate) struct QueryCache {
@@ -40,6 +42,58 @@ struct CachedQuery {
     query: Arc<Query>,
     plain: Option<Arc<Prepared>>,
     feedback: Arc<ExecutionFeedback>,
+    client_plan: Arc<OnceLock<CachedClientPlan>>,
+}
+
+/// A plan for clients that merge rows by themselves, and the text that they are sent.
+pub struct ClientPlan {
+    /// The plan.
+    pub plan: QueryPlan,
+    /// As JSON.
+    pub text: Bytes,
+}
+
+/// The plan that was asked for first, and by whom: most clients of a query are of one kind.
+struct CachedClientPlan {
+    features: Option<Box<str>>,
+    for_one_key: bool,
+    plan: Arc<ClientPlan>,
+}
+
+/// A query that was parsed for a container.
+pub(in crate::query) struct Parsed {
+    pub(in crate::query) query: Arc<Query>,
+    pub(in crate::query) schema: Arc<Schema>,
+    /// Nothing when the plan depends on parameters.
+    client_plan: Option<Arc<OnceLock<CachedClientPlan>>>,
+}
+
+impl Parsed {
+    /// The plan for a client that can merge this, and names a partition key or does not; made by `make` if
+    /// it is not known.
+    pub(in crate::query) fn client_plan(
+        &self,
+        features: Option<&str>,
+        for_one_key: bool,
+        make: impl FnOnce() -> Result<QueryPlan>,
+    ) -> Result<Arc<ClientPlan>> {
+        let cell = self.client_plan.as_ref();
+        let same = |cached: &&CachedClientPlan| {
+            cached.features.as_deref() == features && cached.for_one_key == for_one_key
+        };
+        if let Some(cached) = cell.and_then(|cell| cell.get()).filter(same) {
+            return Ok(cached.plan.clone());
+        }
+        let plan = make()?;
+        let text = plan.to_value().to_json().into();
+        let plan = Arc::new(ClientPlan { plan, text });
+        if let Some(cell) = cell {
+            let features = features.map(Box::from);
+            // Whoever comes second keeps nothing.
+            let _taken = cell.set(CachedClientPlan { features, for_one_key, plan: plan.clone() });
+        }
+        Ok(plan)
+    }
 }
 
 /// A container's number, and the generation of its definition.
@@ -104,9 +158,11 @@ pub(in crate::query) fn parsed(
     container: &Container,
     settings: &Settings,
     request: &Request,
-) -> Result<(Arc<Query>, Arc<Schema>)> {
-    let CachedQuery { query, schema, .. } = find_or_parse(container, settings, request)?;
-    Ok((query, schema))
+) -> Result<Parsed> {
+    let CachedQuery { query, schema, client_plan, .. } =
+        find_or_parse(container, settings, request)?;
+    let client_plan = request.parameters.is_empty().then_some(client_plan);
+    Ok(Parsed { query, schema, client_plan })
 }
 
 fn version(container: &Container, settings: &Settings) -> DefinitionVersion {
@@ -131,7 +187,13 @@ fn find_or_parse(
     }
     let query = Arc::new(armilla_sql::parse(&request.text)?);
     let schema = schema(container, settings)?;
-    let cached = CachedQuery { schema, query, plain: None, feedback: Arc::default() };
+    let cached = CachedQuery {
+        schema,
+        query,
+        plain: None,
+        feedback: Arc::default(),
+        client_plan: Arc::default(),
+    };
     keep(container, version, request, cached.clone());
     Ok(cached)
 }

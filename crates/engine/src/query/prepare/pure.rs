@@ -1,6 +1,8 @@
 //! Whether a query's rows depend on nothing but the values they are made of.
 
-use armilla_sql::compiled::{Compiled, Expr, Input, Order, Projection, RankComponent, Source};
+use armilla_sql::compiled::{
+    Compiled, CompiledExpr, Input, Order, Projection, RankComponent, Source,
+};
 
 /// False when the same item may give different rows: random numbers, the time, the number of the
 /// document, and user functions, which are charged by the call.
@@ -38,33 +40,35 @@ pub(crate) fn is_pure(query: &Compiled) -> bool {
         && projection
 }
 
-fn is_fixed(expr: &Expr) -> bool {
+fn is_fixed(expr: &CompiledExpr) -> bool {
     match expr {
-        Expr::Constant(_) | Expr::Path(_) | Expr::Slot(_) => true,
-        Expr::DocumentId | Expr::User(..) => false,
-        Expr::Computed { definition, .. } => is_fixed(definition),
-        Expr::Member(base, _)
-        | Expr::Unary(_, base)
-        | Expr::Guarded(base)
-        | Expr::InSet(base, _)
-        | Expr::Like(base, _) => is_fixed(base),
-        Expr::Index(left, right) | Expr::Binary(_, left, right) => {
+        CompiledExpr::Constant(_) | CompiledExpr::Path(_) | CompiledExpr::Slot(_) => true,
+        CompiledExpr::DocumentId | CompiledExpr::User(..) => false,
+        CompiledExpr::Computed { definition, .. } => is_fixed(definition),
+        CompiledExpr::Member(base, _)
+        | CompiledExpr::Unary(_, base)
+        | CompiledExpr::Guarded(base)
+        | CompiledExpr::InSet(base, _)
+        | CompiledExpr::Like(base, _) => is_fixed(base),
+        CompiledExpr::Index(left, right) | CompiledExpr::Binary(_, left, right) => {
             is_fixed(left) && is_fixed(right)
         }
-        Expr::Chain(first, rest) => {
+        CompiledExpr::Chain(first, rest) => {
             is_fixed(first) && rest.iter().all(|(_, operand)| is_fixed(operand))
         }
-        Expr::Array(list) | Expr::And(list) | Expr::Or(list) => list.iter().all(is_fixed),
-        Expr::Object(members) => members.iter().all(|(_, expr)| is_fixed(expr)),
-        Expr::Conditional(parts) | Expr::Between(parts) => {
+        CompiledExpr::Array(list) | CompiledExpr::And(list) | CompiledExpr::Or(list) => {
+            list.iter().all(is_fixed)
+        }
+        CompiledExpr::Object(members) => members.iter().all(|(_, expr)| is_fixed(expr)),
+        CompiledExpr::Conditional(parts) | CompiledExpr::Between(parts) => {
             is_fixed(&parts.0) && is_fixed(&parts.1) && is_fixed(&parts.2)
         }
-        Expr::In(needle, list) => is_fixed(needle) && list.iter().all(is_fixed),
-        Expr::LikeComputed(parts, _) => is_fixed(&parts.0) && is_fixed(&parts.1),
-        Expr::Call(function, arguments) => {
+        CompiledExpr::In(needle, list) => is_fixed(needle) && list.iter().all(is_fixed),
+        CompiledExpr::LikeComputed(parts, _) => is_fixed(&parts.0) && is_fixed(&parts.1),
+        CompiledExpr::Call(function, arguments) => {
             function.volatility.is_deterministic() && arguments.iter().all(is_fixed)
         }
-        Expr::Subquery(_, query) => is_pure(query),
+        CompiledExpr::Subquery(_, query) => is_pure(query),
     }
 }
 

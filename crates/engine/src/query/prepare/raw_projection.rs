@@ -2,13 +2,12 @@
 //!
 //! This is `SELECT *`, and what clients make of it when they merge ranges by themselves: an object
 //! of the item, its `_rid` and the values it is ordered by. Of such an item only the few members
-//! beside it are read.
+//! beside it are looked for, and copied too where they are written as a row writes them.
 
-use crate::record::Record;
+use crate::record::{Record, not_json};
 use armilla_model::error::Result;
-use armilla_model::json::{Wanted, write_string};
-use armilla_model::value::Value;
-use armilla_sql::compiled::{Compiled, Expr, Input, Projection, Step};
+use armilla_model::json::{self, MemberTexts, Wanted, write_string};
+use armilla_sql::compiled::{Compiled, CompiledExpr, Input, Projection, Step};
 use armilla_sql::eval::walk;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -16,10 +15,24 @@ use std::sync::Arc;
 /// What a row has beside the item's text.
 #[derive(Clone, Debug)]
 pub(in crate::query) struct RawProjection {
-    /// The row is the text itself.
-    is_text: bool,
+    row: RowPiece,
     /// The members of the item that stand beside it.
     names: Wanted,
+}
+
+/// A piece of a row.
+#[derive(Clone, Debug)]
+enum RowPiece {
+    /// The item's text.
+    Item,
+    /// This text in every row.
+    Constant(Box<[u8]>),
+    Undefined,
+    /// A member of the item, by the number of its name, and the way from it to the value.
+    Member(usize, Vec<Step>),
+    Array(Vec<Self>),
+    /// Each piece behind its name, quoted and with its colon.
+    Object(Vec<(Box<[u8]>, Self)>),
 }
 
 impl RawProjection {
@@ -30,38 +43,27 @@ impl RawProjection {
             return None;
         }
         let mut needs = Needs { items: 0, names: Vec::new() };
-        let simple = match &plan.projection {
+        let row = match &plan.projection {
             Projection::Star => {
                 needs.items = 1;
-                true
+                RowPiece::Item
             }
-            Projection::Value(expr) => needs.of(expr),
-            Projection::Object(members) => members.iter().all(|(_, expr)| needs.of(expr)),
+            Projection::Value(expr) => needs.piece(expr)?,
+            Projection::Object(members) => needs.object(members)?,
         };
-        let is_text = match &plan.projection {
-            Projection::Star => true,
-            Projection::Value(Expr::Path(path)) => path.steps.is_empty(),
-            _ => false,
-        };
-        (simple && needs.items == 1).then(|| Self { is_text, names: Wanted::new(needs.names) })
+        (needs.items == 1).then(|| Self { row, names: Wanted::new(needs.names) })
     }
 
     /// The row of an item.
-    pub(in crate::query) fn row(&self, plan: &Compiled, record: &Record) -> Result<Bytes> {
+    pub(in crate::query) fn row(&self, record: &Record) -> Result<Bytes> {
         let text = record.text();
-        if self.is_text {
+        if matches!(self.row, RowPiece::Item) {
             return Ok(text);
         }
-        let members = record.members(&self.names)?;
-        let mut out = Vec::with_capacity(text.len() + 256);
-        match &plan.projection {
-            Projection::Star => out.extend_from_slice(&text),
-            // A value that holds the item is defined.
-            Projection::Value(expr) => {
-                write(expr, &members, &text, &mut out);
-            }
-            Projection::Object(named) => write_object(named, &members, &text, &mut out),
-        }
+        let item = ItemText { text: &text, members: record.member_texts(&self.names)? };
+        let mut out = Vec::with_capacity(self.row.size(&item));
+        // A row that holds the item is defined.
+        self.row.write(&item, &mut out)?;
         Ok(out.into())
     }
 }
@@ -73,77 +75,134 @@ struct Needs {
 }
 
 impl Needs {
-    /// Adds what an expression needs; false when it does more than copy.
-    fn of(&mut self, expr: &Expr) -> bool {
+    /// The piece that an expression gives; nothing when it does more than copy.
+    fn piece(&mut self, expr: &CompiledExpr) -> Option<RowPiece> {
         match expr {
-            Expr::Constant(_) => true,
-            Expr::Path(path) if path.hops > 0 => false,
-            Expr::Path(path) => match path.steps.first() {
+            CompiledExpr::Constant(value) if value.is_defined() => {
+                Some(RowPiece::Constant(value.to_json().into_bytes().into()))
+            }
+            CompiledExpr::Constant(_) => Some(RowPiece::Undefined),
+            CompiledExpr::Path(path) if path.hops > 0 => None,
+            CompiledExpr::Path(path) => Some(match path.steps.split_first() {
                 None => {
                     self.items += 1;
-                    true
+                    RowPiece::Item
                 }
-                Some(Step::Member(name)) => {
-                    if !self.names.contains(name) {
-                        self.names.push(name.clone());
-                    }
-                    true
+                Some((Step::Member(name), rest)) => {
+                    RowPiece::Member(self.number(name), rest.to_vec())
                 }
                 // An item is no array.
-                Some(Step::Element(_)) => true,
-            },
-            Expr::Array(elements) => elements.iter().all(|element| self.of(element)),
-            Expr::Object(members) => members.iter().all(|(_, expr)| self.of(expr)),
-            _ => false,
+                Some((Step::Element(_), _)) => RowPiece::Undefined,
+            }),
+            CompiledExpr::Array(elements) => {
+                let pieces: Option<_> =
+                    elements.iter().map(|element| self.piece(element)).collect();
+                pieces.map(RowPiece::Array)
+            }
+            CompiledExpr::Object(members) => self.object(members),
+            _ => None,
         }
+    }
+
+    fn object(&mut self, members: &[(Arc<str>, CompiledExpr)]) -> Option<RowPiece> {
+        let member = |(name, expr): &(Arc<str>, CompiledExpr)| {
+            let mut label = Vec::with_capacity(name.len() + 3);
+            write_string(name, &mut label);
+            label.push(b':');
+            Some((label.into(), self.piece(expr)?))
+        };
+        let members: Option<_> = members.iter().map(member).collect();
+        members.map(RowPiece::Object)
+    }
+
+    fn number(&mut self, name: &Arc<str>) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.clone());
+            self.names.len() - 1
+        })
     }
 }
 
-/// Writes the value of an expression; false when it is undefined.
-fn write(expr: &Expr, members: &Value, text: &[u8], out: &mut Vec<u8>) -> bool {
-    let value = match expr {
-        Expr::Constant(value) => value,
-        Expr::Path(path) if path.steps.is_empty() => {
-            out.extend_from_slice(text);
-            return true;
-        }
-        Expr::Path(path) => walk(members, &path.steps),
-        Expr::Array(elements) => {
-            out.push(b'[');
-            for element in elements {
-                let before = out.len();
-                separate(out, b'[');
-                if !write(element, members, text, out) {
-                    out.truncate(before);
-                }
+/// An item that a row is made of.
+struct ItemText<'t> {
+    text: &'t [u8],
+    members: MemberTexts<'t>,
+}
+
+impl ItemText<'_> {
+    fn member(&self, number: usize) -> Option<&[u8]> {
+        self.members.get(number)?.as_deref()
+    }
+}
+
+impl RowPiece {
+    /// Bytes of its text; exact when all of it is defined and copied.
+    fn size(&self, item: &ItemText<'_>) -> usize {
+        // Brackets, and a comma between each two.
+        let around = |pieces: usize| 1 + pieces.max(1);
+        match self {
+            Self::Item => item.text.len(),
+            Self::Constant(text) => text.len(),
+            Self::Undefined => 0,
+            Self::Member(number, _) => item.member(*number).map_or(0, <[u8]>::len),
+            Self::Array(pieces) => {
+                around(pieces.len()) + pieces.iter().map(|piece| piece.size(item)).sum::<usize>()
             }
-            out.push(b']');
-            return true;
+            Self::Object(members) => {
+                let sizes = members.iter().map(|(label, piece)| label.len() + piece.size(item));
+                around(members.len()) + sizes.sum::<usize>()
+            }
         }
-        Expr::Object(named) => {
-            write_object(named, members, text, out);
-            return true;
+    }
+
+    /// Writes its text; false when it is undefined.
+    fn write(&self, item: &ItemText<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        match self {
+            Self::Item => out.extend_from_slice(item.text),
+            Self::Constant(text) => out.extend_from_slice(text),
+            Self::Undefined => return Ok(false),
+            Self::Member(number, rest) => return write_member(item.member(*number), rest, out),
+            Self::Array(pieces) => {
+                out.push(b'[');
+                for piece in pieces {
+                    let before = out.len();
+                    separate(out, b'[');
+                    if !piece.write(item, out)? {
+                        out.truncate(before);
+                    }
+                }
+                out.push(b']');
+            }
+            Self::Object(members) => {
+                out.push(b'{');
+                for (label, piece) in members {
+                    let before = out.len();
+                    separate(out, b'{');
+                    out.extend_from_slice(label);
+                    if !piece.write(item, out)? {
+                        out.truncate(before);
+                    }
+                }
+                out.push(b'}');
+            }
         }
-        _ => return false,
-    };
+        Ok(true)
+    }
+}
+
+/// Writes what lies behind a member's text; false when that is undefined.
+fn write_member(text: Option<&[u8]>, rest: &[Step], out: &mut Vec<u8>) -> Result<bool> {
+    let Some(text) = text else { return Ok(false) };
+    if rest.is_empty() && json::is_copied_as_written(text) {
+        out.extend_from_slice(text);
+        return Ok(true);
+    }
+    let member = json::parse(text).map_err(not_json)?;
+    let value = walk(&member, rest);
     if value.is_defined() {
         value.write_json(out);
     }
-    value.is_defined()
-}
-
-fn write_object(named: &[(Arc<str>, Expr)], members: &Value, text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'{');
-    for (name, expr) in named {
-        let before = out.len();
-        separate(out, b'{');
-        write_string(name, out);
-        out.push(b':');
-        if !write(expr, members, text, out) {
-            out.truncate(before);
-        }
-    }
-    out.push(b'}');
+    Ok(value.is_defined())
 }
 
 /// Writes a comma, unless the bracket is just opened.

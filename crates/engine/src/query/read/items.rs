@@ -4,8 +4,10 @@ mod cached;
 
 use super::prefetch::Prefetch;
 use super::{Loads, Reader};
+use crate::item_cache::Keeping;
 use crate::query::Query;
 use crate::query::plan::{Plan, WorkShare};
+use crate::query::prepare::Prepared;
 use crate::query::token::Place;
 use crate::query::view::RangeView;
 use crate::ranges::EpkSpan;
@@ -132,6 +134,7 @@ impl<'p> Items<'p> {
 
     /// Reads a document's item.
     pub(in crate::query) fn record(&self, found: &Found<'_>, loads: &mut Loads) -> Result<Record> {
+        loads.enter(found.target);
         let record = match (&found.record, self.overlaid(found)) {
             (_, Some(Some(record))) | (Some(record), _) => record.clone(),
             (None, _) => {
@@ -139,7 +142,7 @@ impl<'p> Items<'p> {
                 let prefetched = self.prefetch.lock().take(self, found.target, document)?;
                 match prefetched {
                     Some(record) => record,
-                    None => self.search(found.target, document)?,
+                    None => self.kept_or_searched(found.target, document, Keeping::OnReturn)?,
                 }
             }
         };
@@ -175,11 +178,11 @@ impl<'p> Items<'p> {
 
     /// What reads the items, or what the query needs of them.
     pub(in crate::query) fn reader(&self) -> Reader<'_> {
-        Reader::new(self, &self.query.prepared.references)
+        Reader::new(self, Prepared::references)
     }
 
     /// The same, before rows are made: where those are copies, the items are read for them only.
     pub(in crate::query) fn key_reader(&self) -> Reader<'_> {
-        Reader::new(self, self.query.prepared.deciding())
+        Reader::new(self, Prepared::deciding)
     }
 }

@@ -10,14 +10,19 @@ use super::Items;
 use crate::keys;
 use crate::query::plan::costs::{
     PREFETCH_BYTES_MAX, PREFETCH_MAX, PREFETCH_MIN, PREFETCH_READS_MIN, PREFETCH_SHARE,
+    PREFETCH_START,
 };
 use crate::record::Record;
-use crate::store_failure;
 use armilla_index::DocumentRef;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
-use armilla_storage::{Direction, Keyspace};
+use armilla_storage::{Direction, Keyspace, StoreError};
 use std::ops::{Bound, ControlFlow};
+
+/// True when a pass over so many items costs less than searching for those of them that are wanted.
+const fn is_cheaper(wanted: u64, items: u64) -> bool {
+    wanted.saturating_mul(PREFETCH_SHARE) >= items.saturating_add(PREFETCH_START)
+}
 
 /// Bytes of a key behind the logical partition: hash and probe.
 const KEY_TAIL: usize = 9;
@@ -132,8 +137,7 @@ impl Prefetch {
                 return None;
             }
             let all = ranges[target].scope();
-            let worth = all <= PREFETCH_MAX
-                && page.plan.candidates_of(target).saturating_mul(PREFETCH_SHARE) >= all;
+            let worth = all <= PREFETCH_MAX && is_cheaper(page.plan.candidates_of(target), all);
             return worth.then_some(all);
         };
         // A limit that was reached was wrong: items had to be read that gave no row.
@@ -142,10 +146,10 @@ impl Prefetch {
             limit if self.is_stretch => limit - self.reads + 1,
             limit => limit,
         });
-        if left < PREFETCH_READS_MIN || expected.saturating_mul(PREFETCH_SHARE) < scope {
+        let ahead = left.saturating_mul(scope) / expected.max(1);
+        if left < PREFETCH_READS_MIN || !is_cheaper(left, ahead) {
             return None;
         }
-        let ahead = left.saturating_mul(scope) / expected.max(1);
         let items = self.pass.min(ahead);
         self.pass = (self.pass * 2).min(PREFETCH_MAX);
         Some(items)
@@ -153,75 +157,135 @@ impl Prefetch {
 
     /// Reads about so many items from a partition on: whole partitions only.
     fn pass(&mut self, page: &Items<'_>, target: usize, from: &Epk, items: u64) -> Result<()> {
-        let number = target;
-        let target = &page.plan.view.ranges[number];
+        let range = &page.plan.view.ranges[target];
         let definition = &page.query.settings.policy.partition_key;
         let inside = |max: &Option<Epk>| max.as_ref().is_none_or(|max| from < max);
-        let end = target.spans.iter().map(|span| &span.max).find(|max| inside(max));
+        let end = range.spans.iter().map(|span| &span.max).find(|max| inside(max));
         let max = end.and_then(Option::as_ref);
         let piece = page.piece.as_ref().and_then(|piece| piece.max.as_ref());
         let max = max.into_iter().chain(piece).min();
-        let range = keys::items_between(
-            page.query.container.number,
-            definition,
-            Bound::Included(from),
-            max,
-        );
-        let mut records: Vec<(u64, Record)> = Vec::new();
-        // The partition at hand, where its items begin, and a key of the one before it.
-        let (mut partition, mut first, mut last) = (Vec::new(), 0, None);
-        let (mut bytes, mut cut, mut damaged) = (0, false, None);
-        let visit = &mut |key: &[u8], value| {
-            let prefix = &key[..key.len().saturating_sub(KEY_TAIL)];
-            if !partition.starts_with(prefix) || partition.len() != key.len() {
-                if records.len() as u64 >= items {
-                    cut = true;
-                    first = records.len();
-                    last = Some(std::mem::take(&mut partition));
-                    return ControlFlow::Break(());
-                }
-                last = (!partition.is_empty()).then(|| std::mem::take(&mut partition));
-                partition = key.to_vec();
-                first = records.len();
-            }
-            match Record::new(value) {
-                Ok(record) if record.is_tombstone() => {}
-                Ok(record) => {
-                    bytes += record.size();
-                    records.push((record.docno(), record));
-                }
-                Err(error) => {
-                    damaged = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            if records.len() as u64 >= PREFETCH_MAX || bytes >= PREFETCH_BYTES_MAX {
-                cut = true;
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        };
-        let scanned = target.snapshot().scan(Keyspace::Items, &range, Direction::Forward, visit);
-        scanned.map_err(store_failure)?;
-        if let Some(error) = damaged {
-            return Err(store_failure(error));
+        let container = page.query.container.number;
+        let keys = keys::items_between(container, definition, Bound::Included(from), max);
+        let mut pass = Pass::new(items);
+        let visit = &mut |key: &[u8], value| pass.visit(key, Record::new(value));
+        let scanned = range.snapshot().scan(Keyspace::Items, &keys, Direction::Forward, visit);
+        let damaged = pass.damaged.take();
+        if let Some(error) = scanned.err().or(damaged) {
+            return Err(page.query.container.failed_in(&range.partition, error));
         }
         // Of a partition that was not read to its end nothing is kept: it is the next to be begun,
         // or, when it is the first, it is too large.
-        let behind = match (cut, last) {
+        let behind = match (pass.cut, &pass.last) {
             (false, _) => max.cloned(),
             (true, None) => Some(from.clone()),
             (true, Some(key)) => {
-                let key = keys::read_item(&key, definition);
+                let key = keys::read_item(key, definition);
                 Some(key.map_err(|error| Error::Internal(error.to_string()))?.epk)
             }
         };
-        if cut {
-            records.truncate(first);
-        }
-        records.sort_unstable_by_key(|(docno, _)| *docno);
-        (self.records, self.used) = (records, 0);
-        self.behind = Some((number, behind));
+        (self.records, self.used) = (pass.finish(), 0);
+        self.behind = Some((target, behind));
         Ok(())
+    }
+}
+
+/// One pass over the store: items of whole partitions, until there are enough.
+struct Pass {
+    items: u64,
+    records: Vec<(u64, Record)>,
+    bytes: usize,
+    /// A key of the partition at hand, and where its items begin.
+    partition: Vec<u8>,
+    first: usize,
+    /// A key of the partition before it.
+    last: Option<Vec<u8>>,
+    /// It ended before the range did.
+    cut: bool,
+    damaged: Option<StoreError>,
+}
+
+impl Pass {
+    fn new(items: u64) -> Self {
+        Self {
+            items,
+            records: Vec::new(),
+            bytes: 0,
+            partition: Vec::new(),
+            first: 0,
+            last: None,
+            cut: false,
+            damaged: None,
+        }
+    }
+
+    fn visit(
+        &mut self,
+        key: &[u8],
+        record: std::result::Result<Record, StoreError>,
+    ) -> ControlFlow<()> {
+        if !self.is_in_partition(key) && self.leave_partition(key).is_break() {
+            return ControlFlow::Break(());
+        }
+        match record {
+            Ok(record) if record.is_tombstone() => {}
+            Ok(record) => {
+                self.bytes += record.size();
+                self.records.push((record.docno(), record));
+            }
+            Err(error) => {
+                self.damaged = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        if self.records.len() as u64 >= PREFETCH_MAX || self.bytes >= PREFETCH_BYTES_MAX {
+            self.cut = true;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn is_in_partition(&self, key: &[u8]) -> bool {
+        let prefix = &key[..key.len().saturating_sub(KEY_TAIL)];
+        self.partition.starts_with(prefix) && self.partition.len() == key.len()
+    }
+
+    /// The partition at hand is whole. The next one begins, unless there are enough.
+    fn leave_partition(&mut self, key: &[u8]) -> ControlFlow<()> {
+        let left = std::mem::take(&mut self.partition);
+        self.first = self.records.len();
+        if self.records.len() as u64 >= self.items {
+            self.cut = true;
+            self.last = Some(left);
+            return ControlFlow::Break(());
+        }
+        self.last = (!left.is_empty()).then_some(left);
+        self.partition = key.to_vec();
+        ControlFlow::Continue(())
+    }
+
+    /// The items of whole partitions, by ordinal.
+    fn finish(mut self) -> Vec<(u64, Record)> {
+        if self.cut {
+            self.records.truncate(self.first);
+        }
+        self.records.sort_unstable_by_key(|(docno, _)| *docno);
+        self.records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_for_those_who_want_a_good_part_of_it() {
+        // Comments and likes of a post: 12 and 50 of 63 items.
+        assert!(!is_cheaper(12, 63));
+        assert!(is_cheaper(50, 63));
+        // So few that beginning a pass costs more than it saves, and so many that it does not count.
+        assert!(!is_cheaper(6, 7));
+        assert!(is_cheaper(10_000, 39_000));
+        assert!(!is_cheaper(10_000, 41_000));
+        assert!(is_cheaper(u64::MAX, u64::MAX - PREFETCH_START));
     }
 }

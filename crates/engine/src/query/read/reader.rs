@@ -2,7 +2,7 @@
 
 use super::{Certainty, Found, Items, Loads};
 use crate::query::find::{CoveringColumns, PartColumns};
-use crate::query::prepare::References;
+use crate::query::prepare::{Prepared, References};
 use crate::record::Record;
 use armilla_model::error::Result;
 use armilla_model::json::Wanted;
@@ -21,7 +21,8 @@ pub(in crate::query) struct Loaded {
 /// Reads items for one page.
 pub(in crate::query) struct Reader<'s> {
     items: &'s Items<'s>,
-    references: &'s References,
+    /// Which paths are read.
+    references: fn(&Prepared) -> &References,
     /// Where the columns of the index have all paths; looked up when the first item is wanted.
     cover: Option<Option<CoveringColumns>>,
     /// The members to read of items that were found by their ids: they may match by their key.
@@ -32,8 +33,12 @@ pub(in crate::query) struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     /// A reader of these paths.
-    pub(super) fn new(items: &'s Items<'s>, references: &'s References) -> Self {
+    pub(super) fn new(items: &'s Items<'s>, references: fn(&Prepared) -> &References) -> Self {
         Self { items, references, cover: None, with_key: None, columns: Vec::new() }
+    }
+
+    fn references(&self) -> &'s References {
+        (self.references)(&self.items.query.prepared)
     }
 
     /// What is read from.
@@ -74,18 +79,20 @@ impl<'s> Reader<'s> {
     /// The members of an item that are read; nothing for all of them.
     fn members(&mut self) -> Option<&Wanted> {
         if !self.items.plan.has_points() {
-            return self.references.members();
+            return self.references().members();
         }
         let keys = &self.items.query.settings.policy.partition_key.paths;
         let names = keys.iter().filter_map(|path| path.0.first()).map(|name| name.as_str().into());
-        self.with_key.get_or_insert_with(|| self.references.members_and(names)).as_ref()
+        let references = self.references();
+        self.with_key.get_or_insert_with(|| references.members_and(names)).as_ref()
     }
 
     fn covered(&mut self, found: &Found<'_>) -> Option<Value> {
         let (plan, container) = (self.items.plan, &self.items.query.container);
+        let (find, query) = (self.references, self.items.query);
         let cover = self.cover.get_or_insert_with(|| match plan.is_plain() {
             true => CoveringColumns::new(
-                &self.references.paths,
+                &find(&query.prepared).paths,
                 container,
                 &plan.view.definition.policy,
             ),

@@ -1,7 +1,7 @@
 //! The answer to a batch: one row for each operation, written behind one another.
 
 use super::charge_of;
-use crate::limits::BULK_ANSWER_MAX;
+use crate::limits::{BULK_ANSWER_MAX, BULK_JSON_ANSWER_MAX};
 use crate::wire::hybrid_row::{self, ResultRow, ResultStream};
 use crate::{Call, Reply};
 use armilla_engine::Container;
@@ -24,7 +24,7 @@ pub(in crate::ops) struct Rows<'c> {
     rates: Arc<Rates>,
     read_factor: u64,
     out: Out,
-    /// Bytes of HybridRow after which no more bodies are added.
+    /// Bytes after which no more bodies are added.
     size_max: usize,
     charge: RequestCharge,
     failed: bool,
@@ -77,7 +77,11 @@ impl<'c> Rows<'c> {
 
     /// The same with the bound of an answer to bulk.
     pub(in crate::ops) fn bounded(self) -> Self {
-        Self { size_max: BULK_ANSWER_MAX, ..self }
+        let size_max = match &self.out {
+            Out::Json(_) => BULK_JSON_ANSWER_MAX,
+            Out::HybridRow(_) => BULK_ANSWER_MAX,
+        };
+        Self { size_max, ..self }
     }
 
     /// The same with another charge than the sum of the rows'.
@@ -141,12 +145,13 @@ impl<'c> Rows<'c> {
         });
     }
 
-    /// Whether the answer has no more room for this text. Clients of the JSON form take any answer.
+    /// Whether the answer has no more room for this text.
     fn is_full(&self, text: Option<&[u8]>) -> bool {
-        match (&self.out, text) {
-            (Out::HybridRow(stream), Some(text)) => stream.len() + text.len() > self.size_max,
-            _ => false,
-        }
+        let length = match &self.out {
+            Out::Json(body) => body.len(),
+            Out::HybridRow(stream) => stream.len(),
+        };
+        text.is_some_and(|text| length.saturating_add(text.len()) > self.size_max)
     }
 
     fn push(&mut self, row: &Row<'_>) {

@@ -1,4 +1,4 @@
-//! Rows of the change feed as clients read them.
+//! ChangeForm of the change feed as clients read them.
 //!
 //! ```text
 //! bare      {"id":…,"_ts":…,"_lsn":57}
@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 /// What a client wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rows {
+pub(super) enum ChangeForm {
     /// Items.
     Bare,
     /// Items in the envelope that versions have.
@@ -28,7 +28,7 @@ pub(super) enum Rows {
     Versions,
 }
 
-impl Rows {
+impl ChangeForm {
     /// Reads changes of one range and writes each as a text.
     pub(super) fn read(
         self,

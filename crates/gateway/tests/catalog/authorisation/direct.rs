@@ -91,7 +91,8 @@ async fn direct_mode_allows_what_http_allows() {
                 let at = usize::from(credentials >= OPEN_SERVER);
                 let house = [&locked, &open][at];
                 let Some(frame) = frame_of(&row, &paths[at]) else { continue };
-                let here = Situation { name: "here", header: None, cells: vec!["="; 13] };
+                let here =
+                    Situation { name: "here", header: None, cells: vec!["="; CREDENTIALS.len()] };
                 let expected = if is_foreign { 421 } else { row.expected(credentials, &here) };
                 for authorization in house.authorizations(credentials, &row, &tokens) {
                     let frame = match authorization.is_empty() {

@@ -1,6 +1,7 @@
 //! What every answer has, whatever was asked and whatever came of it; and that both wires answer alike.
 
 use super::client::{Client, Frame, Known, MASTER, Response};
+use super::rntbd::Field;
 use crate::support::{Answer, Armilla, QUERY};
 use armilla_engine::Options;
 
@@ -18,6 +19,9 @@ fn assert_tokens(response: &Response, is_master: bool) {
     assert_eq!(response.number("CurrentReplicaSetSize"), Some(1));
     assert_eq!(response.number("NumberOfReadRegions"), Some(0));
     assert!(response.charge() >= 0.0);
+    // Java's metrics have no latency of the server without it.
+    let took = response.get("BackendRequestDurationMilliseconds");
+    assert!(matches!(took, Some(Field::Double(millis)) if *millis > 0.0), "{took:?}");
     let session = response.token("SessionToken");
     match is_master {
         true => assert!(session.is_none() && response.token("PartitionKeyRangeId").is_none()),

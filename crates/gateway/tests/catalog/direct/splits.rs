@@ -145,6 +145,40 @@ async fn containers_that_are_gone_or_made_anew_have_stale_names() {
     client.call(&fresh.item("Read", key, "b")).await.refused(404, 0);
 }
 
+/// As .NET resumes an order: behind a page of each range it asks for what comes after the last row, with a filter.
+#[tokio::test]
+async fn an_order_over_three_ranges_is_resumed_by_filters() {
+    let (armilla, mut client, _) = blog().await;
+    scale(&armilla, 25_000).await;
+    let known = Known::read(&armilla, "blog", "posts").await;
+    for number in 0..60 {
+        let item = format!(r#"{{"id":"i{number}","postId":"p{number}","n":{}}}"#, number % 20);
+        client.call(&known.create(&format!("[\"p{number}\"]"), &item)).await.expect(201);
+    }
+    let text = |filter: &str| {
+        format!(
+            r#"{{"query":"SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems, c AS payload FROM c WHERE {filter} ORDER BY c.n DESC"}}"#
+        )
+    };
+    let number = |row: &armilla_model::Value| {
+        row.get("payload").unwrap().get("n").unwrap().as_i64().unwrap()
+    };
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for range in &known.ranges {
+        let query = known.frame("Query", &range.path).with("PartitionKeyRangeId", &*range.id);
+        let whole = query.clone().with("PageSize", 100);
+        let rest = "(c.n < 12 OR IS_BOOLEAN(c.n) OR IS_NULL(c.n) OR NOT IS_DEFINED(c.n))";
+        for (filter, found) in [("c.n >= 12", &mut before), (rest, &mut after)] {
+            let page = client.call(&whole.clone().payload(text(filter))).await.expect(200);
+            let rows: Vec<_> = page.rows("Documents").iter().map(number).collect();
+            assert!(rows.is_sorted_by(|left, right| left >= right), "{rows:?}");
+            found.extend(rows);
+        }
+    }
+    assert_eq!((before.len(), after.len()), (24, 36), "each row once");
+    assert!(before.iter().all(|n| *n >= 12) && after.iter().all(|n| *n < 12));
+}
+
 /// The operations of bulk, each by itself: key, item.
 fn operations(count: usize) -> Vec<(String, String)> {
     let one = |number| {

@@ -231,6 +231,15 @@ fn a_new_store_that_was_killed_before_its_format_was_written_is_finished() {
     assert!(folder.path().join("format").exists());
 }
 
+/// The way from the working directory, as users give paths.
+fn relative(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap();
+    let mut way: PathBuf = here.components().skip(1).map(|_| "..").collect();
+    way.extend(path.components().skip(1));
+    assert!(way.is_relative() && way.exists());
+    way
+}
+
 #[test]
 fn reading_only_sees_everything_and_changes_nothing() {
     for stop in [Stop::Clean, Stop::Killed] {
@@ -238,7 +247,8 @@ fn reading_only_sees_everything_and_changes_nothing() {
         let before = listing(folder.path());
         let scratch = tempfile::tempdir().unwrap();
         let options = EmbeddedOptions::default();
-        let store = EmbeddedStore::open_read_only(folder.path(), scratch.path(), &options).unwrap();
+        let path = relative(folder.path());
+        let store = EmbeddedStore::open_read_only(&path, scratch.path(), &options).unwrap();
         let snapshot = store.snapshot();
         for keyspace in Keyspace::ALL {
             assert!(snapshot.contains(keyspace, &[1]).unwrap());
@@ -255,4 +265,45 @@ fn reading_only_sees_everything_and_changes_nothing() {
     let refused = EmbeddedStore::open_read_only(nothing.path(), scratch.path(), &options);
     assert!(refused.err().unwrap().to_string().contains("no store"));
     assert_eq!(fs::read_dir(nothing.path()).unwrap().count(), 0);
+}
+
+/// Copies a folder as it is now, as a kill of its process leaves it.
+fn copy_of(folder: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for (path, bytes) in listing(folder) {
+        let to = copy.path().join(path.strip_prefix(folder).unwrap());
+        if path.is_dir() {
+            fs::create_dir_all(to).unwrap();
+        } else {
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::write(to, bytes).unwrap();
+        }
+    }
+    copy
+}
+
+#[test]
+fn a_journal_cut_right_after_an_acknowledged_commit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    let journal = engine_path(folder.path()).join("0.jnl");
+    for number in 0..20 {
+        let before = whole_bytes(&journal);
+        put(&store, number);
+        // Nobody waits: the folder is taken the moment the commit is answered.
+        let killed = copy_of(folder.path());
+        drop(open(killed.path()).unwrap());
+        let cut = copy_of(folder.path());
+        let path = engine_path(cut.path()).join("0.jnl");
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(before).unwrap();
+        check_refused(cut.path(), "0.jnl");
+    }
+}
+
+/// Where the last batch of a journal ends; the engine makes the file longer than it needs.
+fn whole_bytes(journal: &Path) -> u64 {
+    let bytes = fs::read(journal).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    u64::try_from(end).unwrap()
 }

@@ -5,6 +5,7 @@ import com.azure.cosmos.CosmosAsyncClient;
 import com.azure.cosmos.CosmosAsyncContainer;
 import com.azure.cosmos.CosmosAsyncDatabase;
 import com.azure.cosmos.CosmosClientBuilder;
+import com.azure.cosmos.NonIdempotentWriteRetryOptions;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.PartitionKey;
 import com.azure.cosmos.models.ThroughputProperties;
@@ -37,11 +38,16 @@ final class Armilla implements AutoCloseable {
     Armilla() {
         CosmosClientBuilder builder = new CosmosClientBuilder()
             .endpoint(endpoint())
-            .key(setting("ARMILLA_KEY", PUBLISHED_KEY))
+            .key(key())
             .consistencyLevel(ConsistencyLevel.SESSION)
             .contentResponseOnWriteEnabled(true);
         if (Boolean.getBoolean("armilla.direct")) {
             trustAuthority();
+            // The SDK's channel pool hands a new channel out before it has noted it as acquired. If the request is
+            // written in between, the pool closes the channel ("cannot be released because it was not acquired"),
+            // and the write ends with 408 unless the SDK may send it again.
+            builder.nonIdempotentWriteRetryOptions(
+                new NonIdempotentWriteRetryOptions().setEnabled(true).setTrackingIdUsed(false));
         } else {
             builder.gatewayMode();
         }
@@ -76,6 +82,10 @@ final class Armilla implements AutoCloseable {
 
     static String endpoint() {
         return setting("ARMILLA_ENDPOINT", "http://localhost:8081/");
+    }
+
+    static String key() {
+        return setting("ARMILLA_KEY", PUBLISHED_KEY);
     }
 
     private static String setting(String name, String otherwise) {

@@ -32,7 +32,7 @@ class GuideTest {
             String program = snippet()
                 .replace("http://localhost:8081/", Armilla.endpoint().replaceFirst("^https:", "http:"))
                 .replace("\"blog\"", "\"" + armilla.database.getId() + "\"");
-            assertEquals("Rings", run(program, folder).strip());
+            assertEquals("Rings", run("Guide", program, folder).strip());
         }
     }
 
@@ -44,8 +44,9 @@ class GuideTest {
         return text;
     }
 
-    private static String run(String program, Path folder) throws Exception {
-        Path source = folder.resolve("Guide.java");
+    /** What the program prints; its class has this name. */
+    static String run(String name, String program, Path folder) throws Exception {
+        Path source = folder.resolve(name + ".java");
         Files.writeString(source, program);
         // The test runner hides the class path in a jar and tells it here.
         String classes = System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
@@ -57,7 +58,7 @@ class GuideTest {
         PrintStream before = System.out;
         try (var loader = new URLClassLoader(new URL[] {folder.toUri().toURL()}, GuideTest.class.getClassLoader())) {
             System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
-            loader.loadClass("Guide").getMethod("main", String[].class).invoke(null, (Object) new String[0]);
+            loader.loadClass(name).getMethod("main", String[].class).invoke(null, (Object) new String[0]);
         } finally {
             System.setOut(before);
         }

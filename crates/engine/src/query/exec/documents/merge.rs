@@ -3,9 +3,10 @@
 use crate::query::find::Selection;
 use crate::query::plan::PartPlan;
 use crate::query::read::{Certainty, Found};
-use armilla_index::Part;
-use std::cmp::Reverse;
+use armilla_index::{DocumentRef, Part};
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Candidates of one part.
 struct List<'s> {
@@ -15,14 +16,52 @@ struct List<'s> {
     certainty: Certainty<'s>,
 }
 
-/// A list's next document: effective key, ordinal, list, local number.
-type Next<'s> = (&'s [u8], u64, usize, u32);
+impl<'s> List<'s> {
+    /// The next document; the list is this one of several.
+    fn next(&mut self, list: usize) -> Option<MergeHead<'s>> {
+        let local = self.locals.next()?;
+        Some(MergeHead { document: self.part.document(local), list, local })
+    }
+}
+
+/// A list's next document. The largest, which a heap gives first, is the one that comes first.
+struct MergeHead<'s> {
+    document: DocumentRef<'s>,
+    list: usize,
+    local: u32,
+}
+
+impl MergeHead<'_> {
+    fn place(&self) -> (&[u8], u64, usize) {
+        (self.document.epk, self.document.docno, self.list)
+    }
+}
+
+impl Ord for MergeHead<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.place().cmp(&self.place())
+    }
+}
+
+impl PartialOrd for MergeHead<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for MergeHead<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for MergeHead<'_> {}
 
 /// Candidates of several parts in one order.
 pub(super) struct Merge<'s> {
     target: usize,
     lists: Vec<List<'s>>,
-    heap: BinaryHeap<Reverse<Next<'s>>>,
+    heap: BinaryHeap<MergeHead<'s>>,
 }
 
 impl<'s> Merge<'s> {
@@ -32,22 +71,15 @@ impl<'s> Merge<'s> {
             let certainty = if exact { Certainty::Matches } else { Certainty::Open };
             List { number: plan.number, part: plan.part, locals: locals.into_iter(), certainty }
         };
-        let mut merge = Self { target, lists: parts.map(list).collect(), heap: BinaryHeap::new() };
-        (0..merge.lists.len()).for_each(|list| merge.advance(list));
-        merge
+        let mut lists: Vec<_> = parts.map(list).collect();
+        let heads = lists.iter_mut().enumerate().filter_map(|(number, list)| list.next(number));
+        let heap = heads.collect();
+        Self { target, lists, heap }
     }
 
     /// How many candidates there are.
     pub(super) fn len(&self) -> usize {
         self.heap.len() + self.lists.iter().map(|list| list.locals.len()).sum::<usize>()
-    }
-
-    fn advance(&mut self, list: usize) {
-        let List { part, locals, .. } = &mut self.lists[list];
-        if let Some(local) = locals.next() {
-            let document = part.document(local);
-            self.heap.push(Reverse((document.epk, document.docno, list, local)));
-        }
     }
 }
 
@@ -55,10 +87,14 @@ impl<'s> Iterator for Merge<'s> {
     type Item = Found<'s>;
 
     fn next(&mut self) -> Option<Found<'s>> {
-        let Reverse((_, _, list, local)) = self.heap.pop()?;
-        self.advance(list);
-        let List { number, part, certainty, .. } = self.lists[list];
-        let document = part.document(local);
+        let mut first = self.heap.peek_mut()?;
+        let MergeHead { document, list, local } = *first;
+        let from = &mut self.lists[list];
+        let (number, certainty) = (from.number, from.certainty);
+        match from.next(list) {
+            Some(next) => *first = next,
+            None => drop(PeekMut::pop(first)),
+        }
         let at = Some((number, local));
         Some(Found { target: self.target, at, document, record: None, certainty })
     }

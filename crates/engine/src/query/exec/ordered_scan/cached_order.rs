@@ -138,7 +138,12 @@ impl<'s> Ranking<'s> {
     ) -> Self {
         let before = |end: u32| {
             let is_before = |local: &u32| column.ordinal(*local).is_some_and(|at| at < end);
-            order.locals.partition_point(is_before)
+            match order.locals.last() {
+                // Most orders are asked for from end to end.
+                _ if end == 0 => 0,
+                Some(last) if is_before(last) => order.locals.len(),
+                _ => order.locals.partition_point(is_before),
+            }
         };
         let rest = before(values.start)..before(values.end);
         Self { order, column, direction, rest }

@@ -24,17 +24,16 @@ pub(in crate::query) struct Group<'s> {
     pub(in crate::query) value: Option<&'s [u8]>,
     /// Only the items know the order inside.
     pub(in crate::query) ambiguous: bool,
-    members: BinaryHeap<(OrdinalKey, usize, u32)>,
+    members: GroupMembers,
 }
+
+/// Documents by ordinal: part and local number.
+type GroupMembers = BinaryHeap<(OrdinalKey, usize, u32)>;
 
 /// An ordinal that pops in the order of the walk.
 type OrdinalKey = Result<u64, Reverse<u64>>;
 
 impl Group<'_> {
-    fn new(value: Option<&[u8]>, ambiguous: bool) -> Group<'_> {
-        Group { value, ambiguous, members: BinaryHeap::new() }
-    }
-
     /// Adds a document, unless it was handed out before.
     fn add(&mut self, part: &PartPlan<'_>, local: u32, descending: bool, passed: &Passed<'_>) {
         let docno = part.part.docno(local);
@@ -66,6 +65,8 @@ pub(in crate::query) struct Groups<'s> {
     heads: BinaryHeap<ScanHead<'s>>,
     undefined_done: bool,
     exact: bool,
+    /// Room of a group that is done, for the next one.
+    spare: GroupMembers,
 }
 
 /// Where a scan stands, by value.
@@ -108,7 +109,8 @@ impl<'s> Groups<'s> {
             }
         }
         let undefined_done = !index.keeps_undefined || begins_behind_undefined(index, values);
-        Self { index, plan, range, scans, heads, undefined_done, exact }
+        let spare = GroupMembers::new();
+        Self { index, plan, range, scans, heads, undefined_done, exact, spare }
     }
 
     /// Counts the scans by their modes.
@@ -119,6 +121,18 @@ impl<'s> Groups<'s> {
     /// True when documents that come out surely match.
     pub(in crate::query) fn is_exact(&self) -> bool {
         self.exact
+    }
+
+    /// Takes back the room of a group that is done.
+    pub(in crate::query) fn recycle(&mut self, group: Option<Group<'_>>) {
+        if let Some(mut group) = group {
+            group.members.clear();
+            self.spare = group.members;
+        }
+    }
+
+    fn group(&mut self, value: Option<&'s [u8]>, ambiguous: bool) -> Group<'s> {
+        Group { value, ambiguous, members: std::mem::take(&mut self.spare) }
     }
 
     /// The value of a group of a single path, if the index knows it.
@@ -151,7 +165,7 @@ impl<'s> Groups<'s> {
     fn defined(&mut self, passed: &Passed<'_>) -> Option<Group<'s>> {
         let (first, cut) = self.peek()?;
         let (length, ambiguous) = self.index.group_of(armilla_index::Value { bytes: first, cut });
-        let mut group = Group::new(Some(first), ambiguous);
+        let mut group = self.group(Some(first), ambiguous);
         while let Some((bytes, _)) = self.peek()
             && bytes.get(..length) == first.get(..length)
             && (length < first.len() || bytes.len() == first.len())
@@ -186,7 +200,7 @@ impl<'s> Groups<'s> {
 
     /// The documents that have no value at the path.
     fn undefined(&mut self, passed: &Passed<'_>) -> Group<'s> {
-        let mut group = Group::new(None, false);
+        let mut group = self.group(None, false);
         let mut all_exact = self.exact;
         for part in self.plan.parts(self.range) {
             let of_path = self.index.path.and_then(|path| part.part.path(path));

@@ -4,7 +4,7 @@ use crate::account::{Account, NewContainer, Options as AccountOptions};
 use crate::items::WriteOptions;
 use crate::limits::QUERY_TIME_MAX;
 use crate::query::exec::workers::*;
-use crate::query::{Limit, Options, Query, Request, Scope, Threads};
+use crate::query::{Limit, PageOptions, Query, Request, Scope, Threads};
 use crate::ranges::EpkSpan;
 use crate::{Container, Txn};
 use armilla_model::json;
@@ -80,7 +80,8 @@ fn the_end_of_the_time_is_the_same_on_many_threads() {
             ] {
                 let request = Request::of_text(text);
                 let query = Query::new(container.clone(), request, &scope).unwrap().on(threads);
-                let options = Options { count_max: 10, continuation: None, range_by_range: false };
+                let options =
+                    PageOptions { count_max: 10, continuation: None, range_by_range: false };
                 let plan = query.plan(options).unwrap();
                 let mut work = Work::new(started, Duration::ZERO, container.rates());
                 let page = crate::query::exec::run(&query, &plan, &mut work);

@@ -21,13 +21,18 @@ pub(super) struct OnPart {
     pub(super) entries: usize,
 }
 
+/// True when a predicate is tried on so many distinct values, for so many documents.
+pub(super) fn is_tried(values: usize, scope: usize) -> bool {
+    values <= scope.saturating_mul(PREDICATE_FACTOR)
+}
+
 pub(super) fn on_part(leaf: &Leaf, part: &Part, scope: usize) -> Tree {
     let none = if leaf.complement { Tree::All } else { Tree::Nothing };
     let found = leaf.path.and_then(|path| Some((path, part.path(path)?)));
     let Some((path, index)) = found else { return none };
     let (ordinals, exact) = match &leaf.filter {
         Some(filter) => {
-            if index.value_count() as usize > scope.saturating_mul(PREDICATE_FACTOR) {
+            if !is_tried(index.value_count() as usize, scope) {
                 return Tree::Unknown;
             }
             let values = filter.matching(part, &index);
@@ -41,6 +46,10 @@ pub(super) fn on_part(leaf: &Leaf, part: &Part, scope: usize) -> Tree {
     if ordinals.is_empty() {
         return none;
     }
+    debug_assert!(
+        ordinals.is_sorted_by(|left: &Range<u32>, right| left.end <= right.start),
+        "values ascend"
+    );
     let entries = ordinals.iter().map(|ordinals| index.lists(ordinals).len()).sum();
     let (complement, is_multi_valued) = (leaf.complement, index.is_multi_valued());
     Tree::Leaf(OnPart { path, ordinals, complement, exact, is_multi_valued, entries })

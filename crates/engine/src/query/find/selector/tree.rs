@@ -61,6 +61,21 @@ pub(super) fn tree(condition: &Condition, part: &Part, scope: usize) -> Tree {
     }
 }
 
+/// The most distinct values of the part that a predicate of the condition would be tried on.
+pub(super) fn values_tried(condition: &Condition, part: &Part) -> usize {
+    match condition {
+        Condition::All | Condition::Nothing | Condition::Unknown => 0,
+        Condition::Leaf(leaf) if leaf.filter.is_none() => 0,
+        Condition::Leaf(leaf) => {
+            let index = leaf.path.and_then(|path| part.path(path));
+            index.map_or(0, |index| index.value_count() as usize)
+        }
+        Condition::And(parts) | Condition::Or(parts) => {
+            parts.iter().map(|condition| values_tried(condition, part)).max().unwrap_or(0)
+        }
+    }
+}
+
 pub(super) fn size(tree: &Tree, part: &Part) -> usize {
     let all = part.len() as usize;
     match tree {

@@ -1,7 +1,7 @@
-//! Item cache: items that stand first in some order, and will again.
+//! Item cache: items that stand first in some order, and will again, and items that were searched for before.
 
 use super::{Found, Items};
-use crate::item_cache::ItemVersion;
+use crate::item_cache::{ItemVersion, Keeping};
 use crate::query::read::Loads;
 use crate::record::Record;
 use armilla_index::DocumentRef;
@@ -17,11 +17,22 @@ impl Items<'_> {
         if found.record.is_some() || self.plan.overlay.is_some() {
             return self.record(found, loads);
         }
-        let (container, DocumentRef { docno, lsn, .. }) = (&self.query.container, found.document);
-        let version = ItemVersion { container: container.number, docno, lsn };
-        let read = || self.search(found.target, &found.document);
-        let record = container.core.hot.find_or_read(version, read)?;
+        loads.enter(found.target);
+        let record = self.kept_or_searched(found.target, &found.document, Keeping::AtOnce)?;
         loads.count(record.size())?;
         Ok(record)
+    }
+
+    /// A document's item as it was committed: kept from an earlier query, or searched for in the store.
+    pub(super) fn kept_or_searched(
+        &self,
+        target: usize,
+        document: &DocumentRef<'_>,
+        keeping: Keeping,
+    ) -> Result<Record> {
+        let (container, DocumentRef { docno, lsn, .. }) = (&self.query.container, *document);
+        let version = ItemVersion { container: container.number, docno, lsn };
+        let search = || self.search(target, document);
+        container.core.hot.find_or_read(version, keeping, search)
     }
 }

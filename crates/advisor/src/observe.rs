@@ -1,0 +1,111 @@
+//! Observing: requests, one by one, become shapes, and those of one activity become patterns.
+//!
+//! ```text
+//! requests ─► shape     verb, container, kind of item, query without its values
+//!          ─► step      the requests of one logical query: pages, and ranges of a fan-out
+//!          ─► activity  the steps of one piece of work of the client
+//!          ─► pattern   activities that begin alike, added up, with a few recorded whole
+//! ```
+//!
+//! Requests of one activity have the same activity id. A client that gives each request its own is followed by
+//! what it asks: see [`follow`]. Nothing here runs on the path of a request: whoever feeds the observer does so in the
+//! background, and says how many requests it missed; what was seen counts for those too.
+
+mod file;
+mod follow;
+pub mod shape;
+mod workload;
+
+pub use file::{FILE, Kept, keep, kept};
+pub use workload::{Asked, Pattern, Shape, StepFigures, Trace, Verb, Workload};
+
+use crate::limits::ACTIVITY_IDLE;
+use armilla_engine::Account;
+use bytes::Bytes;
+use follow::Follower;
+use parking_lot::Mutex;
+
+/// One request that was answered.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// When, in milliseconds since 1970.
+    pub at_millis: u64,
+    /// The client, hashed.
+    pub agent: u64,
+    /// Its activity, hashed; 0 when it named none.
+    pub activity: u64,
+    /// What it did.
+    pub verb: Verb,
+    /// The number of the container; plans have none.
+    pub container: Option<u32>,
+    /// The partition key as the header has it.
+    pub key: Option<String>,
+    /// The item or procedure of the path.
+    pub item: Option<String>,
+    /// The body of a query.
+    pub query: Option<String>,
+    /// The body of a small write.
+    pub written: Option<Bytes>,
+    /// It goes on from a page before.
+    pub continues: bool,
+    /// The status of the answer.
+    pub status: u16,
+    /// What it cost.
+    pub units: f64,
+    /// The range that answered, where it was one.
+    pub range: Option<u32>,
+    /// How many ranges answered.
+    pub partitions: usize,
+    /// Rows or items of the answer.
+    pub rows: usize,
+}
+
+/// Watches an account's requests.
+#[derive(Default)]
+pub struct Observer {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    workload: Workload,
+    follower: Follower,
+}
+
+impl Observer {
+    /// An observer that goes on from what was kept.
+    pub fn new(workload: Workload) -> Self {
+        Self { state: Mutex::new(State { workload, follower: Follower::default() }) }
+    }
+
+    /// Takes requests up, oldest first; `dropped` others came between and were not seen.
+    pub fn take(&self, account: &Account, requests: Vec<Seen>, dropped: u64, now_millis: u64) {
+        let mut state = self.state.lock();
+        let State { workload, follower } = &mut *state;
+        let count = requests.len() as f64;
+        let weight = if count > 0.0 { (count + dropped as f64) / count } else { 1.0 };
+        workload.missed += dropped;
+        for request in requests {
+            follower.take(account, workload, request, weight);
+        }
+        let idle = ACTIVITY_IDLE.as_millis() as u64;
+        follower.end(workload, now_millis.saturating_sub(idle));
+    }
+
+    /// Takes every activity as ended, also those of this moment.
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        let State { workload, follower } = &mut *state;
+        follower.end(workload, u64::MAX);
+    }
+
+    /// What was observed so far.
+    pub fn workload(&self) -> Workload {
+        self.state.lock().workload.clone()
+    }
+
+    /// Forgets everything.
+    pub fn forget(&self) {
+        *self.state.lock() = State::default();
+    }
+}

@@ -1,0 +1,116 @@
+//! What all nodes of an account share beside its data: keys, secrets, the certificate authority, the length of the lease. It lies in the
+//! ledger, which is trusted as a data folder is.
+
+use crate::keys::{AccountKeys, random};
+use armilla_gateway::auth::{Access, MasterKeys, WellKnownKey};
+use armilla_gateway::certificates::Authority;
+use armilla_model::clock::{Clock as _, SystemClock};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How the account is cut into journals: one for everything. A later version that cuts it otherwise says so here.
+const ONE_JOURNAL: &str = "one";
+
+/// The settings in the ledger.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct AccountRecord {
+    journals: String,
+    lease_seconds: u64,
+    keys: Vec<String>,
+    token_secret: String,
+    authority_certificate: String,
+    authority_key: String,
+    /// The names that the authority may vouch for, beside those of loopback.
+    authority_names: Vec<String>,
+}
+
+impl AccountRecord {
+    /// Fresh keys and secrets.
+    pub(super) fn new(lease: Duration, names: Vec<String>) -> Result<Self, String> {
+        let authority = Authority::generate(&names, SystemClock.now_seconds());
+        let authority = authority.map_err(|error| error.to_string())?;
+        Ok(Self {
+            journals: ONE_JOURNAL.to_owned(),
+            lease_seconds: lease.as_secs(),
+            keys: vec![STANDARD.encode(random::<64>()?)],
+            token_secret: STANDARD.encode(random::<32>()?),
+            authority_certificate: authority.certificate_pem,
+            authority_key: authority.key_pem,
+            authority_names: names,
+        })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and numbers can be written")
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let record: Self = serde_json::from_slice(bytes)
+            .map_err(|error| format!("the settings in the ledger are damaged: {error}"))?;
+        if record.journals != ONE_JOURNAL {
+            return Err(format!(
+                "the account's journals are cut as '{}', which this version does not know: use the version that made it",
+                record.journals
+            ));
+        }
+        Ok(record)
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_seconds)
+    }
+
+    pub(super) fn first_key(&self) -> &str {
+        self.keys.first().map_or("", String::as_str)
+    }
+
+    pub(super) fn account_keys(&self) -> Result<AccountKeys, String> {
+        let mut accepted = MasterKeys::new(WellKnownKey::Nowhere);
+        for key in &self.keys {
+            let added = accepted.add(key, Access::ReadWrite);
+            added.map_err(|error| format!("a key in the ledger is unusable: {error}"))?;
+        }
+        let file = Some(PathBuf::from("the output of armilla cluster init"));
+        Ok(AccountKeys { accepted, first: self.first_key().to_owned(), file })
+    }
+
+    pub(super) fn token_secret(&self) -> Result<[u8; 32], String> {
+        let bytes = STANDARD.decode(&self.token_secret).unwrap_or_default();
+        bytes.try_into().map_err(|_| "the secret for tokens in the ledger is damaged".to_owned())
+    }
+
+    pub(super) fn authority(&self) -> Authority {
+        Authority {
+            certificate_pem: self.authority_certificate.clone(),
+            key_pem: self.authority_key.clone(),
+        }
+    }
+
+    /// Whether certificates of the account may name a host.
+    pub(super) fn may_vouch_for(&self, name: &str) -> bool {
+        self.authority_names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_back_and_others_are_refused() {
+        let record = AccountRecord::new(Duration::from_secs(7), vec!["db.example".into()]).unwrap();
+        let back = AccountRecord::decode(&record.encode()).unwrap();
+        assert_eq!(back.lease(), Duration::from_secs(7));
+        assert_eq!(back.first_key(), record.first_key());
+        assert_eq!(back.token_secret().unwrap(), record.token_secret().unwrap());
+        assert!(back.account_keys().is_ok());
+        assert!(back.may_vouch_for("DB.example") && !back.may_vouch_for("other"));
+        assert!(AccountRecord::decode(b"{}").is_err());
+        let later = AccountRecord { journals: "per partition".into(), ..record };
+        let refused = AccountRecord::decode(&later.encode()).err().unwrap();
+        assert!(refused.contains("per partition"), "{refused}");
+    }
+}

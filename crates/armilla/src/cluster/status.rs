@@ -1,0 +1,150 @@
+//! `armilla cluster status`: who is who, as the database says.
+
+use super::StatusOptions;
+use crate::terminal::{note, say};
+use armilla_storage::ledger::{
+    ACCOUNT, Ledger as _, LedgerError, NodeRow, NodeState, PostgresLedger, ShardRow,
+};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Nobody owns the account.
+const UNSERVED: u8 = 1;
+/// The database cannot be asked.
+const UNREACHABLE: u8 = 2;
+
+pub(super) fn run(options: &StatusOptions) -> Result<ExitCode, String> {
+    let address = options.store.address()?;
+    match PostgresLedger::open(&address).and_then(|ledger| read(&ledger)) {
+        Ok(status) => {
+            say(&if options.json { status.to_json() } else { status.to_text() });
+            let is_served = status.owner().is_some();
+            Ok(if is_served { ExitCode::SUCCESS } else { ExitCode::from(UNSERVED) })
+        }
+        Err(error) => {
+            note(&error.to_string());
+            Ok(ExitCode::from(UNREACHABLE))
+        }
+    }
+}
+
+struct ClusterStatus {
+    account: String,
+    nodes: Vec<NodeRow>,
+    journal: Option<ShardRow>,
+}
+
+fn read(ledger: &PostgresLedger) -> Result<ClusterStatus, LedgerError> {
+    let journal = ledger.shards()?.into_iter().find(|row| row.at == ACCOUNT);
+    Ok(ClusterStatus { account: ledger.account()?, nodes: ledger.nodes()?, journal })
+}
+
+impl ClusterStatus {
+    /// The node that owns the account and is not gone.
+    fn owner(&self) -> Option<&NodeRow> {
+        let (name, incarnation) = self.journal.as_ref()?.owner.as_ref()?;
+        let is_owner = |node: &&NodeRow| {
+            node.card.name == *name
+                && node.incarnation == *incarnation
+                && node.state != NodeState::Gone
+        };
+        self.nodes.iter().find(is_owner)
+    }
+
+    /// What a node does, in a word.
+    fn role(&self, node: &NodeRow) -> &'static str {
+        match node.state {
+            NodeState::Gone => "gone",
+            _ if self.owner().is_some_and(|owner| owner.card.name == node.card.name) => "owner",
+            NodeState::Draining => "draining",
+            NodeState::Up => "standby",
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut lines = vec![format!("account  {}", self.account)];
+        lines.push(match self.owner() {
+            Some(owner) => format!("owner    {} at {}", owner.card.name, owner.card.address),
+            None => "owner    none: requests are told to come back".to_owned(),
+        });
+        if let Some(journal) = &self.journal {
+            lines.push(format!(
+                "journal  epoch {}, folded up to place {}",
+                journal.epoch, journal.folded
+            ));
+        }
+        lines.push(format!(
+            "{:<20} {:<9} {:>11} {:>10} {:>12} {:<10} address",
+            "node", "role", "incarnation", "beats", "place", "version"
+        ));
+        for node in &self.nodes {
+            lines.push(format!(
+                "{:<20} {:<9} {:>11} {:>10} {:>12} {:<10} {}",
+                node.card.name,
+                self.role(node),
+                node.incarnation,
+                node.beats,
+                node.catalog,
+                node.card.version,
+                node.card.address
+            ));
+        }
+        lines.join("\n")
+    }
+
+    fn to_json(&self) -> String {
+        let node = |node: &NodeRow| {
+            json!({
+                "name": node.card.name, "role": self.role(node), "address": node.card.address,
+                "incarnation": node.incarnation.0, "beats": node.beats, "place": node.catalog.0,
+                "version": node.card.version,
+            })
+        };
+        let journal = self.journal.as_ref();
+        let journal = journal.map(|row| json!({ "epoch": row.epoch.0, "folded": row.folded.0 }));
+        let nodes: Vec<_> = self.nodes.iter().map(node).collect();
+        let owner = self.owner().map(|owner| owner.card.name.clone());
+        json!({ "account": self.account, "owner": owner, "journal": journal, "nodes": nodes })
+            .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_storage::ledger::{Epoch, Incarnation, NodeCard, Place, ShardState};
+
+    fn node(name: &str, incarnation: u64, state: NodeState) -> NodeRow {
+        let address = format!("http://{name}:1");
+        let card = NodeCard { name: name.into(), address, version: "0".into() };
+        let incarnation = Incarnation(incarnation);
+        NodeRow { card, incarnation, beats: 3, state, catalog: Place(9) }
+    }
+
+    #[test]
+    fn the_owner_is_told_from_standbys_and_from_its_earlier_life() {
+        let journal = ShardRow {
+            at: ACCOUNT,
+            epoch: Epoch(4),
+            owner: Some(("a".into(), Incarnation(1))),
+            state: ShardState::Open,
+            folded: Place(5),
+            lsn: 5,
+        };
+        let nodes = vec![
+            node("a", 1, NodeState::Up),
+            node("b", 2, NodeState::Up),
+            node("c", 3, NodeState::Gone),
+        ];
+        let mut status = ClusterStatus { account: "x".into(), nodes, journal: Some(journal) };
+        let text = status.to_text();
+        assert!(text.contains("owner    a at http://a:1"), "{text}");
+        let roles: Vec<_> = status.nodes.iter().map(|node| status.role(node)).collect();
+        assert_eq!(roles, ["owner", "standby", "gone"]);
+        let json: serde_json::Value = serde_json::from_str(&status.to_json()).unwrap();
+        assert_eq!((&json["owner"], &json["journal"]["epoch"]), (&"a".into(), &4.into()));
+        status.nodes[0].incarnation = Incarnation(9);
+        assert!(status.owner().is_none(), "the life that owned the account is over");
+        assert!(status.to_text().contains("owner    none"));
+    }
+}

@@ -1,0 +1,288 @@
+//! Where a request is answered: here, or by the node that owns the account.
+
+use super::late::unknown_outcome;
+use super::{FROM, NOT_OWNER};
+use crate::limits::{
+    FORWARD_ANSWER_MAX, FORWARD_ANSWER_WAIT_MAX, FORWARD_CONNECT_WAIT_MAX, FORWARD_PAUSE,
+    FORWARDED_MAX, HELD_BYTES_MAX, HELD_RETRY_AFTER, HELD_WAIT_MAX,
+};
+use armilla_model::{Error, Result};
+use bytes::Bytes;
+use http::header::{CONNECTION, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Who serves the account, as this node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerPlace {
+    /// Nobody, or nobody that is known.
+    Nobody,
+    /// This node, which is not ready yet.
+    HereSoon,
+    /// This node.
+    Here,
+    /// Another node, at `host:port`.
+    Elsewhere(Authority),
+}
+
+/// How a node tells its front who serves the account.
+pub type OwnerPlaces = watch::Sender<OwnerPlace>;
+
+/// Passes requests on to the owner.
+pub struct Front {
+    name: HeaderValue,
+    places: watch::Receiver<OwnerPlace>,
+    client: Client<HttpConnector, Full<Bytes>>,
+    under_way: AtomicUsize,
+    held_bytes: AtomicUsize,
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Front").field("place", &*self.places.borrow()).finish()
+    }
+}
+
+/// A request that may be passed on.
+pub(crate) struct Passed<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) body: Bytes,
+    /// It came by TLS.
+    pub(crate) is_secure: bool,
+    /// It changes nothing, so it can be asked again.
+    pub(crate) is_read: bool,
+    /// Until when it may be held.
+    pub(crate) deadline: Instant,
+}
+
+/// What became of one attempt.
+enum ForwardAttempt {
+    Answered(Response<Full<Bytes>>),
+    /// It was surely not done.
+    NotDone,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Front {
+    /// The front of a node of this name.
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be said in a header.
+    pub fn new(name: &str) -> Result<(Self, OwnerPlaces)> {
+        let name = HeaderValue::from_str(name).map_err(|_| {
+            Error::bad_request("A node's name consists of visible ASCII characters.")
+        })?;
+        let (sender, places) = watch::channel(OwnerPlace::Nobody);
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(FORWARD_CONNECT_WAIT_MAX));
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let (under_way, held_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Ok((Self { name, places, client, under_way, held_bytes }, sender))
+    }
+
+    /// Who serves the account now.
+    pub(crate) fn place(&self) -> OwnerPlace {
+        self.places.borrow().clone()
+    }
+
+    /// Waits until somebody serves the account; what is known at the deadline if nobody does.
+    pub(crate) async fn find(&self, deadline: Instant) -> OwnerPlace {
+        let mut places = self.places.clone();
+        let served =
+            |place: &OwnerPlace| matches!(place, OwnerPlace::Here | OwnerPlace::Elsewhere(_));
+        let found = timeout_at(deadline, places.wait_for(served)).await;
+        match found {
+            Ok(Ok(place)) => place.clone(),
+            _ => self.place(),
+        }
+    }
+
+    /// Until when a request that comes now may be held.
+    pub(crate) fn deadline() -> Instant {
+        Instant::now() + HELD_WAIT_MAX
+    }
+
+    /// A place for one more request with a body of so many bytes.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<Holding<'_>> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let holding = Holding { front: self, bytes };
+        let is_full = self.under_way.load(Ordering::Relaxed) > FORWARDED_MAX
+            || self.held_bytes.load(Ordering::Relaxed) > HELD_BYTES_MAX;
+        if is_full { Err(come_back()) } else { Ok(holding) }
+    }
+
+    /// Has the owner answer a request.
+    ///
+    /// # Errors
+    ///
+    /// `Overloaded` when it was surely not done, `Timeout` when nobody can tell.
+    pub(crate) async fn forward(&self, passed: &Passed<'_>) -> Result<Response<Full<Bytes>>> {
+        let _holding = self.hold(passed.body.len())?;
+        loop {
+            match self.find(passed.deadline).await {
+                OwnerPlace::Elsewhere(owner) => match self.attempt(&owner, passed).await {
+                    ForwardAttempt::Answered(response) => return Ok(response),
+                    ForwardAttempt::Unknown if !passed.is_read => return Err(unknown_outcome()),
+                    ForwardAttempt::Unknown | ForwardAttempt::NotDone => sleep(FORWARD_PAUSE).await,
+                },
+                // This node has just taken over: the client's next request is answered here.
+                OwnerPlace::Here => return Err(come_back()),
+                OwnerPlace::Nobody | OwnerPlace::HereSoon => return Err(come_back()),
+            }
+            if Instant::now() >= passed.deadline {
+                return Err(come_back());
+            }
+        }
+    }
+
+    async fn attempt(&self, owner: &Authority, passed: &Passed<'_>) -> ForwardAttempt {
+        let Some(request) = self.request(owner, passed) else { return ForwardAttempt::NotDone };
+        let mut places = self.places.clone();
+        let is_other =
+            |place: &OwnerPlace| !matches!(place, OwnerPlace::Elsewhere(other) if other == owner);
+        let answered = tokio::select! {
+            answered = self.client.request(request) => answered,
+            // Nothing that the node of before may still say counts for a read; for a write it may have been too late.
+            _ = places.wait_for(is_other) => return ForwardAttempt::Unknown,
+            () = sleep(FORWARD_ANSWER_WAIT_MAX) => return ForwardAttempt::Unknown,
+        };
+        let response = match answered {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => return ForwardAttempt::NotDone,
+            Err(_) => return ForwardAttempt::Unknown,
+        };
+        let (mut head, body) = response.into_parts();
+        if head.status == StatusCode::MISDIRECTED_REQUEST && head.headers.contains_key(NOT_OWNER) {
+            return ForwardAttempt::NotDone;
+        }
+        match Limited::new(body, FORWARD_ANSWER_MAX).collect().await {
+            Ok(body) => {
+                remove_hop_by_hop(&mut head.headers);
+                head.version = Version::HTTP_11;
+                ForwardAttempt::Answered(Response::from_parts(head, Full::new(body.to_bytes())))
+            }
+            Err(_) => ForwardAttempt::Unknown,
+        }
+    }
+
+    /// The request as it came, to another address.
+    fn request(&self, owner: &Authority, passed: &Passed<'_>) -> Option<Request<Full<Bytes>>> {
+        let parts = passed.parts;
+        let path = parts.uri.path_and_query().cloned();
+        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let uri = Uri::builder().scheme(Scheme::HTTP).authority(owner.clone()).path_and_query(path);
+        let mut request = Request::new(Full::new(passed.body.clone()));
+        *request.uri_mut() = uri.build().ok()?;
+        *request.method_mut() = parts.method.clone();
+        let mut headers = parts.headers.clone();
+        remove_hop_by_hop(&mut headers);
+        headers.remove(EXPECT);
+        // HTTP/2 says in its target whom it means.
+        if let Some(authority) = parts.uri.authority() {
+            headers.insert(HOST, HeaderValue::from_str(authority.as_str()).ok()?);
+        }
+        let scheme = if passed.is_secure { "https" } else { "http" };
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(scheme));
+        headers.insert(FROM, self.name.clone());
+        *request.headers_mut() = headers;
+        Some(request)
+    }
+}
+
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The place of a request that is being passed on, given back when dropped.
+pub(crate) struct Holding<'a> {
+    front: &'a Front,
+    bytes: usize,
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.front.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.front.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Nothing was done; a client may try again in a moment.
+pub(crate) fn come_back() -> Error {
+    Error::Overloaded { retry_after: HELD_RETRY_AFTER }
+}
+
+/// What is said between two neighbours alone, and what they name beside it.
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    named.iter().for_each(|name| drop(headers.remove(name)));
+    for name in [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_neighbours_say_to_each_other_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, X-Own"),
+            ("x-own", "1"),
+            ("te", "trailers"),
+            ("authorization", "a"),
+            ("x-ms-date", "d"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["authorization", "x-ms-date"]);
+    }
+
+    #[tokio::test]
+    async fn a_request_is_held_until_somebody_owns_the_account_or_its_time_is_over() {
+        let (front, places) = Front::new("a").unwrap();
+        let at_once = Instant::now();
+        assert_eq!(front.find(at_once).await, OwnerPlace::Nobody);
+        places.send_replace(OwnerPlace::HereSoon);
+        assert_eq!(front.find(at_once).await, OwnerPlace::HereSoon);
+        let deadline = Front::deadline();
+        let (found, ()) = tokio::join!(front.find(deadline), async {
+            tokio::task::yield_now().await;
+            places.send_replace(OwnerPlace::Here);
+        });
+        assert_eq!(found, OwnerPlace::Here);
+        assert!(Instant::now() < deadline);
+    }
+
+    #[test]
+    fn no_more_is_held_than_there_is_room_for() {
+        let (front, _places) = Front::new("a").unwrap();
+        let held = front.hold(HELD_BYTES_MAX).unwrap();
+        assert!(front.hold(1).is_err());
+        drop(held);
+        assert!(front.hold(1).is_ok());
+        assert!(Front::new("no\nname").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! The part of a request's walk that only a node of several has: is it answered here, or by the node that owns the account?
+
+use super::{Gateway, Peer, RequestBody, body, path_of};
+use crate::auth::{self, Presented};
+use crate::cluster::front::{Front, OwnerPlace, Passed, come_back};
+use crate::cluster::{FROM, NOT_OWNER};
+use crate::headers::HttpContext;
+use crate::locality::locality;
+use crate::reply::Reply;
+use crate::routes::{Operation, Route, Segments};
+use crate::service::Service;
+use armilla_model::clock::monotonic;
+use armilla_model::{Error, Result};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body_util::Full;
+use tokio::time::Instant;
+
+/// Where a request is answered.
+pub(super) enum AtOwner {
+    /// By this node.
+    Here(RequestBody),
+    /// It is answered.
+    Answered(Response<Full<Bytes>>),
+}
+
+impl<S: Service> Gateway<S> {
+    /// Has the owner answer, unless this node is the owner or the request is about this node itself.
+    pub(super) async fn at_owner(
+        &self,
+        front: &Front,
+        peer: Peer,
+        parts: &Parts,
+        body: RequestBody,
+    ) -> AtOwner {
+        let started = monotonic();
+        let deadline = Front::deadline();
+        let reply = match about_this_node(parts) {
+            Some(Route::Ready | Route::Status) if !self.is_ready(front) => not_ready(),
+            Some(_) => return AtOwner::Here(body),
+            None => match front.find(deadline).await {
+                OwnerPlace::Here => return AtOwner::Here(body),
+                OwnerPlace::Nobody | OwnerPlace::HereSoon => Reply::error(come_back()),
+                OwnerPlace::Elsewhere(_) if parts.headers.contains_key(FROM) => {
+                    return AtOwner::Answered(not_owner(self, parts));
+                }
+                OwnerPlace::Elsewhere(_) => {
+                    match self.pass_on(front, (peer, parts), body, deadline).await {
+                        Ok(response) => return AtOwner::Answered(response),
+                        Err(error) => Reply::error(error),
+                    }
+                }
+            },
+        };
+        let activity_id = self.activity_ids.next();
+        let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
+        self.settings.cors.decorate(parts, response.headers_mut());
+        AtOwner::Answered(response)
+    }
+
+    /// Requests can be answered, here or by another node.
+    fn is_ready(&self, front: &Front) -> bool {
+        matches!(front.place(), OwnerPlace::Here | OwnerPlace::Elsewhere(_))
+    }
+
+    /// Reads a request and has the owner answer it.
+    async fn pass_on(
+        &self,
+        front: &Front,
+        (peer, parts): (Peer, &Parts),
+        body: RequestBody,
+        deadline: Instant,
+    ) -> Result<Response<Full<Bytes>>> {
+        let (http, context, _) = HttpContext::read(&parts.headers);
+        let segments = Segments::parse(path_of(&parts.uri))?;
+        let route = Route::find(&segments);
+        if auth::is_session(context.authorization) || route == Some(Route::Session) {
+            let OwnerPlace::Elsewhere(owner) = front.place() else { return Err(come_back()) };
+            return Err(Error::Misdirected(format!(
+                "This node does not own the account, and sessions are the owner's: sign in at http://{owner}/_explorer/."
+            )));
+        }
+        if !body.is_end_stream() {
+            // The owner looks again; here it keeps bodies of strangers from being held.
+            let foreign = self.settings.host_names.foreign(parts);
+            let locality = locality(&peer, parts, &http, foreign.as_deref());
+            let presented = Presented {
+                method: &parts.method,
+                segments: &segments,
+                context: &context,
+                locality: &locality,
+            };
+            let known = self.authenticator.authenticate(&presented, self.clock.now_seconds());
+            if let Err(denied) = known {
+                body::discard(body, &self.settings.limits, http.expects_continue).await;
+                return Err(denied.error);
+            }
+        }
+        let operation = route.map(|route| Operation::find(route, &parts.method, context.intent));
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD)
+            || matches!(operation, Some(Ok(operation)) if operation.is_read());
+        let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
+        let passed = Passed { parts, body, is_secure: peer.is_secure, is_read, deadline };
+        front.forward(&passed).await
+    }
+}
+
+/// The route of a request that every node answers for itself.
+fn about_this_node(parts: &Parts) -> Option<Route<'static>> {
+    match parts.uri.path() {
+        "/alive" => Some(Route::Alive),
+        "/ready" => Some(Route::Ready),
+        "/status" => Some(Route::Status),
+        _ => None,
+    }
+}
+
+fn not_ready() -> Reply {
+    const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
+    Reply::other(StatusCode::SERVICE_UNAVAILABLE, "no node owns the account", TEXT_PLAIN)
+}
+
+/// What a node is told that passed a request on to one that does not own the account.
+fn not_owner<S: Service>(gateway: &Gateway<S>, parts: &Parts) -> Response<Full<Bytes>> {
+    let message = "This node does not own the account; the request was passed on to it by another.";
+    let reply = Reply::error(Error::Misdirected(message.to_owned()));
+    let activity_id = gateway.activity_ids.next();
+    let mut response = reply.into_http(&parts.method, &activity_id, std::time::Duration::ZERO);
+    response.headers_mut().insert(NOT_OWNER, HeaderValue::from_static("1"));
+    response
+}

@@ -1,0 +1,152 @@
+//! Requests of HTTP/1.1 in the common form: as slices of the connection's buffer, answered into another one.
+//!
+//! Requests about data go straight to [`Gateway::answer`], without maps of headers on either side. Everything else, and
+//! whatever this file would have to judge, becomes an [`http::Request`] and takes the way of all others.
+
+use super::{Gateway, Peer, RequestBody};
+use crate::auth;
+use crate::headers::RequestContext;
+use crate::locality::Stranger;
+use crate::reply::{Http1Answer, SentHead};
+use crate::request::Request;
+use crate::routes::Segments;
+use crate::service::Service;
+use armilla_model::Error;
+use armilla_model::clock::monotonic;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http_body_util::BodyExt as _;
+use std::ops::Range;
+
+/// Where a header lies in the buffer. Its name is in small letters.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldSpan {
+    pub(crate) name: Range<usize>,
+    pub(crate) value: Range<usize>,
+}
+
+/// A request in the common form: a path without a query, one `host`, and no header that speaks of proxies, pages or the
+/// connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainRequest<'b> {
+    pub(crate) method: &'b Method,
+    pub(crate) path: &'b str,
+    pub(crate) buffer: &'b [u8],
+    pub(crate) fields: &'b [FieldSpan],
+    /// The host, where it is none of this server's names.
+    pub(crate) foreign_host: Option<&'b [u8]>,
+}
+
+impl<'b> PlainRequest<'b> {
+    /// Names in small letters, and values.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> {
+        let (buffer, fields) = (self.buffer, self.fields);
+        fields.iter().filter_map(|field| {
+            let name = std::str::from_utf8(buffer.get(field.name.clone())?).ok()?;
+            Some((name, buffer.get(field.value.clone())?))
+        })
+    }
+
+    /// As [`crate::locality`] judges it: no proxy and no page speaks in this form.
+    fn locality(&self, peer: &Peer) -> Result<(), Stranger> {
+        match self.foreign_host {
+            _ if !peer.is_loopback() => Err(Stranger::OtherMachine),
+            Some(host) => Err(Stranger::ForeignHost(String::from_utf8_lossy(host).into_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// The same as HTTP's own type.
+    fn to_http(self, body: Bytes) -> Option<http::Request<RequestBody>> {
+        let mut request = http::Request::new(RequestBody::Whole(body));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.path.parse().ok()?;
+        for (name, value) in self.headers() {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+            request.headers_mut().append(name, HeaderValue::from_bytes(value).ok()?);
+        }
+        Some(request)
+    }
+}
+
+/// Requests that nothing but routes, credentials and the service have a say in.
+const DATA_PATHS: &str = "/dbs/";
+
+impl<S: Service> Gateway<S> {
+    /// Answers a request in the common form; tells its status.
+    pub(crate) async fn handle_plain(
+        &self,
+        peer: Peer,
+        request: PlainRequest<'_>,
+        body: Bytes,
+        sent: SentHead<'_>,
+        out: &mut Http1Answer,
+    ) -> StatusCode {
+        // A node of several asks first who owns the account.
+        let is_about_data = request.path.starts_with(DATA_PATHS)
+            && self.settings.front.is_none()
+            && self.settings.health_port != Some(peer.local_address.port());
+        if !is_about_data {
+            return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
+        }
+        let started = monotonic();
+        let (mut context, mut readable) = (RequestContext::default(), Ok(()));
+        let mut given_id = None;
+        for (name, value) in request.headers() {
+            if name == "x-ms-activity-id" {
+                given_id = Some(value);
+            } else if let Err(error) = context.set(name, value)
+                && readable.is_ok()
+            {
+                readable = Err(error);
+            }
+        }
+        let is_seen_by_others = !peer.is_secure && !peer.is_loopback();
+        if is_seen_by_others && auth::is_session(context.authorization) {
+            return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
+        }
+        context.activity = given_id;
+        let new_id;
+        let activity_id = match given_id {
+            Some(id) => id,
+            None => {
+                new_id = self.activity_ids.next_text();
+                &new_id
+            }
+        };
+        let locality = request.locality(&peer);
+        let reply = match Segments::parse(request.path) {
+            Ok(segments) => {
+                let (method, segments, context) = (request.method, &segments, &context);
+                let now_seconds = sent.now_seconds;
+                let request =
+                    Request { method, segments, context, readable, locality, now_seconds };
+                self.answer(request, body, activity_id).await
+            }
+            Err(error) => error.into(),
+        };
+        let status = reply.status();
+        out.write(reply, activity_id, started.elapsed(), sent);
+        status
+    }
+
+    /// Answers as any HTTP request is answered.
+    async fn handle_rare(
+        &self,
+        peer: Peer,
+        request: PlainRequest<'_>,
+        body: Bytes,
+        sent: SentHead<'_>,
+        out: &mut Http1Answer,
+    ) -> StatusCode {
+        let Some(request) = request.to_http(body) else {
+            let error = Error::bad_request("The path or a header of the request cannot be read.");
+            out.write(error.into(), &self.activity_ids.next_text(), Default::default(), sent);
+            return StatusCode::BAD_REQUEST;
+        };
+        let (head, body) = self.handle(peer, request).await.into_parts();
+        let Ok(body) = body.collect().await;
+        out.write_response(head.status, &head.headers, body.to_bytes(), sent);
+        head.status
+    }
+}

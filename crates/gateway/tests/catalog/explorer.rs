@@ -1,0 +1,316 @@
+//! The explorer: its files, its sessions, and the views that it reads.
+
+use crate::support::{Answer, Armilla, encoded};
+use armilla_engine::Options;
+use armilla_gateway::Settings;
+use armilla_gateway::auth::{Access, Authenticator, MasterKeys, WellKnownKey};
+use armilla_gateway::explorer::{ExplorerSettings, ExplorerSource};
+use armilla_model::Value;
+use armilla_storage::MemoryStore;
+use std::sync::Arc;
+
+const KEY: &str =
+    "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQQ==";
+
+fn with_settings(settings: Settings) -> Armilla {
+    let mut keys = MasterKeys::new(WellKnownKey::Nowhere);
+    keys.add(KEY, Access::ReadWrite).unwrap();
+    let authenticator = Authenticator::new(keys, &[1; 32]);
+    let store = Arc::new(MemoryStore::new());
+    Armilla::guarded(store, Options::default(), |service| service, authenticator, settings)
+}
+
+async fn get(server: &Armilla, path: &str, headers: &[(&str, &str)]) -> Answer {
+    server.send_as("", "GET", path, headers, "").await
+}
+
+async fn sign_in(server: &Armilla, headers: &[(&str, &str)], body: &str) -> Answer {
+    server.send_as("", "POST", "/_armilla/session", headers, body).await
+}
+
+fn session(token: &str) -> String {
+    encoded(&format!("type=session&ver=1.0&sig={token}"))
+}
+
+#[tokio::test]
+async fn every_file_is_served_with_what_protects_it() {
+    let server = Armilla::start();
+    for file in armilla_explorer::all() {
+        let path = format!("/_explorer/{}", file.path);
+        let answer = get(&server, &path, &[]).await.expect(200);
+        assert_eq!(answer.header("content-type"), Some(file.media_type), "{path}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{path}");
+        }
+        let policy = answer.header("content-security-policy").unwrap().to_owned();
+        let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap().to_owned();
+        assert_eq!(
+            policy,
+            format!(
+                "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; \
+                 connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                 require-trusted-types-for 'script'; trusted-types svelte-trusted-html"
+            )
+        );
+        if file.path == armilla_explorer::INDEX {
+            assert!(answer.body.contains(&nonce));
+            assert_eq!(answer.header("cache-control"), Some("no-store"));
+            continue;
+        }
+        assert_eq!(answer.bytes, file.bytes, "{path}");
+        assert_eq!(answer.header("etag"), Some(file.etag));
+        let cached = answer.header("cache-control").unwrap();
+        assert_eq!(cached.contains("immutable"), file.immutable, "{path}");
+        get(&server, &path, &[("if-none-match", file.etag)]).await.expect(304);
+        let head = server.send_as("", "HEAD", &path, &[], "").await.expect(200);
+        assert!(head.bytes.is_empty());
+        let packed = get(&server, &path, &[("accept-encoding", "br, gzip")]).await.expect(200);
+        if packed.header("content-encoding") == Some("gzip") {
+            assert!(
+                packed.bytes.starts_with(&[0x1f, 0x8b]) && packed.bytes.len() < file.bytes.len()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_index_has_another_nonce_each_time() {
+    let server = Armilla::start();
+    let first = get(&server, "/_explorer/", &[]).await.expect(200);
+    let second = get(&server, "/_explorer/", &[]).await.expect(200);
+    assert_ne!(first.body, second.body);
+    let moved = get(&server, "/_explorer", &[]).await.expect(308);
+    assert_eq!(moved.header("location"), Some("_explorer/"));
+    for path in ["/_explorer/none.js", "/_explorer/../Cargo.toml", "/_explorer/%2e%2e/x"] {
+        get(&server, path, &[]).await.expect(404);
+    }
+    server.send_as("", "POST", "/_explorer/", &[], "").await.expect(405);
+    get(&server, "/_explorer/", &[("host", "evil.example")]).await;
+}
+
+#[tokio::test]
+async fn an_explorer_that_is_off_leaves_the_certificate() {
+    let explorer = ExplorerSettings { source: ExplorerSource::Off, port: None };
+    let certificate_pem = Some("PEM".to_owned());
+    let server = with_settings(Settings { explorer, certificate_pem, ..Settings::default() });
+    let refused = get(&server, "/_explorer/", &[]).await.expect(404);
+    assert!(refused.body.contains("--no-explorer"), "{}", refused.body);
+    assert_eq!(get(&server, "/_explorer/emulator.pem", &[]).await.expect(200).body, "PEM");
+}
+
+#[tokio::test]
+async fn this_machines_user_needs_no_key_where_the_published_one_is_good() {
+    let server = Armilla::start();
+    let opened = sign_in(&server, &[], r#"{"auto":true}"#).await.expect(201);
+    let session = session(&opened.text("token"));
+    server.send_as(&session, "GET", "/dbs", &[], "").await.expect(200);
+    let told = server.send_as(&session, "GET", "/_armilla/session", &[], "").await.expect(200);
+    assert_eq!(told.text("access"), "readWrite");
+    // What gives a stranger away closes the door, and the session that was made here.
+    for header in [
+        ("x-forwarded-for", "203.0.113.9"),
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("host", "evil.example"),
+    ] {
+        sign_in(&server, &[header], r#"{"auto":true}"#).await.expect(403);
+        server.send_as(&session, "GET", "/dbs", &[header], "").await.expect(401);
+    }
+    server.send_as(&session, "DELETE", "/_armilla/session", &[], "").await.expect(204);
+    server.send_as(&session, "GET", "/dbs", &[], "").await.expect(401);
+    server.send_as(&session, "DELETE", "/_armilla/session", &[], "").await.expect(401);
+}
+
+#[tokio::test]
+async fn a_server_with_a_key_wants_it() {
+    let server = with_settings(Settings::default());
+    sign_in(&server, &[], r#"{"auto":true}"#).await.expect(403);
+    sign_in(&server, &[], "{}").await.expect(400);
+    sign_in(&server, &[], "nonsense").await.expect(400);
+    sign_in(&server, &[], r#"{"ticket":"x"}"#).await.expect(401);
+    let published = format!(r#"{{"key":"{}"}}"#, armilla_gateway::auth::WELL_KNOWN_KEY);
+    sign_in(&server, &[], &published).await.expect(401);
+    let key = format!(r#"{{"key":"{KEY}","readOnly":true}}"#);
+    let opened = sign_in(&server, &[], &key).await.expect(201);
+    assert_eq!(opened.text("access"), "readOnly");
+    let viewer = session(&opened.text("token"));
+    server.send_as(&viewer, "GET", "/dbs", &[], "").await.expect(200);
+    server.send_as(&viewer, "POST", "/dbs", &[], r#"{"id":"d"}"#).await.expect(403);
+    server.clock.advance_seconds(31 * 60);
+    server.send_as(&viewer, "GET", "/dbs", &[], "").await.expect(401);
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down() {
+    let server = with_settings(Settings::default());
+    for _ in 0..10 {
+        sign_in(&server, &[], r#"{"key":"d3Jvbmc="}"#).await.expect(401);
+    }
+    let key = format!(r#"{{"key":"{KEY}"}}"#);
+    let refused = sign_in(&server, &[], &key).await.expect(429);
+    assert!(refused.header("x-ms-retry-after-ms").is_some());
+    assert!(refused.text("message").contains("from this address"));
+    // What cannot be guessed is not slowed down.
+    sign_in(&server, &[], r#"{"ticket":"x"}"#).await.expect(401);
+    server.clock.advance_seconds(61);
+    sign_in(&server, &[], &key).await.expect(201);
+}
+
+/// A page that cannot read the answer could still use up this machine's attempts.
+#[tokio::test]
+async fn a_page_of_another_origin_neither_signs_in_nor_counts() {
+    let server = with_settings(Settings::default());
+    for _ in 0..20 {
+        let origin = [("origin", "https://evil.example")];
+        sign_in(&server, &origin, r#"{"key":"d3Jvbmc="}"#).await.expect(403);
+    }
+    let key = format!(r#"{{"key":"{KEY}"}}"#);
+    sign_in(&server, &[("origin", "http://localhost:3000")], &key).await.expect(201);
+    let long = format!(r#"{{"key":"{}"}}"#, "x".repeat(64 * 1024));
+    sign_in(&server, &[], &long).await.expect(413);
+}
+
+/// Names and paths of any length were repeated for each property below them.
+#[tokio::test]
+async fn the_shape_of_long_names_is_short() {
+    let server = Armilla::with_posts().await;
+    let long = "n".repeat(200_000);
+    let below: Vec<String> = (0..900).map(|number| format!(r#""{number}":1"#)).collect();
+    let body = format!(r#"{{"id":"1","postId":"p","{long}":{{{}}}}}"#, below.join(","));
+    let key = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+    server.send("POST", "/dbs/blog/colls/posts/docs", &key, &body).await.expect(201);
+    let path = "/_armilla/shape/dbs/blog/colls/posts";
+    let shape = server.send("GET", path, &[], "").await.expect(200);
+    assert!(shape.body.len() < 2_000_000, "{}", shape.body.len());
+    assert_eq!(number(&shape.json(), "sampled"), 1.0);
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value.get(name).unwrap().as_f64().unwrap()
+}
+
+#[tokio::test]
+async fn views_tell_of_containers_requests_and_partitions() {
+    let server = Armilla::with_posts().await;
+    let key = [("x-ms-documentdb-partitionkey", r#"["u1"]"#)];
+    for id in ["a", "b", "c"] {
+        let body = format!(r#"{{"id":"{id}","postId":"u1","type":"post","tags":["x"],"n":1.0}}"#);
+        server.send("POST", "/dbs/blog/colls/posts/docs", &key, &body).await.expect(201);
+    }
+    let view = async |path: &str| server.send("GET", path, &[], "").await.expect(200).json();
+    let overview = view("/_armilla/overview").await;
+    assert_eq!(number(&overview, "items"), 3.0);
+    let shape = view("/_armilla/shape/dbs/blog/colls/posts").await;
+    assert_eq!(number(&shape, "sampled"), 3.0);
+    let parts = view("/_armilla/partitions/dbs/blog/colls/posts").await;
+    let hot = parts.get("hotKeys").unwrap().as_array().unwrap();
+    assert_eq!(hot[0].get("key").unwrap().as_str(), Some(r#"["u1"]"#));
+    assert_eq!(number(&hot[0], "requests"), 3.0);
+    let log = view("/_armilla/requests").await;
+    let requests = log.get("requests").unwrap().as_array().unwrap();
+    let created =
+        requests.iter().filter(|one| one.get("operation").unwrap().as_str() == Some("create"));
+    assert_eq!(created.count(), 3);
+    assert!(!log.to_json().contains("tags"), "bodies of writes are not kept");
+    server.send("DELETE", "/_armilla/requests", &[], "").await.expect(204);
+    let log = view("/_armilla/requests").await;
+    assert!(log.get("requests").unwrap().as_array().unwrap().is_empty());
+    let language = view("/_armilla/language").await;
+    assert!(language.get("functions").unwrap().as_array().unwrap().len() >= 129);
+    assert!(view("/_armilla/activity").await.get("seconds").unwrap().as_array().is_some());
+}
+
+#[tokio::test]
+async fn a_query_is_checked_and_not_run() {
+    let server = Armilla::with_posts().await;
+    let check = async |query: &str| {
+        let body = format!(r#"{{"database":"blog","container":"posts","query":"{query}"}}"#);
+        server.send("POST", "/_armilla/check", &[], &body).await
+    };
+    let good = check("SELECT * FROM c WHERE c.a = 1").await.expect(200);
+    assert_eq!(good.json().get("ok").unwrap().as_bool(), Some(true));
+    assert_eq!(good.charge(), "0");
+    let bad = check("SELECT * FRM c").await.expect(200);
+    assert!(bad.text("error").contains("location"), "{}", bad.body);
+    let long = "x".repeat(600 * 1024);
+    check(&long).await.expect(400);
+}
+
+#[tokio::test]
+async fn reports_of_labs_are_kept() {
+    let server = Armilla::start();
+    let path = "/_armilla/lab/reports/blog";
+    server.send("PUT", path, &[], r#"{"rows":[]}"#).await.expect(204);
+    assert_eq!(server.send("GET", path, &[], "").await.expect(200).body, r#"{"rows":[]}"#);
+    let listed = server.send("GET", "/_armilla/lab/reports", &[], "").await.expect(200);
+    assert!(listed.body.contains("blog"), "{}", listed.body);
+}
+
+#[tokio::test]
+async fn no_browser_keeps_what_only_this_server_has() {
+    let server = Armilla::with_posts().await;
+    let opened = sign_in(&server, &[], r#"{"auto":true}"#).await.expect(201);
+    assert_eq!(opened.header("cache-control"), Some("no-store"));
+    for path in [
+        "/_armilla/session",
+        "/_armilla/overview",
+        "/_armilla/language",
+        "/_armilla/activity",
+        "/_armilla/requests",
+        "/_armilla/dials",
+        "/_armilla/partitions/dbs/blog/colls/posts",
+        "/_armilla/shape/dbs/blog/colls/posts",
+        "/_armilla/nothing",
+    ] {
+        let answer = server.send("GET", path, &[], "").await;
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+    }
+    let answer = server.send("GET", "/dbs", &[], "").await.expect(200);
+    assert_eq!(answer.header("cache-control"), None);
+}
+
+#[tokio::test]
+async fn the_price_of_writes_is_predicted_and_nothing_changes() {
+    let server = Armilla::with_posts().await;
+    let predict = async |indexing: &str| {
+        let body = format!(
+            r#"{{"id":"posts","partitionKey":{{"paths":["/postId"]}},"indexingPolicy":{indexing}}}"#
+        );
+        server.send("POST", "/_armilla/prediction/dbs/blog/colls/posts", &[], &body).await
+    };
+    let nothing = r#"{"includedPaths":[],"excludedPaths":[{"path":"/*"}]}"#;
+    let empty = predict(nothing).await.expect(200).json();
+    assert_eq!(number(&empty, "sampled"), 0.0);
+    let key = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+    let item = r#"{"id":"a","postId":"p","title":"x","likes":3,"tags":["y"]}"#;
+    let created = server.send("POST", "/dbs/blog/colls/posts/docs", &key, item).await.expect(201);
+    let told = predict(nothing).await.expect(200).json();
+    assert_eq!(number(&told, "sampled"), 1.0);
+    assert_eq!(format!("{:.2}", number(&told, "before")), created.charge());
+    assert!(number(&told, "after") < number(&told, "before"), "{}", told.to_json());
+    let kept = server.send("GET", "/dbs/blog/colls/posts", &[], "").await.expect(200);
+    assert!(!kept.body.contains(r#""excludedPaths":[{"path":"/*"}]"#), "{}", kept.body);
+    predict(r#"{"includedPaths":3}"#).await.expect(400);
+    let elsewhere = "/_armilla/prediction/dbs/blog/colls/none";
+    server.send("POST", elsewhere, &[], "{}").await.expect(404);
+}
+
+#[tokio::test]
+async fn whoever_reads_the_log_too_late_is_told() {
+    let server = Armilla::with_posts().await;
+    for _ in 0..3 {
+        server.send("GET", "/dbs/blog/colls/posts", &[], "").await.expect(200);
+    }
+    let opened = sign_in(&server, &[], r#"{"auto":true}"#).await.expect(201);
+    let session = session(&opened.text("token"));
+    let log = server.send_as(&session, "GET", "/_armilla/requests?limit=1", &[], "").await;
+    let log = log.expect(200).json();
+    assert_eq!(log.get("requests").unwrap().as_array().unwrap().len(), 1);
+    assert_eq!(number(&log, "dropped"), number(&log, "newest") - 1.0);
+}

@@ -1,0 +1,244 @@
+//! Folding: the last state of every key goes from the journal into the base, behind the writers' backs.
+//!
+//! The owner keeps the states of the keys that changed above `folded`. A thread of its own brings them into the base every second, and
+//! removes rows of the journal that are folded and that no follower is expected to miss. What is folded in several statements
+//! moves `folded` with the last: a base that is ahead of it is what copies expect anyway.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use armilla_model::clock::monotonic;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use super::position::ACCOUNT;
+use super::{Epoch, KeyStates, Ledger, Place};
+use crate::{Batch, Keyspace};
+
+/// States are folded so often, if not sooner.
+const FOLD_EVERY: Duration = Duration::from_secs(1);
+/// So many bytes are folded at once, and not later than when there are as many.
+const FOLD_BYTES: usize = 8 << 20;
+/// Beyond so many bytes, writers wait.
+const UNFOLDED_BYTES_MAX: usize = 64 << 20;
+/// Rows of the journal are removed so often.
+const CUT_EVERY: Duration = Duration::from_secs(30);
+/// What is counted for a key beside its bytes.
+const KEY_OVERHEAD: usize = 64;
+
+type StatesByKey = BTreeMap<(Keyspace, Vec<u8>), Option<Bytes>>;
+
+/// The states that are not in the base yet, and the thread that brings them there.
+pub(super) struct Folding {
+    shared: Arc<FoldShared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+pub(super) struct FoldShared {
+    ledger: Arc<dyn Ledger>,
+    retention: Duration,
+    epoch: AtomicU64,
+    unfolded: Mutex<Unfolded>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Unfolded {
+    keys: StatesByKey,
+    bytes: usize,
+    /// The newest row whose states are here.
+    upto: Place,
+    folded: Place,
+    closing: bool,
+}
+
+impl Unfolded {
+    fn put(&mut self, keyspace: Keyspace, key: Vec<u8>, value: Option<Bytes>) {
+        let size = |key: usize, value: &Option<Bytes>| {
+            key + value.as_ref().map_or(0, Bytes::len) + KEY_OVERHEAD
+        };
+        let length = key.len();
+        self.bytes += size(length, &value);
+        if let Some(before) = self.keys.insert((keyspace, key), value) {
+            self.bytes -= size(length, &before);
+        }
+    }
+}
+
+impl Folding {
+    /// Starts with everything folded up to a place.
+    pub(super) fn start(
+        ledger: Arc<dyn Ledger>,
+        epoch: Epoch,
+        folded: Place,
+        retention: Duration,
+    ) -> Self {
+        let unfolded = Unfolded { upto: folded, folded, ..Unfolded::default() };
+        let shared = Arc::new(FoldShared {
+            ledger,
+            retention,
+            epoch: AtomicU64::new(epoch.0),
+            unfolded: Mutex::new(unfolded),
+            changed: Condvar::new(),
+        });
+        let ours = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("folding".into())
+            .spawn(move || ours.run())
+            .expect("a thread can be started while a node takes over");
+        Self { shared, thread: Mutex::new(Some(thread)) }
+    }
+
+    /// Adds a row that is in the journal.
+    pub(super) fn add(&self, place: Place, batch: &Batch) {
+        let mut unfolded = self.shared.unfolded.lock();
+        assert!(place == unfolded.upto.next(), "rows are folded in their order");
+        for operation in batch.iter() {
+            unfolded.put(operation.keyspace, operation.key.clone(), operation.value.clone());
+        }
+        unfolded.upto = place;
+        if unfolded.bytes >= FOLD_BYTES {
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Says under which ownership folds are made from now on.
+    pub(super) fn set_epoch(&self, epoch: Epoch) {
+        self.shared.epoch.store(epoch.0, Ordering::Release);
+    }
+
+    /// Whether writers should slow down.
+    pub(super) fn is_behind(&self) -> bool {
+        self.shared.unfolded.lock().bytes > UNFOLDED_BYTES_MAX / 2
+    }
+
+    /// Waits until there is room for more, or the end.
+    pub(super) fn wait_for_room(&self) {
+        let mut unfolded = self.shared.unfolded.lock();
+        while unfolded.bytes > UNFOLDED_BYTES_MAX && !unfolded.closing {
+            self.shared.changed.wait(&mut unfolded);
+        }
+    }
+
+    /// Nobody waits for room any more. What is there is folded once more; what comes later stays in the journal.
+    pub(super) fn end_waits(&self) {
+        self.shared.unfolded.lock().closing = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Folds what is left, once, and ends the thread.
+    pub(super) fn end(&self) {
+        self.end_waits();
+        if let Some(thread) = self.thread.lock().take() {
+            // What it did not fold is still in the journal.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for Folding {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl FoldShared {
+    fn run(&self) {
+        let mut rows = KeptRows { marks: VecDeque::new(), next_cut: monotonic() + CUT_EVERY };
+        loop {
+            let (keys, bytes, upto, closing) = self.wait();
+            let failed = !keys.is_empty() && !self.fold(&keys, upto);
+            let mut unfolded = self.unfolded.lock();
+            if failed {
+                // What came meanwhile is newer.
+                for ((keyspace, key), value) in keys {
+                    if !unfolded.keys.contains_key(&(keyspace, key.clone())) {
+                        unfolded.put(keyspace, key, value);
+                    }
+                }
+            } else {
+                unfolded.folded = upto;
+            }
+            drop(unfolded);
+            self.changed.notify_all();
+            if closing {
+                return;
+            }
+            if failed && bytes >= FOLD_BYTES {
+                // There is no use in asking again at once.
+                thread::sleep(FOLD_EVERY);
+            }
+            rows.cut(self, upto);
+        }
+    }
+
+    /// Waits for the next time to fold, and takes what there is.
+    fn wait(&self) -> (StatesByKey, usize, Place, bool) {
+        let mut unfolded = self.unfolded.lock();
+        let until = monotonic() + FOLD_EVERY;
+        while unfolded.bytes < FOLD_BYTES && !unfolded.closing {
+            if self.changed.wait_until(&mut unfolded, until).timed_out() {
+                break;
+            }
+        }
+        let bytes = std::mem::take(&mut unfolded.bytes);
+        (std::mem::take(&mut unfolded.keys), bytes, unfolded.upto, unfolded.closing)
+    }
+
+    /// Brings states into the base, a few megabytes at a time; false when not all of them are there.
+    fn fold(&self, keys: &StatesByKey, upto: Place) -> bool {
+        let folded = self.unfolded.lock().folded;
+        let mut part = Vec::new();
+        let mut bytes = 0;
+        for ((keyspace, key), value) in keys {
+            bytes += key.len() + value.as_ref().map_or(0, Bytes::len) + KEY_OVERHEAD;
+            part.push((*keyspace, key.clone(), value.clone()));
+            if bytes >= FOLD_BYTES {
+                bytes = 0;
+                if !self.fold_part(std::mem::take(&mut part), folded) {
+                    return false;
+                }
+            }
+        }
+        self.fold_part(part, upto)
+    }
+
+    fn fold_part(&self, keys: Vec<(Keyspace, Vec<u8>, Option<Bytes>)>, upto: Place) -> bool {
+        let epoch = Epoch(self.epoch.load(Ordering::Acquire));
+        let states = KeyStates { upto, lsn: upto.0, keys };
+        matches!(self.ledger.fold(ACCOUNT, epoch, states), Ok(true))
+    }
+}
+
+/// Which rows of the journal followers may still ask for.
+struct KeptRows {
+    /// Places, and when they were the newest.
+    marks: VecDeque<(Place, Instant)>,
+    next_cut: Instant,
+}
+
+impl KeptRows {
+    fn cut(&mut self, shared: &FoldShared, newest: Place) {
+        let now = monotonic();
+        if now < self.next_cut {
+            return;
+        }
+        self.next_cut = now + CUT_EVERY.min(shared.retention);
+        self.marks.push_back((newest, now));
+        let mut upto = None;
+        while let Some((place, then)) = self.marks.front()
+            && now.duration_since(*then) >= shared.retention
+        {
+            upto = Some(*place);
+            self.marks.pop_front();
+        }
+        if let Some(upto) = upto {
+            let epoch = Epoch(shared.epoch.load(Ordering::Acquire));
+            // Rows that stay cost room, and go next time.
+            let _cut = shared.ledger.cut(ACCOUNT, epoch, upto);
+        }
+    }
+}

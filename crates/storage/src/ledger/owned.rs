@@ -1,0 +1,261 @@
+//! The owner's store: every commit is a row of the journal first, then a change of the local copy.
+//!
+//! ```text
+//!   Committer ── group ──► LedgerStore::commit ── append ──► journal
+//!                               │   accepted                    │ fold
+//!                               └──────────► local copy         ▼
+//!                                 (with its position)          base
+//! ```
+//!
+//! Nothing is applied locally before it was accepted, so a crash between the two is the crash of a follower: the row is in the journal. Reads
+//! never ask the ledger. The local copy is not synced commit by commit: after a loss of power it is an older prefix of the journal.
+//!
+//! When an answer does not come, the shard is taken again. That waits for whatever the database is still doing for the old connection
+//! and fences it; the newest row then says whether the batch is in. A shard that somebody else has is [lost](OwnershipWatcher::lost): this
+//! process may answer nothing more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{io, thread};
+
+use parking_lot::Mutex;
+
+use super::folding::Folding;
+use super::position::{ACCOUNT, Position};
+use super::{Entry, Epoch, Ledger, LedgerError, Place, Verdict, encode_batch};
+use crate::{Batch, Durability, Pressure, Room, Snapshot, Store, StoreError, StoreStats};
+
+/// How long the lane waits before it asks an unreachable ledger again; doubled each time, up to [`RETRY_PAUSE_MAX`].
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause.
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// Who hears what becomes of an ownership.
+pub trait OwnershipWatcher: Send + Sync {
+    /// This node does not own the account any more, or cannot know: it must answer nothing from now on. The process should end here; if
+    /// this returns, the commit fails.
+    fn lost(&self, reason: &str);
+
+    /// The ledger does not answer; writes wait. Told once, until [`OwnershipWatcher::recovered`].
+    fn failing(&self, error: &LedgerError);
+
+    /// The ledger answers again.
+    fn recovered(&self);
+
+    /// The local copy has everything up to here.
+    fn reached(&self, place: Place);
+}
+
+/// What an owner starts with.
+pub(super) struct Owned {
+    pub(super) epoch: Epoch,
+    pub(super) position: Position,
+    pub(super) folded: Place,
+    /// Rows above `folded`.
+    pub(super) unfolded: Vec<(Place, Batch)>,
+    pub(super) retention: Duration,
+}
+
+/// The store of a node that owns the account.
+pub struct LedgerStore {
+    local: Arc<dyn Store>,
+    ledger: Arc<dyn Ledger>,
+    lane: Mutex<Lane>,
+    folding: Folding,
+    watcher: Arc<dyn OwnershipWatcher>,
+    failing: AtomicBool,
+    /// Nobody waits for the ledger any more.
+    ending: AtomicBool,
+}
+
+/// Where the next row goes.
+struct Lane {
+    epoch: Epoch,
+    position: Position,
+    /// Before the ledger is asked again.
+    pause: Duration,
+    closed: bool,
+}
+
+impl LedgerStore {
+    pub(super) fn new(
+        local: Arc<dyn Store>,
+        ledger: Arc<dyn Ledger>,
+        watcher: Arc<dyn OwnershipWatcher>,
+        owned: Owned,
+    ) -> Self {
+        let Owned { epoch, position, folded, unfolded, retention } = owned;
+        let folding = Folding::start(Arc::clone(&ledger), epoch, folded, retention);
+        for (place, batch) in &unfolded {
+            folding.add(*place, batch);
+        }
+        Self {
+            local,
+            ledger,
+            lane: Mutex::new(Lane { epoch, position, pause: RETRY_PAUSE, closed: false }),
+            folding,
+            watcher,
+            failing: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes an entry a row of the journal; returns when it is one.
+    fn append(&self, lane: &mut Lane, mut entry: Entry) -> Result<(), StoreError> {
+        let next = Position { place: entry.place, chain: entry.chain };
+        loop {
+            match self.send(entry.clone()) {
+                Ok(Verdict::Accepted) => return Ok(()),
+                Ok(Verdict::Refused) => {}
+                Err(error) => self.note_failure(&error),
+            }
+            if self.settle(lane, next)? {
+                return Ok(());
+            }
+            entry.epoch = lane.epoch;
+        }
+    }
+
+    fn send(&self, entry: Entry) -> Result<Verdict, LedgerError> {
+        let (tell, told) = mpsc::sync_channel(1);
+        let done = Box::new(move |verdicts: Result<Vec<Verdict>, LedgerError>| {
+            // Somebody waits below until this was called.
+            let _ = tell.send(verdicts);
+        });
+        self.ledger.append(vec![entry], done);
+        let unanswered = || LedgerError::OutcomeUnknown("the lane has ended".into());
+        let verdicts = told.recv().unwrap_or_else(|_| Err(unanswered()))?;
+        verdicts.first().copied().ok_or_else(unanswered)
+    }
+
+    /// Takes the journal again and looks whether the row is in it.
+    fn settle(&self, lane: &mut Lane, next: Position) -> Result<bool, StoreError> {
+        loop {
+            match self.ledger.take(ACCOUNT, lane.epoch) {
+                Ok(Some(taken)) => {
+                    lane.epoch = taken.epoch;
+                    self.folding.set_epoch(taken.epoch);
+                    let tip = Position { place: taken.place, chain: taken.chain };
+                    if tip == next || tip == lane.position {
+                        return Ok(tip == next);
+                    }
+                    return Err(self.lose(&format!(
+                        "the ledger ends at place {} and this owner has written up to {}: the database has lost \
+                         acknowledged writes, or others wrote to it",
+                        tip.place, lane.position.place
+                    )));
+                }
+                Ok(None) => self.learn_epoch(lane)?,
+                Err(error) => self.wait(lane, &error)?,
+            }
+        }
+    }
+
+    /// A take that found nothing: one of before may have happened without an answer, or somebody else has the account.
+    fn learn_epoch(&self, lane: &mut Lane) -> Result<(), StoreError> {
+        let shards = match self.ledger.shards() {
+            Ok(shards) => shards,
+            Err(error) => return self.wait(lane, &error),
+        };
+        let row = shards.into_iter().find(|row| row.at == ACCOUNT);
+        let me = self.ledger.me();
+        match row {
+            Some(row) if row.owner.is_some() && row.owner == me && row.epoch > lane.epoch => {
+                lane.epoch = row.epoch;
+                Ok(())
+            }
+            _ => Err(self.lose("another node owns the account now")),
+        }
+    }
+
+    /// Waits a moment before the ledger is asked again.
+    fn wait(&self, lane: &mut Lane, error: &LedgerError) -> Result<(), StoreError> {
+        self.note_failure(error);
+        if self.ending.load(Ordering::Relaxed) {
+            return Err(self.lose("the ledger could not be reached while the node stopped; writes that were not answered may be done or not"));
+        }
+        thread::sleep(lane.pause);
+        lane.pause = (lane.pause * 2).min(RETRY_PAUSE_MAX);
+        Ok(())
+    }
+
+    fn note_failure(&self, error: &LedgerError) {
+        if !self.failing.swap(true, Ordering::Relaxed) {
+            self.watcher.failing(error);
+        }
+    }
+
+    fn lose(&self, reason: &str) -> StoreError {
+        self.watcher.lost(reason);
+        StoreError::io("append to the ledger", io::Error::other(reason.to_owned()))
+    }
+}
+
+impl Store for LedgerStore {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        self.local.snapshot()
+    }
+
+    fn commit(&self, mut batch: Batch, _durability: Durability) -> Result<(), StoreError> {
+        let mut lane = self.lane.lock();
+        if lane.closed {
+            let reason = io::Error::other("the node has given the account up");
+            return Err(StoreError::io("append to the ledger", reason));
+        }
+        self.folding.wait_for_room();
+        let bytes = encode_batch(&batch);
+        let next = lane.position.with(&bytes);
+        let Position { place, chain } = next;
+        let entry =
+            Entry { at: ACCOUNT, epoch: lane.epoch, place, lsn: place.0, chain, batch: bytes };
+        self.append(&mut lane, entry)?;
+        if self.failing.swap(false, Ordering::Relaxed) {
+            self.watcher.recovered();
+        }
+        lane.pause = RETRY_PAUSE;
+        lane.position = next;
+        self.folding.add(place, &batch);
+        next.note(&mut batch);
+        self.local.commit(batch, Durability::Relaxed)?;
+        self.watcher.reached(place);
+        Ok(())
+    }
+
+    /// Folds what is left, gives the account up, and closes the local copy.
+    fn close(&self) -> Result<(), StoreError> {
+        self.end_waits();
+        let mut lane = self.lane.lock();
+        if !lane.closed {
+            lane.closed = true;
+            self.folding.end();
+            // Without an answer the node is evicted after its lease, and the next owner takes the journal as it is.
+            let _released = self.ledger.release(ACCOUNT, lane.epoch);
+        }
+        drop(lane);
+        self.local.close()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.local.stats()
+    }
+
+    fn pressure(&self) -> Pressure {
+        if self.failing.load(Ordering::Relaxed) {
+            return Pressure::Stalled;
+        }
+        let local = self.local.pressure();
+        if self.folding.is_behind() { local.max(Pressure::High) } else { local }
+    }
+
+    fn room(&self) -> Room {
+        self.local.room()
+    }
+
+    fn end_waits(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+        self.folding.end_waits();
+        self.local.end_waits();
+    }
+}

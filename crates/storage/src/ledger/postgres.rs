@@ -1,0 +1,301 @@
+//! The ledger in PostgreSQL, spoken to by its own protocol.
+//!
+//! Every change is one call of a function of [`SCHEMA`], an implicit transaction; nothing is sent between `begin` and `commit`. An answer
+//! counts when the database is ready for the next statement, and when no warning came with it: a backend that is cancelled while
+//! it waits for its replica answers "done" with a warning, and the row may be lost.
+//!
+//! Four sessions, each opened when it is first needed and again when it broke: the *lane* (appends, in order), the *folder*
+//! (folds and cuts, whose loss costs nothing and which therefore do not wait for the disk), the *pulse* (beats, and the look at who else beats,
+//! which must not wait behind anything), and the *desk* for everything else. They live on one thread of their own.
+
+mod session;
+mod statements;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio_postgres::Config;
+
+use self::session::{Line, Role};
+use super::{
+    Appended, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT, Ledger,
+    LedgerError, NodeCard, NodeRow, Place, Reshape, Shard, ShardAt, ShardRow, Taken,
+};
+use crate::{KeyRange, Keyspace};
+
+/// The tables and functions of the ledger.
+pub const SCHEMA: &str = include_str!("postgres/schema.sql");
+
+/// Statements of the lane that may be under way at once; later ones wait for the oldest.
+pub(super) const LANE_STATEMENTS_MAX: usize = 4;
+
+/// Where a ledger is, and how to get in. It is never printed, because it may hold a password.
+#[derive(Clone)]
+pub struct StoreAddress {
+    /// `postgres://user@host,host/database`, or `host=… user=… dbname=…`.
+    pub url: String,
+    /// A password that the address does not hold.
+    pub password: Option<String>,
+}
+
+impl StoreAddress {
+    /// An address that says everything.
+    #[must_use]
+    pub fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), password: None }
+    }
+
+    fn config(&self) -> Result<Config, LedgerError> {
+        let mut config: Config = self.url.parse().map_err(|error| {
+            LedgerError::Unreachable(format!("the address is not understood: {error}"))
+        })?;
+        if let Some(password) = &self.password {
+            config.password(password);
+        }
+        Ok(config)
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("StoreAddress")
+    }
+}
+
+/// A [`Ledger`] in a PostgreSQL database.
+pub struct PostgresLedger {
+    handle: Handle,
+    lines: Arc<Lines>,
+    appends: tokio::sync::mpsc::UnboundedSender<(Vec<Entry>, Appended)>,
+    node: Mutex<Option<(String, Incarnation)>>,
+    /// Ends the thread of the sessions when it is dropped.
+    _end: oneshot::Sender<()>,
+}
+
+pub(super) struct Lines {
+    lane: Line,
+    folder: Line,
+    pulse: Line,
+    desk: Line,
+}
+
+impl PostgresLedger {
+    /// Makes the tables and functions in an empty database, with settings that every node shall read.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached, or holds a ledger already.
+    pub fn create(
+        address: &StoreAddress,
+        account: u128,
+        settings: &[u8],
+    ) -> Result<(), LedgerError> {
+        let ledger = Self::connect(address)?;
+        let settings = settings.to_vec();
+        ledger.wait(|lines| async move { statements::create(&lines.desk, account, settings).await })
+    }
+
+    /// Opens the ledger in a database for a node.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached, holds no ledger or one of another format, or is set up in a way that could lose what
+    /// it has confirmed.
+    pub fn open(address: &StoreAddress) -> Result<Self, LedgerError> {
+        let ledger = Self::connect(address)?;
+        let found = ledger.wait(|lines| async move { statements::format(&lines.desk).await })?;
+        if found == LEDGER_FORMAT {
+            Ok(ledger)
+        } else {
+            Err(LedgerError::Format { found, expected: LEDGER_FORMAT })
+        }
+    }
+
+    /// The settings that were given when the ledger was made.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached.
+    pub fn settings(&self) -> Result<Vec<u8>, LedgerError> {
+        self.wait(|lines| async move { statements::settings(&lines.desk).await })
+    }
+
+    /// The id of the account, which tells copies of one from copies of another.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached.
+    pub fn account(&self) -> Result<String, LedgerError> {
+        self.wait(|lines| async move { statements::account(&lines.desk).await })
+    }
+
+    /// The database's clock, in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached.
+    pub fn now_millis(&self) -> Result<u64, LedgerError> {
+        self.wait(|lines| async move { statements::now_millis(&lines.desk).await })
+    }
+
+    fn connect(address: &StoreAddress) -> Result<Self, LedgerError> {
+        let config = address.config()?;
+        let lines = Arc::new(Lines {
+            lane: Line::new(config.clone(), Role::Lane),
+            folder: Line::new(config.clone(), Role::Folder),
+            pulse: Line::new(config.clone(), Role::Pulse),
+            desk: Line::new(config, Role::Desk),
+        });
+        let (end, ended) = oneshot::channel();
+        let handle = start_thread(ended)?;
+        let (appends, queue) = tokio::sync::mpsc::unbounded_channel();
+        let _guard = handle.enter();
+        handle.spawn(statements::append_in_order(Arc::clone(&lines), queue));
+        Ok(Self { handle: handle.clone(), lines, appends, node: Mutex::new(None), _end: end })
+    }
+
+    /// Runs a statement on the thread of the sessions and waits for it here.
+    fn wait<T, F>(&self, ask: impl FnOnce(Arc<Lines>) -> F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, LedgerError>> + Send + 'static,
+    {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let asked = ask(Arc::clone(&self.lines));
+        self.handle.spawn(async move {
+            // Nobody waits only when the caller's thread has ended.
+            let _ = answer.send(asked.await);
+        });
+        answered.recv().unwrap_or_else(|_| {
+            Err(LedgerError::OutcomeUnknown("the thread of the ledger has ended".into()))
+        })
+    }
+
+    fn myself(&self) -> (String, Incarnation) {
+        self.node.lock().clone().expect("a node joins before it does anything else")
+    }
+}
+
+/// Starts the thread on which all sessions live; it ends with the ledger.
+fn start_thread(ended: oneshot::Receiver<()>) -> Result<Handle, LedgerError> {
+    let failed = |error: std::io::Error| {
+        LedgerError::Unreachable(format!("the thread of the ledger cannot be started: {error}"))
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let handle = runtime.handle().clone();
+    thread::Builder::new()
+        .name("ledger".into())
+        .spawn(move || {
+            // An error says that the sender was dropped, which is the end too.
+            let _ = runtime.block_on(ended);
+        })
+        .map_err(failed)?;
+    Ok(handle)
+}
+
+impl Ledger for PostgresLedger {
+    fn join(&self, node: &NodeCard) -> Result<Option<Incarnation>, LedgerError> {
+        let card = node.clone();
+        let joined = self.wait(|lines| async move { statements::join(&lines.desk, card).await })?;
+        if let Some(incarnation) = joined {
+            *self.node.lock() = Some((node.name.clone(), incarnation));
+        }
+        Ok(joined)
+    }
+
+    fn me(&self) -> Option<(String, Incarnation)> {
+        self.node.lock().clone()
+    }
+
+    fn beat(&self, catalog: Place) -> Result<Option<u64>, LedgerError> {
+        let me = self.myself();
+        self.wait(|lines| async move { statements::beat(&lines.pulse, me, catalog).await })
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeRow>, LedgerError> {
+        self.wait(|lines| async move { statements::nodes(&lines.pulse).await })
+    }
+
+    fn evict(&self, node: &NodeRow) -> Result<bool, LedgerError> {
+        let node = node.clone();
+        self.wait(|lines| async move { statements::evict(&lines.pulse, node).await })
+    }
+
+    fn shards(&self) -> Result<Vec<ShardRow>, LedgerError> {
+        self.wait(|lines| async move { statements::shards(&lines.pulse).await })
+    }
+
+    fn open(&self, home: Home, shards: &[(Shard, u64)]) -> Result<(), LedgerError> {
+        let shards = shards.to_vec();
+        self.wait(|lines| async move { statements::open(&lines.desk, home, shards).await })
+    }
+
+    fn drop_shards(&self, home: Home, shards: &[Shard]) -> Result<(), LedgerError> {
+        let shards = shards.to_vec();
+        self.wait(|lines| async move { statements::drop_shards(&lines.desk, home, shards).await })
+    }
+
+    fn take(&self, shard: ShardAt, seen: Epoch) -> Result<Option<Taken>, LedgerError> {
+        let me = self.myself();
+        self.wait(|lines| async move { statements::take(&lines.desk, shard, seen, me).await })
+    }
+
+    fn release(&self, shard: ShardAt, epoch: Epoch) -> Result<bool, LedgerError> {
+        self.wait(|lines| async move { statements::release(&lines.desk, shard, epoch).await })
+    }
+
+    fn append(&self, entries: Vec<Entry>, done: Appended) {
+        if let Err(refused) = self.appends.send((entries, done)) {
+            let (_, done) = refused.0;
+            done(Err(LedgerError::Unreachable("the thread of the ledger has ended".into())));
+        }
+    }
+
+    fn fold(&self, shard: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError> {
+        self.wait(
+            |lines| async move { statements::fold(&lines.folder, shard, epoch, states).await },
+        )
+    }
+
+    fn cut(&self, shard: ShardAt, epoch: Epoch, upto: Place) -> Result<u64, LedgerError> {
+        self.wait(|lines| async move { statements::cut(&lines.folder, shard, epoch, upto).await })
+    }
+
+    fn reshape(&self, reshape: Reshape) -> Result<bool, LedgerError> {
+        let me = self.myself();
+        self.wait(|lines| async move { statements::reshape(&lines.desk, reshape, me).await })
+    }
+
+    fn journal(
+        &self,
+        after: &[(ShardAt, Place)],
+        bytes_max: usize,
+    ) -> Result<Vec<JournalRow>, LedgerError> {
+        let after = after.to_vec();
+        self.wait(|lines| async move { statements::journal(&lines.desk, after, bytes_max).await })
+    }
+
+    fn base(
+        &self,
+        home: Home,
+        space: Keyspace,
+        range: &KeyRange,
+        rows: usize,
+    ) -> Result<Vec<(Vec<u8>, Bytes)>, LedgerError> {
+        let range = range.clone();
+        self.wait(move |lines| async move {
+            statements::base(&lines.desk, home, space, range, rows).await
+        })
+    }
+
+    fn reserve(&self, name: &str, many: u64) -> Result<u64, LedgerError> {
+        let name = name.to_owned();
+        self.wait(|lines| async move { statements::reserve(&lines.desk, name, many).await })
+    }
+}

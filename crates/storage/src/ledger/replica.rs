@@ -1,0 +1,310 @@
+//! A node's local copy of the account: made from base and journal, then kept up by following the journal.
+//!
+//! Batches hold final states of keys. So a base that is read page by page while its owner folds, plus every row of the journal since before
+//! the first page, is exactly the state at the last row. The position of the copy is noted in the batch that brings it there; while a copy is
+//! being made it has none, so one that was interrupted begins anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, thread};
+
+use super::owned::{LedgerStore, Owned, OwnershipWatcher};
+use super::position::{ACCOUNT, Position};
+use super::{Epoch, JournalRow, Ledger, LedgerError, Place, Taken, decode_batch};
+use crate::{Batch, Direction, Durability, KeyRange, Keyspace, Store, StoreError};
+
+/// Rows of one page of the base.
+const PAGE_ROWS: usize = 5000;
+/// Bytes of the journal in one answer.
+const JOURNAL_BYTES: usize = 4 << 20;
+/// An answer with fewer rows and bytes has reached the end of the journal.
+const SHORT_ROWS: usize = 1000;
+/// A batch of the copy is committed when it has so many bytes.
+const BATCH_BYTES: usize = 4 << 20;
+/// How long a new owner waits before it asks an unreachable ledger again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a copy cannot go on.
+#[derive(Debug)]
+pub enum ReplicaError {
+    /// The ledger failed; the copy is as it was, or not complete, and can be asked to go on.
+    Ledger(LedgerError),
+    /// The local store failed.
+    Store(StoreError),
+    /// The copy knows rows that the ledger does not have.
+    Ahead {
+        /// What the copy has applied.
+        copy: Place,
+        /// Where the journal ends, or differs.
+        ledger: Place,
+    },
+}
+
+impl fmt::Display for ReplicaError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ledger(error) => error.fmt(formatter),
+            Self::Store(error) => error.fmt(formatter),
+            Self::Ahead { copy, ledger } => write!(
+                formatter,
+                "this node's copy has the journal up to place {copy}, the ledger continues differently from place {ledger}: the \
+                 database has lost acknowledged writes (a failover to a replica that was behind, or a restored backup?). Bring \
+                 the lost rows back, or accept the loss: start every node with an empty data folder"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReplicaError {}
+
+impl From<LedgerError> for ReplicaError {
+    fn from(error: LedgerError) -> Self {
+        Self::Ledger(error)
+    }
+}
+
+impl From<StoreError> for ReplicaError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// A copy that follows.
+pub struct Replica {
+    store: Arc<dyn Store>,
+    ledger: Arc<dyn Ledger>,
+    position: Option<Position>,
+}
+
+/// What a step has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// The copy had reached the newest row when it asked.
+    UpToDate,
+    /// There is more to apply.
+    Behind,
+}
+
+impl Replica {
+    /// The copy in a local store, complete or not.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn new(store: Arc<dyn Store>, ledger: Arc<dyn Ledger>) -> Result<Self, StoreError> {
+        let position = Position::read(&*store.snapshot())?;
+        Ok(Self { store, ledger, position })
+    }
+
+    /// How far the copy has come; nothing while it is being made.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    /// Makes the copy, or applies the next rows of the journal.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplicaError`]; after a failure of the ledger the next call goes on.
+    pub fn follow(&mut self) -> Result<Followed, ReplicaError> {
+        let Some(position) = self.position else {
+            self.copy()?;
+            return Ok(Followed::Behind);
+        };
+        let rows = self.ledger.journal(&[(ACCOUNT, position.place)], JOURNAL_BYTES)?;
+        if rows.first().is_some_and(|row| row.place != position.place.next()) {
+            // Rows were cut before they were read here.
+            self.position = None;
+            return Ok(Followed::Behind);
+        }
+        let is_short = is_short(&rows);
+        self.position = Some(self.apply(position, &rows, Noted::EachBatch)?);
+        Ok(if is_short { Followed::UpToDate } else { Followed::Behind })
+    }
+
+    /// Takes the account, if nobody has it whose epoch is not `seen`, and brings the copy to the newest row.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplicaError`] and the copy itself, when the account was not taken or the copy is not what it must be.
+    pub fn take(
+        mut self,
+        seen: Epoch,
+        retention: Duration,
+        watcher: Arc<dyn OwnershipWatcher>,
+    ) -> Result<LedgerStore, (Self, Option<ReplicaError>)> {
+        let taken = match self.ledger.take(ACCOUNT, seen) {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Err((self, None)),
+            Err(error) => return Err((self, Some(error.into()))),
+        };
+        let unfolded = match self.reach(taken).and_then(|()| self.unfolded(taken)) {
+            Ok(unfolded) => unfolded,
+            Err(error) => return Err((self, Some(error))),
+        };
+        let position = Position { place: taken.place, chain: taken.chain };
+        let owned =
+            Owned { epoch: taken.epoch, position, folded: taken.folded, unfolded, retention };
+        Ok(LedgerStore::new(self.store, self.ledger, watcher, owned))
+    }
+
+    /// Follows to the newest row. Nobody adds one meanwhile.
+    fn reach(&mut self, taken: Taken) -> Result<(), ReplicaError> {
+        let tip = Position { place: taken.place, chain: taken.chain };
+        loop {
+            if let Some(position) = self.position
+                && position.place >= tip.place
+            {
+                if position == tip {
+                    return Ok(());
+                }
+                return Err(ReplicaError::Ahead { copy: position.place, ledger: tip.place });
+            }
+            match self.follow() {
+                Err(ReplicaError::Ledger(LedgerError::Unreachable(_))) => {
+                    thread::sleep(RETRY_PAUSE);
+                }
+                other => other.map(drop)?,
+            }
+        }
+    }
+
+    /// The rows that are not in the base yet. They are never cut.
+    fn unfolded(&self, taken: Taken) -> Result<Vec<(Place, Batch)>, ReplicaError> {
+        let mut unfolded = Vec::new();
+        let mut place = taken.folded;
+        while place < taken.place {
+            for row in self.ledger.journal(&[(ACCOUNT, place)], JOURNAL_BYTES)? {
+                if row.place != place.next() {
+                    let missing = format!("the journal lacks place {}", place.next());
+                    return Err(LedgerError::Damage(missing).into());
+                }
+                place = row.place;
+                unfolded.push((place, decode_batch(&row.batch)?));
+            }
+        }
+        Ok(unfolded)
+    }
+
+    /// Makes the copy from base and journal.
+    fn copy(&mut self) -> Result<(), ReplicaError> {
+        self.clear()?;
+        // Before the first page: what is folded meanwhile is in the journal above this place, too.
+        let folded = self.folded()?;
+        for keyspace in Keyspace::ALL {
+            self.copy_base(keyspace)?;
+        }
+        let Some(mut position) = self.position_at(folded)? else { return Ok(()) };
+        loop {
+            let rows = self.ledger.journal(&[(ACCOUNT, position.place)], JOURNAL_BYTES)?;
+            if rows.first().is_some_and(|row| row.place != position.place.next()) {
+                return Ok(());
+            }
+            position = self.apply(position, &rows, Noted::Never)?;
+            if is_short(&rows) {
+                let mut batch = Batch::new();
+                position.note(&mut batch);
+                self.store.commit(batch, Durability::Synced)?;
+                self.position = Some(position);
+                return Ok(());
+            }
+        }
+    }
+
+    fn folded(&self) -> Result<Place, ReplicaError> {
+        let row = self.ledger.shards()?.into_iter().find(|row| row.at == ACCOUNT);
+        let row = row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?;
+        Ok(row.folded)
+    }
+
+    /// The position at a place that is folded: its row is the oldest that is never cut, until a later one is folded. Nothing when it was cut all the
+    /// same, because of that.
+    fn position_at(&self, place: Place) -> Result<Option<Position>, ReplicaError> {
+        let Some(before) = place.0.checked_sub(1) else { return Ok(Some(Position::START)) };
+        let rows = self.ledger.journal(&[(ACCOUNT, Place(before))], 1)?;
+        let row = rows.into_iter().next().filter(|row| row.place == place);
+        Ok(row.map(|row| Position { place, chain: row.chain }))
+    }
+
+    fn copy_base(&self, keyspace: Keyspace) -> Result<(), ReplicaError> {
+        let mut range = KeyRange::all();
+        loop {
+            let page = self.ledger.base(ACCOUNT.home, keyspace, &range, PAGE_ROWS)?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            range = KeyRange::all().starting_after(last.clone());
+            let mut batch = Batch::with_capacity(page.len());
+            for (key, value) in page {
+                batch.put(keyspace, key, value);
+            }
+            self.store.commit(batch, Durability::Relaxed)?;
+        }
+    }
+
+    /// Empties the local store. The position goes first.
+    fn clear(&self) -> Result<(), StoreError> {
+        let mut first = Batch::new();
+        Position::forget(&mut first);
+        self.store.commit(first, Durability::Synced)?;
+        for keyspace in Keyspace::ALL {
+            loop {
+                let snapshot = self.store.snapshot();
+                let page =
+                    snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, PAGE_ROWS)?;
+                if page.is_empty() {
+                    break;
+                }
+                let mut batch = Batch::with_capacity(page.len());
+                page.into_iter().for_each(|(key, _)| batch.delete(keyspace, key));
+                self.store.commit(batch, Durability::Relaxed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies rows in order, each checked against the chain of all before it.
+    fn apply(
+        &self,
+        mut position: Position,
+        rows: &[JournalRow],
+        noted: Noted,
+    ) -> Result<Position, ReplicaError> {
+        let mut batch = Batch::new();
+        for row in rows {
+            let next = position.with(&row.batch);
+            if (row.place, row.chain) != (next.place, next.chain) {
+                return Err(ReplicaError::Ahead { copy: position.place, ledger: row.place });
+            }
+            batch.append(decode_batch(&row.batch)?);
+            position = next;
+            if batch.bytes() >= BATCH_BYTES {
+                self.commit(std::mem::take(&mut batch), position, noted)?;
+            }
+        }
+        if !batch.is_empty() {
+            self.commit(batch, position, noted)?;
+        }
+        Ok(position)
+    }
+
+    fn commit(&self, mut batch: Batch, position: Position, noted: Noted) -> Result<(), StoreError> {
+        if noted == Noted::EachBatch {
+            position.note(&mut batch);
+        }
+        self.store.commit(batch, Durability::Relaxed)
+    }
+}
+
+/// Whether applied rows make the copy complete.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Noted {
+    /// Each batch notes how far the copy is.
+    EachBatch,
+    /// The copy is not complete yet.
+    Never,
+}
+
+fn is_short(rows: &[JournalRow]) -> bool {
+    let bytes: usize = rows.iter().map(|row| row.batch.len()).sum();
+    rows.len() < SHORT_ROWS && bytes < JOURNAL_BYTES / 2
+}

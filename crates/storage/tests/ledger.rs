@@ -1,0 +1,249 @@
+//! What a ledger promises, tried by four nodes that do as they please, against a plain model.
+//!
+//! The same test runs on the ledger in memory and, where `ARMILLA_TEST_STORE` names an empty database of a PostgreSQL, on that.
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
+#[path = "ledger/model.rs"]
+mod model;
+
+use std::sync::mpsc;
+
+use armilla_storage::ledger::{
+    Chain, Entry, Epoch, Home, KeyStates, Ledger, LedgerError, MemoryLedger, NodeCard, NodeState,
+    Place, PostgresLedger, Reshape, ReshapedShard, Shard, ShardAt, ShardState, StoreAddress,
+    Verdict, decode_batch, encode_batch,
+};
+use armilla_storage::{Batch, KeyRange, Keyspace};
+use bytes::Bytes;
+
+const HOME: Home = Home(0);
+
+fn at(shard: u64) -> ShardAt {
+    ShardAt { home: HOME, shard: Shard(shard) }
+}
+
+fn card(name: &str) -> NodeCard {
+    NodeCard { name: name.into(), address: format!("http://{name}"), version: "1".into() }
+}
+
+fn append(ledger: &dyn Ledger, entries: Vec<Entry>) -> Result<Vec<Verdict>, LedgerError> {
+    let (tell, told) = mpsc::channel();
+    ledger.append(entries, Box::new(move |answer| tell.send(answer).unwrap()));
+    told.recv().unwrap()
+}
+
+fn batch(value: &str) -> Bytes {
+    let mut batch = Batch::new();
+    batch.put(Keyspace::Items, b"key".to_vec(), value.to_owned());
+    encode_batch(&batch)
+}
+
+/// Two nodes of one ledger, the first of which owns shard 1.
+struct Pair {
+    a: Box<dyn Ledger>,
+    b: Box<dyn Ledger>,
+    epoch: Epoch,
+}
+
+impl Pair {
+    fn new([a, b]: [Box<dyn Ledger>; 2]) -> Self {
+        a.join(&card("a")).unwrap().unwrap();
+        b.join(&card("b")).unwrap().unwrap();
+        a.open(HOME, &[(Shard(1), 7), (Shard(2), 0)]).unwrap();
+        let taken = a.take(at(1), Epoch(0)).unwrap().unwrap();
+        assert_eq!((taken.place, taken.lsn, taken.chain), (Place(0), 7, Chain::START));
+        Self { a, b, epoch: taken.epoch }
+    }
+
+    fn entry(&self, place: u64, before: Chain, value: &str) -> Entry {
+        let batch = batch(value);
+        let chain = before.with(&batch);
+        Entry { at: at(1), epoch: self.epoch, place: Place(place), lsn: 7 + place, chain, batch }
+    }
+
+    fn evict_a(&self) {
+        let rows = self.b.nodes().unwrap();
+        let a = rows.iter().find(|node| node.card.name == "a").unwrap();
+        assert!(self.b.evict(a).unwrap());
+    }
+}
+
+/// The ledgers that are there to be tested, each with two nodes.
+fn pairs() -> Vec<Pair> {
+    let memory = MemoryLedger::new();
+    let another = memory.another_node();
+    let mut all = vec![Pair::new([Box::new(memory), Box::new(another)])];
+    if let Some(url) = model::fresh_database() {
+        let open =
+            || Box::new(PostgresLedger::open(&StoreAddress::new(&url)).unwrap()) as Box<dyn Ledger>;
+        all.push(Pair::new([open(), open()]));
+    }
+    all
+}
+
+#[test]
+fn only_the_next_place_of_the_current_epoch_is_appended() {
+    for pair in pairs() {
+        let first = pair.entry(1, Chain::START, "1");
+        let chain = first.chain;
+        assert_eq!(append(&*pair.a, vec![first.clone()]).unwrap(), [Verdict::Accepted]);
+        assert_eq!(append(&*pair.a, vec![first]).unwrap(), [Verdict::Refused], "a fork");
+        let gap = pair.entry(3, chain, "3");
+        assert_eq!(append(&*pair.a, vec![gap]).unwrap(), [Verdict::Refused], "a gap");
+        let other = Entry { epoch: Epoch(pair.epoch.0 + 1), ..pair.entry(2, chain, "2") };
+        assert_eq!(append(&*pair.a, vec![other]).unwrap(), [Verdict::Refused], "not this epoch");
+    }
+}
+
+#[test]
+fn nobody_takes_from_an_owner_that_lives() {
+    for pair in pairs() {
+        assert_eq!(pair.b.take(at(1), pair.epoch).unwrap(), None);
+        pair.evict_a();
+        assert_eq!(pair.b.take(at(1), Epoch(pair.epoch.0 - 1)).unwrap(), None, "an old epoch");
+        let taken = pair.b.take(at(1), pair.epoch).unwrap().unwrap();
+        assert_eq!(taken.epoch, Epoch(pair.epoch.0 + 1));
+        let late = pair.entry(1, Chain::START, "late");
+        assert_eq!(append(&*pair.a, vec![late]).unwrap(), [Verdict::Refused]);
+        assert_eq!(pair.a.take(at(2), Epoch(0)).unwrap(), None, "who is gone takes nothing");
+        assert_eq!(pair.a.beat(Place(0)).unwrap(), None, "and is told so");
+    }
+}
+
+#[test]
+fn a_node_that_beats_in_time_is_not_evicted() {
+    for pair in pairs() {
+        let before =
+            pair.b.nodes().unwrap().into_iter().find(|node| node.card.name == "a").unwrap();
+        assert_eq!(pair.a.beat(Place(3)).unwrap(), Some(before.beats + 1));
+        assert!(!pair.b.evict(&before).unwrap());
+        let now = pair.b.nodes().unwrap().into_iter().find(|node| node.card.name == "a").unwrap();
+        assert_eq!((now.state, now.catalog), (NodeState::Up, Place(3)));
+        assert_eq!(pair.a.join(&card("b")).unwrap(), None, "a name that is up is taken");
+    }
+}
+
+#[test]
+fn a_released_shard_is_free() {
+    for pair in pairs() {
+        assert!(!pair.a.release(at(1), Epoch(pair.epoch.0 + 1)).unwrap());
+        assert!(pair.a.release(at(1), pair.epoch).unwrap());
+        let late = pair.entry(1, Chain::START, "late");
+        assert_eq!(append(&*pair.a, vec![late]).unwrap(), [Verdict::Refused]);
+        assert!(pair.b.take(at(1), Epoch(pair.epoch.0 + 1)).unwrap().is_some());
+    }
+}
+
+#[test]
+fn what_is_folded_is_in_the_base_and_may_be_cut() {
+    for pair in pairs() {
+        let mut chain = Chain::START;
+        for place in 1..=3 {
+            let entry = pair.entry(place, chain, &place.to_string());
+            chain = entry.chain;
+            assert_eq!(append(&*pair.a, vec![entry]).unwrap(), [Verdict::Accepted]);
+        }
+        assert_eq!(pair.a.cut(at(1), pair.epoch, Place(3)).unwrap(), 0, "nothing is folded");
+        let states = |upto, keys| KeyStates { upto: Place(upto), lsn: 9, keys };
+        let keys = vec![
+            (Keyspace::Items, b"key".to_vec(), Some(Bytes::from_static(b"2"))),
+            (Keyspace::Items, b"other".to_vec(), Some(Bytes::from_static(b"x"))),
+        ];
+        assert!(pair.a.fold(at(1), pair.epoch, states(2, keys)).unwrap());
+        assert!(!pair.a.fold(at(1), pair.epoch, states(1, vec![])).unwrap(), "never back");
+        assert!(!pair.b.fold(at(1), Epoch(0), states(3, vec![])).unwrap(), "another epoch");
+        let gone = vec![(Keyspace::Items, b"other".to_vec(), None)];
+        assert!(pair.a.fold(at(1), pair.epoch, states(3, gone)).unwrap());
+        let base = pair.b.base(HOME, Keyspace::Items, &KeyRange::all(), 10).unwrap();
+        assert_eq!(base, [(b"key".to_vec(), Bytes::from_static(b"2"))]);
+        let behind = KeyRange::after(b"key".to_vec());
+        assert_eq!(pair.b.base(HOME, Keyspace::Items, &behind, 10).unwrap(), []);
+        assert_eq!(pair.a.cut(at(1), pair.epoch, Place(9)).unwrap(), 3, "the newest row stays");
+        let rows = pair.b.journal(&[(at(1), Place(2))], usize::MAX).unwrap();
+        assert_eq!(rows.iter().map(|row| row.place.0).collect::<Vec<_>>(), [3]);
+        assert_eq!(rows[0].chain, chain);
+        assert_eq!(decode_batch(&rows[0].batch).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn a_reshape_closes_and_opens_in_one_moment() {
+    for pair in pairs() {
+        let new = |shard| ReshapedShard { shard: Shard(shard), lsn: 8, batch: batch("child") };
+        let reshape = |place| Reshape {
+            home: HOME,
+            old: vec![(Shard(1), pair.epoch, Place(place))],
+            new: vec![new(11), new(12)],
+        };
+        let first = pair.entry(1, Chain::START, "1");
+        assert_eq!(append(&*pair.a, vec![first]).unwrap(), [Verdict::Accepted]);
+        assert!(!pair.a.reshape(reshape(1)).unwrap(), "not folded to its tip");
+        let states = KeyStates { upto: Place(1), lsn: 8, keys: vec![] };
+        assert!(pair.a.fold(at(1), pair.epoch, states).unwrap());
+        assert!(!pair.a.reshape(reshape(2)).unwrap(), "not its tip");
+        assert!(pair.a.reshape(reshape(1)).unwrap());
+        let shards = pair.b.shards().unwrap();
+        let state = |shard| shards.iter().find(|row| row.at == at(shard)).unwrap();
+        assert_eq!(state(1).state, ShardState::Reshaped);
+        assert_eq!((state(11).state, state(11).epoch), (ShardState::Open, Epoch(1)));
+        assert_eq!(state(12).owner.as_ref().unwrap().0, "a");
+        let (batch, before) = (batch("next"), Chain::START.with(&new(11).batch));
+        let chain = before.with(&batch);
+        let entry = Entry { at: at(11), epoch: Epoch(1), place: Place(2), lsn: 9, chain, batch };
+        assert_eq!(append(&*pair.a, vec![entry]).unwrap(), [Verdict::Accepted]);
+    }
+}
+
+#[test]
+fn a_dropped_shard_takes_nothing_more() {
+    for pair in pairs() {
+        pair.b.drop_shards(HOME, &[Shard(1)]).unwrap();
+        let late = pair.entry(1, Chain::START, "late");
+        assert_eq!(append(&*pair.a, vec![late]).unwrap(), [Verdict::Refused]);
+        assert_eq!(pair.a.take(at(1), Epoch(pair.epoch.0 + 1)).unwrap(), None);
+    }
+}
+
+#[test]
+fn reserved_numbers_are_given_once() {
+    for pair in pairs() {
+        let first = pair.a.reserve("docno:1", 10).unwrap();
+        let second = pair.b.reserve("docno:1", 5).unwrap();
+        assert_eq!((first, second), (1, 11));
+        assert_eq!(pair.a.reserve("docno:1", 1).unwrap(), 16);
+        assert_eq!(pair.a.reserve("docno:2", 1).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_page_of_the_journal_ends_at_its_bytes() {
+    for pair in pairs() {
+        let mut chain = Chain::START;
+        for place in 1..=4 {
+            let entry = pair.entry(place, chain, &place.to_string());
+            chain = entry.chain;
+            assert_eq!(append(&*pair.a, vec![entry]).unwrap(), [Verdict::Accepted]);
+        }
+        let page = pair.b.journal(&[(at(1), Place(0)), (at(2), Place(0))], 1).unwrap();
+        assert_eq!(page.len(), 1, "one row at least");
+        let all = pair.b.journal(&[(at(1), Place(1))], usize::MAX).unwrap();
+        assert_eq!(all.iter().map(|row| row.place.0).collect::<Vec<_>>(), [2, 3, 4]);
+    }
+}
+
+#[test]
+fn four_nodes_in_any_order_agree_with_the_model() {
+    for seed in 0..200 {
+        let first = MemoryLedger::new();
+        let others = [first.another_node(), first.another_node(), first.another_node()];
+        let [b, c, d] = others;
+        let nodes: [Box<dyn Ledger>; 4] = [Box::new(first), Box::new(b), Box::new(c), Box::new(d)];
+        model::Trial::new(nodes, seed).run(400);
+    }
+    if let Some(url) = model::fresh_database() {
+        let open = |_| {
+            Box::new(PostgresLedger::open(&StoreAddress::new(&url)).unwrap()) as Box<dyn Ledger>
+        };
+        model::Trial::new([0, 1, 2, 3].map(open), 1).run(3_000);
+    }
+}

@@ -1,0 +1,389 @@
+//! The store of an owner and the copies that follow it, over a ledger that fails in every way it may: nothing acknowledged is ever missing, nothing
+//! that was refused appears, and every copy is exactly the owner's state.
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use armilla_storage::ledger::{
+    ACCOUNT, Appended, Entry, Epoch, Followed, Home, Incarnation, JournalRow, KeyStates, Ledger,
+    LedgerError, LedgerStore, Member, MemoryLedger, NodeCard, NodeRow, OwnershipWatcher, Place,
+    Position, Replica, ReplicaError, Reshape, Shard, ShardAt, ShardRow, Taken,
+};
+use armilla_storage::{
+    Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store,
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+const RETENTION: Duration = Duration::from_millis(1);
+
+/// A ledger whose answers are lost, before or after it did what it was asked.
+struct Flaky {
+    inner: MemoryLedger,
+    random: Mutex<fastrand::Rng>,
+    /// Of a hundred calls, so many fail.
+    percent: AtomicUsize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Works,
+    /// Nothing is done, and that is told.
+    Unreachable,
+    /// Nothing is done, and nobody knows.
+    LostBefore,
+    /// It is done, and nobody knows.
+    LostAfter,
+}
+
+impl Flaky {
+    fn new(inner: MemoryLedger, seed: u64) -> Arc<Self> {
+        let random = Mutex::new(fastrand::Rng::with_seed(seed));
+        Arc::new(Self { inner, random, percent: AtomicUsize::new(0) })
+    }
+
+    fn fate(&self) -> Fate {
+        let mut random = self.random.lock();
+        if random.usize(0..100) >= self.percent.load(Ordering::Relaxed) {
+            return Fate::Works;
+        }
+        [Fate::Unreachable, Fate::LostBefore, Fate::LostAfter][random.usize(0..3)]
+    }
+
+    fn meet<T>(&self, act: impl FnOnce() -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+        let lost = || Err(LedgerError::OutcomeUnknown("test".into()));
+        match self.fate() {
+            Fate::Works => act(),
+            Fate::Unreachable => Err(LedgerError::Unreachable("test".into())),
+            Fate::LostBefore => lost(),
+            Fate::LostAfter => act().and_then(|_| lost()),
+        }
+    }
+}
+
+impl Ledger for Flaky {
+    fn join(&self, node: &NodeCard) -> Result<Option<Incarnation>, LedgerError> {
+        self.inner.join(node)
+    }
+
+    fn me(&self) -> Option<(String, Incarnation)> {
+        self.inner.me()
+    }
+
+    fn beat(&self, catalog: Place) -> Result<Option<u64>, LedgerError> {
+        self.inner.beat(catalog)
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeRow>, LedgerError> {
+        self.inner.nodes()
+    }
+
+    fn evict(&self, node: &NodeRow) -> Result<bool, LedgerError> {
+        self.inner.evict(node)
+    }
+
+    fn shards(&self) -> Result<Vec<ShardRow>, LedgerError> {
+        self.meet(|| self.inner.shards()).map_err(|_| LedgerError::Unreachable("test".into()))
+    }
+
+    fn open(&self, home: Home, shards: &[(Shard, u64)]) -> Result<(), LedgerError> {
+        self.inner.open(home, shards)
+    }
+
+    fn drop_shards(&self, home: Home, shards: &[Shard]) -> Result<(), LedgerError> {
+        self.inner.drop_shards(home, shards)
+    }
+
+    fn take(&self, shard: ShardAt, seen: Epoch) -> Result<Option<Taken>, LedgerError> {
+        self.meet(|| self.inner.take(shard, seen))
+    }
+
+    fn release(&self, shard: ShardAt, epoch: Epoch) -> Result<bool, LedgerError> {
+        self.inner.release(shard, epoch)
+    }
+
+    fn append(&self, entries: Vec<Entry>, done: Appended) {
+        let lost = || LedgerError::OutcomeUnknown("test".into());
+        match self.fate() {
+            Fate::Works => self.inner.append(entries, done),
+            Fate::Unreachable => done(Err(LedgerError::Unreachable("test".into()))),
+            Fate::LostBefore => done(Err(lost())),
+            Fate::LostAfter => {
+                let done = Box::new(move |_| done(Err(LedgerError::OutcomeUnknown("test".into()))));
+                self.inner.append(entries, done);
+            }
+        }
+    }
+
+    fn fold(&self, shard: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError> {
+        self.meet(|| self.inner.fold(shard, epoch, states))
+    }
+
+    fn cut(&self, shard: ShardAt, epoch: Epoch, upto: Place) -> Result<u64, LedgerError> {
+        self.inner.cut(shard, epoch, upto)
+    }
+
+    fn reshape(&self, reshape: Reshape) -> Result<bool, LedgerError> {
+        self.inner.reshape(reshape)
+    }
+
+    fn journal(
+        &self,
+        after: &[(ShardAt, Place)],
+        bytes_max: usize,
+    ) -> Result<Vec<JournalRow>, LedgerError> {
+        self.inner.journal(after, bytes_max)
+    }
+
+    fn base(
+        &self,
+        home: Home,
+        space: Keyspace,
+        range: &KeyRange,
+        rows: usize,
+    ) -> Result<Vec<(Vec<u8>, Bytes)>, LedgerError> {
+        self.inner.base(home, space, range, rows.min(3))
+    }
+
+    fn reserve(&self, name: &str, many: u64) -> Result<u64, LedgerError> {
+        self.inner.reserve(name, many)
+    }
+}
+
+#[derive(Default)]
+struct Ears {
+    lost: AtomicBool,
+}
+
+impl OwnershipWatcher for Ears {
+    fn lost(&self, _reason: &str) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    fn failing(&self, _error: &LedgerError) {}
+
+    fn recovered(&self) {}
+
+    fn reached(&self, _place: Place) {}
+}
+
+/// A node: its member, its local store, and who hears of its losses.
+struct Node {
+    ledger: Arc<Flaky>,
+    member: Member,
+    local: Arc<MemoryStore>,
+    ears: Arc<Ears>,
+}
+
+fn card(name: &str) -> NodeCard {
+    NodeCard { name: name.into(), address: format!("http://{name}"), version: "1".into() }
+}
+
+impl Node {
+    fn join(tables: &MemoryLedger, name: &str, seed: u64) -> Self {
+        Self::join_with(tables, name, seed, Arc::new(MemoryStore::new()))
+    }
+
+    fn join_with(tables: &MemoryLedger, name: &str, seed: u64, local: Arc<MemoryStore>) -> Self {
+        let ledger = Flaky::new(tables.another_node(), seed);
+        ledger.open(ACCOUNT.home, &[(ACCOUNT.shard, 0)]).unwrap();
+        let lease = Duration::from_secs(10);
+        let member = Member::join(ledger.clone(), card(name), None, lease).unwrap();
+        Self { ledger, member, local, ears: Arc::default() }
+    }
+
+    fn replica(&self) -> Replica {
+        Replica::new(self.local.clone(), self.ledger.clone()).unwrap()
+    }
+
+    /// Owns the account, whatever it takes.
+    fn own(&self) -> LedgerStore {
+        let mut replica = self.replica();
+        loop {
+            let Ok(ownership) = self.member.look() else { continue };
+            match replica.take(ownership.epoch, RETENTION, self.ears.clone()) {
+                Ok(store) => return store,
+                Err((again, None | Some(ReplicaError::Ledger(_)))) => replica = again,
+                Err((_, Some(error))) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Declares another node gone.
+    fn evict(&self, name: &str) {
+        let nodes = self.ledger.nodes().unwrap();
+        let node = nodes.iter().find(|node| node.card.name == name).unwrap();
+        assert!(self.ledger.evict(node).unwrap());
+    }
+
+    /// Follows to the end.
+    fn follow(&self) -> Position {
+        let mut replica = self.replica();
+        loop {
+            match replica.follow() {
+                Ok(Followed::UpToDate) => return replica.position().unwrap(),
+                Ok(Followed::Behind) | Err(ReplicaError::Ledger(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+type State = BTreeMap<(Keyspace, Vec<u8>), Bytes>;
+
+/// What a store holds, but for its position.
+fn content(snapshot: &dyn Snapshot) -> State {
+    let mut state = State::new();
+    for keyspace in Keyspace::ALL {
+        let page =
+            snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, usize::MAX).unwrap();
+        state.extend(page.into_iter().map(|(key, value)| ((keyspace, key), value)));
+    }
+    state.remove(&(Keyspace::Meta, b"!".to_vec()));
+    state
+}
+
+/// A random batch, applied to the model too.
+fn write(random: &mut fastrand::Rng, model: &mut State) -> Batch {
+    let mut batch = Batch::new();
+    for _ in 0..random.usize(1..5) {
+        let keyspace = Keyspace::ALL[random.usize(0..Keyspace::ALL.len())];
+        let key = format!("k{}", random.u32(0..20)).into_bytes();
+        if random.u32(0..4) == 0 {
+            batch.delete(keyspace, key.clone());
+            model.remove(&(keyspace, key));
+        } else {
+            let value = Bytes::from(format!("v{}", random.u64(..)));
+            batch.put(keyspace, key.clone(), value.clone());
+            model.insert((keyspace, key), value);
+        }
+    }
+    batch
+}
+
+/// Owners come and go while answers are lost: each finds exactly what was acknowledged, and so does whoever follows or copies anew.
+#[test]
+fn owners_and_copies_agree_whatever_the_ledger_loses() {
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let tables = MemoryLedger::new();
+        let mut model = State::new();
+        let follower = Node::join(&tables, "follower", seed);
+        let mut before: Option<Node> = None;
+        for round in 0..5 {
+            let name = format!("owner{round}");
+            let node = Node::join(&tables, &name, seed * 100 + round);
+            if let Some(before) = &before {
+                node.evict(before.member.name());
+            }
+            node.ledger.percent.store(random.usize(0..40), Ordering::Relaxed);
+            let store = node.own();
+            assert_eq!(content(&*store.snapshot()), model, "seed {seed}, round {round}");
+            for _ in 0..random.usize(1..30) {
+                let batch = write(&mut random, &mut model);
+                store.commit(batch, Durability::Synced).unwrap();
+                if random.u32(0..6) == 0 {
+                    follower.follow();
+                    assert_eq!(content(&*follower.local.snapshot()), model, "seed {seed}");
+                }
+            }
+            assert!(!node.ears.lost.load(Ordering::Relaxed));
+            if random.bool() {
+                // A clean stop folds what it can and gives the account up.
+                store.close().unwrap();
+            }
+            let copier = Node::join(&tables, &format!("copier{round}"), seed);
+            let position = copier.follow();
+            assert_eq!(position, Position::read(&*node.local.snapshot()).unwrap().unwrap());
+            assert_eq!(content(&*copier.local.snapshot()), model, "seed {seed}, copy");
+            before = Some(node);
+        }
+    }
+}
+
+#[test]
+fn an_owner_that_was_evicted_writes_nothing_and_is_told() {
+    let tables = MemoryLedger::new();
+    let old = Node::join(&tables, "old", 1);
+    let store = old.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    let new = Node::join(&tables, "new", 2);
+    new.evict("old");
+    let taken = new.own();
+    let refused = write(&mut random, &mut model.clone());
+    assert!(store.commit(refused, Durability::Synced).is_err());
+    assert!(old.ears.lost.load(Ordering::Relaxed));
+    assert_eq!(content(&*old.local.snapshot()), model, "nothing is applied that was not accepted");
+    assert_eq!(content(&*taken.snapshot()), model);
+    assert_eq!(old.member.beat(Place(0)), armilla_storage::ledger::Beat::Gone);
+}
+
+#[test]
+fn a_released_account_is_taken_at_once_and_nobody_takes_one_that_is_owned() {
+    let tables = MemoryLedger::new();
+    let (a, b) = (Node::join(&tables, "a", 1), Node::join(&tables, "b", 2));
+    let store = a.own();
+    let ownership = b.member.look().unwrap();
+    assert_eq!(ownership.owner.unwrap().card.name, "a");
+    let refused = b.replica().take(ownership.epoch, RETENTION, b.ears.clone());
+    assert!(matches!(refused, Err((_, None))));
+    store.close().unwrap();
+    a.member.leave().unwrap();
+    let ownership = b.member.look().unwrap();
+    assert_eq!(ownership.owner, None);
+    assert!(b.replica().take(ownership.epoch, RETENTION, b.ears.clone()).is_ok());
+}
+
+/// A database that lost rows is not followed, by nobody who knows better.
+#[test]
+fn a_copy_that_knows_more_than_the_ledger_refuses() {
+    let tables = MemoryLedger::new();
+    let a = Node::join(&tables, "a", 1);
+    let store = a.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    for _ in 0..3 {
+        store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    }
+    // The same nodes meet another database, where one row less was written.
+    let lost = MemoryLedger::new();
+    let shorter = Node::join(&lost, "a", 1);
+    let store = shorter.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    for _ in 0..2 {
+        store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    }
+    let wiser = Node::join_with(&lost, "wiser", 2, a.local.clone());
+    wiser.evict("a");
+    let epoch = wiser.member.look().unwrap().epoch;
+    let refused = wiser.replica().take(epoch, RETENTION, wiser.ears.clone());
+    assert!(matches!(
+        refused,
+        Err((_, Some(ReplicaError::Ahead { copy: Place(3), ledger: Place(2) })))
+    ));
+}
+
+/// Rows that were cut before a follower read them: it copies anew.
+#[test]
+fn a_follower_that_missed_rows_copies_anew() {
+    let tables = MemoryLedger::new();
+    let (owner, follower) = (Node::join(&tables, "a", 1), Node::join(&tables, "b", 2));
+    let store = owner.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    follower.follow();
+    for _ in 0..5 {
+        store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    }
+    store.close().unwrap();
+    owner.member.leave().unwrap();
+    let next = Node::join(&tables, "c", 3);
+    let epoch = next.member.look().unwrap().epoch;
+    let taken = next.ledger.take(ACCOUNT, epoch).unwrap().unwrap();
+    assert_eq!(next.ledger.cut(ACCOUNT, taken.epoch, taken.folded).unwrap(), taken.folded.0);
+    follower.follow();
+    assert_eq!(content(&*follower.local.snapshot()), model);
+}

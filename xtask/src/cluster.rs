@@ -1,0 +1,122 @@
+//! `cargo xtask cluster`: three nodes over a real PostgreSQL, under everything that goes wrong.
+//!
+//! Writers and readers ask random nodes while nodes are killed, stopped, paused and cut off from the database, and the database crashes. What
+//! must hold, whatever happens:
+//!
+//! * A value that is read is never older than one that was acknowledged before the read began, through any node (registers).
+//! * An acknowledged increment is there once, never twice (counters).
+//! * At the end every node shows the same, and every copy verifies.
+//!
+//! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better; nodes that know
+//! nothing serve it, and then the registers must find what is missing: that is the negative control.
+
+mod history;
+mod nodes;
+mod storm;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::arguments::{Arguments, Choice};
+use crate::processes::announce;
+use crate::summary::{Row, Summary};
+use crate::workspace::{self, Profile};
+
+use history::History;
+use nodes::Nodes;
+
+const SECONDS_DEFAULT: u64 = 180;
+/// How long the storm rages as part of all tests.
+const SECONDS_IN_TEST: u64 = 25;
+/// Items that are written before the database is put back, and after.
+const CONTROL_WRITES: u64 = 20;
+
+const ABOUT: &str = "\
+Three nodes serve one account over a PostgreSQL while they are killed, stopped, paused and cut off, and the database crashes. Nothing
+acknowledged may be missing, nothing may be done twice, no old value may be read. A database that was put back must be noticed.";
+
+const CHOICES: &[Choice] = &[
+    Choice { name: "seconds", value: "N", meaning: "How long the storm rages (default 180)" },
+    Choice { name: "seed", value: "N", meaning: "Repeat the choices of an earlier run" },
+    Choice { name: "binary", value: "PATH", meaning: "The server to test, instead of building it" },
+];
+
+/// The chore: reads its options, runs, prints the closing line.
+pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
+    let Some(arguments) = Arguments::parse("cluster", ABOUT, CHOICES, words)? else {
+        return Ok(true);
+    };
+    let binary = match arguments.text("binary") {
+        Some(path) => PathBuf::from(path).canonicalize()?,
+        None => workspace::build_server(Profile::Dev)?,
+    };
+    let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
+    let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
+    let mut summary = Summary::default();
+    run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row));
+    Ok(summary.close())
+}
+
+/// The short form, as part of all tests.
+pub(crate) fn run(binary: &Path) -> Vec<Row> {
+    run_with(binary, SECONDS_IN_TEST, fastrand::u64(0..1_000_000))
+}
+
+fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
+    type Trial<'a> = (&'static str, &'a dyn Fn() -> Outcome<String>);
+    let rage = || storm_trial(binary, seconds, seed);
+    let back = || loss_trial(binary);
+    let trials: [Trial<'_>; 2] = [("cluster storm", &rage), ("cluster loss is noticed", &back)];
+    let row = |(name, trial): Trial<'_>| {
+        let started = Instant::now();
+        match trial() {
+            Ok(note) => {
+                Row { name: name.into(), passed: 1, failed: 0, took: started.elapsed(), note }
+            }
+            Err(error) => Row::broken(name, started.elapsed(), format!("seed {seed}: {error}")),
+        }
+    };
+    trials.into_iter().map(row).collect()
+}
+
+/// Nodes and database fail in every way while clients ask.
+fn storm_trial(binary: &Path, seconds: u64, seed: u64) -> Outcome<String> {
+    announce(&format!("cluster: a storm of {seconds} s over three nodes, seed {seed}"));
+    let mut nodes = Nodes::start(binary, "storm")?;
+    let history = History::default();
+    history.prepare(&nodes.client(1)?)?;
+    let note = storm::rage(&mut nodes, &history, Duration::from_secs(seconds), seed)?;
+    nodes.mend_all()?;
+    for node in 0..nodes.len() {
+        history
+            .judge(&nodes.client(node)?)
+            .map_err(|error| format!("through node {node}: {error}"))?;
+    }
+    nodes.stop_all()?;
+    nodes.verify_all()?;
+    Ok(note)
+}
+
+/// A database that was put back to an earlier state.
+fn loss_trial(binary: &Path) -> Outcome<String> {
+    announce("cluster: a database that lost acknowledged writes");
+    let mut nodes = Nodes::start(binary, "loss")?;
+    let history = History::default();
+    history.prepare(&nodes.client(0)?)?;
+    history.write_some(&nodes.client(0)?, CONTROL_WRITES)?;
+    nodes.stop_all()?;
+    nodes.copy_database("earlier")?;
+    nodes.start_all()?;
+    history.write_some(&nodes.client(1)?, CONTROL_WRITES)?;
+    nodes.stop_all()?;
+    nodes.use_database("earlier")?;
+    nodes.expect_refusal("lost acknowledged writes")?;
+    nodes.forget_copies()?;
+    nodes.start_all()?;
+    match history.judge(&nodes.client(2)?) {
+        Ok(()) => Err("acknowledged writes are gone and the check did not notice".into()),
+        Err(found) => Ok(format!("nodes refused; without their copies the check found: {found}")),
+    }
+}

@@ -1,0 +1,355 @@
+//! Three nodes, their database, and the ways between them.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use crate::Outcome;
+use crate::postgres::Postgres;
+use crate::rest::Client;
+use crate::server::{forget_settings, free_port, tail};
+
+const NODES: usize = 3;
+/// Short, so that the storm sees many of them end.
+pub(super) const LEASE: Duration = Duration::from_secs(2);
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const STOP_WITHIN: Duration = Duration::from_secs(40);
+const POLL: Duration = Duration::from_millis(20);
+/// How long one request of a client may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(8);
+
+/// The nodes of an account.
+pub(super) struct Nodes {
+    binary: PathBuf,
+    pub(super) postgres: Postgres,
+    database: String,
+    key: String,
+    nodes: Vec<Node>,
+    /// Copies and logs; they vanish with the run.
+    _folder: tempfile::TempDir,
+}
+
+struct Node {
+    name: String,
+    port: u16,
+    data: PathBuf,
+    log: PathBuf,
+    way: Way,
+    child: Option<Child>,
+}
+
+impl Nodes {
+    /// Makes a database and an account in it, and starts the nodes.
+    pub(super) fn start(binary: &Path, database: &str) -> Outcome<Self> {
+        let postgres = Postgres::start()?;
+        postgres.create_database(database)?;
+        let folder = tempfile::Builder::new().prefix("armilla-cluster-").tempdir()?;
+        let key = init(binary, &postgres.address(database))?;
+        let nodes = (0..NODES).map(|number| -> Outcome<Node> {
+            let name = format!("node{number}");
+            let data = folder.path().join(&name);
+            let log = folder.path().join(format!("{name}.log"));
+            let way = Way::open(postgres.socket_address())?;
+            Ok(Node { name, port: free_port()?, data, log, way, child: None })
+        });
+        let nodes = nodes.collect::<Outcome<Vec<_>>>()?;
+        let database = database.to_owned();
+        let mut all =
+            Self { binary: binary.to_owned(), postgres, database, key, nodes, _folder: folder };
+        all.start_all()?;
+        Ok(all)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A client of one node.
+    pub(super) fn client(&self, node: usize) -> Outcome<Client> {
+        let base = format!("http://127.0.0.1:{}", self.nodes[node].port);
+        Ok(Client::new(&base).with_key(&self.key)?.patient(ANSWER_WITHIN))
+    }
+
+    pub(super) fn start_all(&mut self) -> Outcome<()> {
+        for node in 0..self.len() {
+            self.start_node(node)?;
+        }
+        for node in 0..self.len() {
+            self.wait_until_ready(node)?;
+        }
+        Ok(())
+    }
+
+    /// Starts a node that does not run.
+    pub(super) fn start_node(&mut self, number: usize) -> Outcome<()> {
+        let (host, port) = ("127.0.0.1", self.nodes[number].way.port);
+        let store = format!("postgres://postgres@{host}:{port}/{}", self.database);
+        let node = &mut self.nodes[number];
+        if node.ended()?.is_none() && node.child.is_some() {
+            return Ok(());
+        }
+        let output = fs::File::options().create(true).append(true).open(&node.log)?;
+        let mut command = Command::new(&self.binary);
+        forget_settings(&mut command);
+        let advertise = format!("http://{host}:{}", node.port);
+        let child = command
+            .args(["serve", "--host", host, "--port", &node.port.to_string(), "--store", &store])
+            .args(["--node-name", &node.name, "--advertise", &advertise, "--data"])
+            .arg(&node.data)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()?;
+        node.child = Some(child);
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self, number: usize) -> Outcome<()> {
+        let client = self.client(number)?;
+        let node = &mut self.nodes[number];
+        let end = Instant::now() + READY_WITHIN;
+        while Instant::now() < end {
+            if let Some(status) = node.ended()? {
+                return Err(
+                    format!("{} ended with {status}:\n{}", node.name, tail(&node.log)).into()
+                );
+            }
+            if client.is_ready() {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        Err(format!("{} was not ready in time:\n{}", node.name, tail(&node.log)).into())
+    }
+
+    /// The node that owns the account, as the database says.
+    pub(super) fn owner(&self) -> Option<usize> {
+        let store = self.postgres.address(&self.database);
+        let mut command = Command::new(&self.binary);
+        forget_settings(&mut command);
+        let output =
+            command.args(["cluster", "status", "--json", "--store", &store]).output().ok()?;
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        let owner = status["owner"].as_str()?;
+        self.nodes.iter().position(|node| node.name == owner)
+    }
+
+    pub(super) fn signal(&self, node: usize, signal: &str) -> Outcome<()> {
+        let Some(child) = &self.nodes[node].child else { return Ok(()) };
+        // A process that has just ended by itself cannot be told anything.
+        Command::new("kill").args([signal, &child.id().to_string()]).status()?;
+        Ok(())
+    }
+
+    pub(super) fn way(&self, node: usize) -> &Way {
+        &self.nodes[node].way
+    }
+
+    /// Waits until a process has ended, and says how.
+    pub(super) fn wait_for_end(&mut self, number: usize) -> Outcome<ExitStatus> {
+        let node = &mut self.nodes[number];
+        let end = Instant::now() + STOP_WITHIN;
+        while Instant::now() < end {
+            if let Some(status) = node.ended()? {
+                node.child = None;
+                return Ok(status);
+            }
+            thread::sleep(POLL);
+        }
+        Err(format!("{} did not end:\n{}", node.name, tail(&node.log)).into())
+    }
+
+    /// Everything works again, and every node is there.
+    pub(super) fn mend_all(&mut self) -> Outcome<()> {
+        for node in 0..self.len() {
+            self.way(node).set_open(true);
+            self.signal(node, "-CONT")?;
+        }
+        self.revive()?;
+        for node in 0..self.len() {
+            // One that was paused for too long ends only now.
+            if self.wait_until_ready(node).is_err() {
+                self.revive()?;
+                self.wait_until_ready(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts whoever has ended. A node may end by itself with status 3, when it was replaced; nothing else is allowed.
+    pub(super) fn revive(&mut self) -> Outcome<()> {
+        for number in 0..self.len() {
+            let node = &mut self.nodes[number];
+            if let Some(status) = node.ended()? {
+                let was_told =
+                    status.code().is_none() || status.code() == Some(3) || status.success();
+                if !was_told {
+                    return Err(
+                        format!("{} ended with {status}:\n{}", node.name, tail(&node.log)).into()
+                    );
+                }
+                node.child = None;
+            }
+            self.start_node(number)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop_all(&mut self) -> Outcome<()> {
+        for node in 0..self.len() {
+            self.signal(node, "-TERM")?;
+        }
+        for node in 0..self.len() {
+            let status = self.wait_for_end(node)?;
+            if !status.success() {
+                let log = tail(&self.nodes[node].log);
+                return Err(format!("node {node} stopped with {status}:\n{log}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Every copy is whole.
+    pub(super) fn verify_all(&self) -> Outcome<()> {
+        for node in &self.nodes {
+            let mut verify = Command::new(&self.binary);
+            forget_settings(&mut verify);
+            let output = verify.args(["verify", "--data"]).arg(&node.data).output()?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("the copy of {} is damaged: {said}", node.name).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the database, to which nobody may be connected.
+    pub(super) fn copy_database(&self, to: &str) -> Outcome<()> {
+        self.postgres.copy_database(&self.database, to)
+    }
+
+    pub(super) fn use_database(&mut self, name: &str) -> Outcome<()> {
+        name.clone_into(&mut self.database);
+        Ok(())
+    }
+
+    /// No node may serve; at least one must say why.
+    pub(super) fn expect_refusal(&mut self, words: &str) -> Outcome<()> {
+        for node in 0..self.len() {
+            fs::write(&self.nodes[node].log, b"")?;
+            self.start_node(node)?;
+            let status = self.wait_for_end(node)?;
+            let said = fs::read_to_string(&self.nodes[node].log)?;
+            if status.success() || !said.contains(words) {
+                return Err(format!("node {node} ended with {status} and said: {said}").into());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget_copies(&self) -> io::Result<()> {
+        self.nodes.iter().try_for_each(|node| fs::remove_dir_all(&node.data))
+    }
+}
+
+impl Node {
+    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        match &mut self.child {
+            Some(child) => child.try_wait(),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Both fail only when the process is gone already.
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+fn init(binary: &Path, store: &str) -> Outcome<String> {
+    let mut command = Command::new(binary);
+    forget_settings(&mut command);
+    let lease = LEASE.as_secs().to_string();
+    let output = command.args(["cluster", "init", "--lease", &lease, "--store", store]).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let key = said.lines().find_map(|line| line.trim().strip_prefix("account key"));
+    match key {
+        Some(key) if output.status.success() => Ok(key.trim().to_owned()),
+        _ => Err(format!("cluster init: {}", String::from_utf8_lossy(&output.stderr)).into()),
+    }
+}
+
+/// A way to the database that can be cut.
+pub(super) struct Way {
+    port: u16,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Way {
+    fn open(to: SocketAddr) -> Outcome<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let is_open = Arc::new(AtomicBool::new(true));
+        let open = Arc::clone(&is_open);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let Ok(onward) = TcpStream::connect(to) else { continue };
+                for stream in [&stream, &onward] {
+                    // Looks now and then whether the way was cut.
+                    stream.set_read_timeout(Some(POLL)).ok();
+                    stream.set_nodelay(true).ok();
+                }
+                let (Ok(back), Ok(forth)) = (stream.try_clone(), onward.try_clone()) else {
+                    continue;
+                };
+                let flags = [Arc::clone(&open), Arc::clone(&open)];
+                let [first, second] = flags;
+                thread::spawn(move || carry(stream, onward, &first));
+                thread::spawn(move || carry(forth, back, &second));
+            }
+        });
+        Ok(Self { port, is_open })
+    }
+
+    /// Bytes stop in both directions while it is shut, and nobody is told.
+    pub(super) fn set_open(&self, open: bool) {
+        self.is_open.store(open, Ordering::SeqCst);
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, open: &AtomicBool) {
+    use std::io::{Read as _, Write as _};
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        if !open.load(Ordering::SeqCst) {
+            thread::sleep(POLL);
+            continue;
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                while !open.load(Ordering::SeqCst) {
+                    thread::sleep(POLL);
+                }
+                if to.write_all(&buffer[..length]).is_err() {
+                    break;
+                }
+            }
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+    }
+    from.shutdown(std::net::Shutdown::Both).ok();
+    to.shutdown(std::net::Shutdown::Both).ok();
+}
