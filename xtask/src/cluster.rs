@@ -110,6 +110,8 @@ fn loss_trial(binary: &Path) -> Outcome<String> {
     nodes.copy_database("earlier")?;
     nodes.start_all()?;
     history.write_some(&nodes.client(1)?, CONTROL_WRITES)?;
+    // A copy that has not followed knows nothing of the loss, and would rightly serve.
+    nodes.wait_until_followed()?;
     nodes.stop_all()?;
     nodes.use_database("earlier")?;
     nodes.expect_refusal("lost acknowledged writes")?;

@@ -9,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use serde_json::Value;
+
 use crate::Outcome;
 use crate::postgres::Postgres;
 use crate::rest::Client;
@@ -129,14 +131,51 @@ impl Nodes {
 
     /// The node that owns the account, as the database says.
     pub(super) fn owner(&self) -> Option<usize> {
+        let status = self.status()?;
+        let owner = status["owner"].as_str()?;
+        self.nodes.iter().position(|node| node.name == owner)
+    }
+
+    /// What `armilla cluster status` says, while the database answers.
+    fn status(&self) -> Option<Value> {
         let store = self.postgres.address(&self.database);
         let mut command = Command::new(&self.binary);
         forget_settings(&mut command);
         let output =
             command.args(["cluster", "status", "--json", "--store", &store]).output().ok()?;
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-        let owner = status["owner"].as_str()?;
-        self.nodes.iter().position(|node| node.name == owner)
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// Waits until every copy has what was acknowledged before: until each node has told its place anew, and all tell the same.
+    pub(super) fn wait_until_followed(&self) -> Outcome<()> {
+        let beats = |status: &Value| -> Vec<Option<u64>> {
+            self.tell(status, "beats").iter().map(Value::as_u64).collect()
+        };
+        let before = beats(&self.status().ok_or("the database does not answer")?);
+        let end = Instant::now() + READY_WITHIN;
+        while Instant::now() < end {
+            let status = self.status().unwrap_or_default();
+            // The first beat that is counted may have begun before.
+            let is_anew = beats(&status).iter().zip(&before).all(
+                |(now, then)| matches!((now, then), (Some(now), Some(then)) if *now > then + 1),
+            );
+            let places = self.tell(&status, "place");
+            if is_anew && places.iter().all(|place| *place == places[0]) {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        Err("the standbys did not reach the owner in time".into())
+    }
+
+    /// One member of every node in a status.
+    fn tell(&self, status: &Value, member: &str) -> Vec<Value> {
+        let rows = status["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+        let row = |node: &Node| rows.iter().find(|row| row["name"] == node.name.as_str());
+        self.nodes
+            .iter()
+            .map(|node| row(node).map_or(Value::Null, |row| row[member].clone()))
+            .collect()
     }
 
     pub(super) fn signal(&self, node: usize, signal: &str) -> Outcome<()> {
@@ -238,7 +277,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// No node may serve; at least one must say why.
+    /// No node may serve, and each must say why.
     pub(super) fn expect_refusal(&mut self, words: &str) -> Outcome<()> {
         for node in 0..self.len() {
             fs::write(&self.nodes[node].log, b"")?;
