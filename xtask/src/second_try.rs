@@ -2,7 +2,8 @@
 //!
 //! Some tests wait for seconds beside two cores that do everything else, and some SDKs have races of their own. Such
 //! a failure must not hide (the note names it, so that somebody mends it), nor throw a whole run away. What finds
-//! lost or wrong data (crash, splits, metamorphic, ledger, fuzz) is never tried again, and neither are many failures at once.
+//! lost or wrong data or an open door is never tried again: neither the groups (crash, splits, metamorphic, ledger, fuzz)
+//! nor the tests of cargo under [`NEVER_AGAIN`]. Neither are many failures at once.
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,21 @@ use crate::workspace;
 const FAILURES_MAX: u64 = 3;
 /// Tests that were compiled a moment ago.
 const AGAIN_WITHIN: Duration = Duration::from_secs(10 * 60);
+
+/// Test programs that look for damage, loss, wrong rows and open doors, with the beginning of the names that count.
+const NEVER_AGAIN: &[(&str, &str)] = &[
+    ("catalog", "authorisation"),
+    ("crash", ""),
+    ("damage", ""),
+    ("damaged_partition", ""),
+    ("files", ""),
+    ("full_disk", ""),
+    ("index_files", ""),
+    ("ledger", ""),
+    ("model", ""),
+    ("owned", ""),
+    ("query", "random"),
+];
 
 /// Runs a group, and once more when few of its tests failed.
 pub(crate) fn of_group(run: impl Fn() -> Row) -> Row {
@@ -37,6 +53,10 @@ pub(crate) fn of_cargo_tests(first: Row, output: &str) -> Row {
     if !(1..=FAILURES_MAX).contains(&first.failed) || names.len() as u64 != first.failed {
         return first;
     }
+    if let Some(name) = names.iter().find(|name| is_never_tried_again(name)) {
+        let note = format!("failed, and is not tried again: {name}");
+        return Row { note, ..first };
+    }
     let started = Instant::now();
     let mut command = workspace::cargo();
     command
@@ -51,6 +71,23 @@ pub(crate) fn of_cargo_tests(first: Row, output: &str) -> Row {
         }
         _ => Row { took, note: format!("failed twice: {}", names.join(", ")), ..first },
     }
+}
+
+/// Whether a test of this name is in a program that is not tried again. Who cannot be asked is not either.
+fn is_never_tried_again(name: &str) -> bool {
+    NEVER_AGAIN.iter().any(|(target, beginning)| {
+        let mut command = workspace::cargo();
+        command.args(["test", "--quiet", "--workspace", "--test", target, "--", "--list"]);
+        name.starts_with(beginning)
+            && command.output().map_or(true, |output| {
+                !output.status.success() || lists(&String::from_utf8_lossy(&output.stdout), name)
+            })
+    })
+}
+
+/// Whether a test program's list has a test.
+fn lists(output: &str, name: &str) -> bool {
+    output.lines().any(|line| line.strip_suffix(": test") == Some(name))
 }
 
 /// The names that test programs list under their last `failures:`.
@@ -94,6 +131,13 @@ mod tests {
             row(4, FAILURES_MAX + 1)
         });
         assert_eq!((result.failed, runs.get()), (FAILURES_MAX + 1, 1));
+    }
+
+    #[test]
+    fn tests_are_found_in_the_list_of_their_program() {
+        let output = "a::b: test\nc: test\n\n2 tests, 0 benchmarks\n";
+        assert!(lists(output, "a::b") && lists(output, "c"));
+        assert!(!lists(output, "b") && !lists(output, "a::b: test"));
     }
 
     #[test]

@@ -17,7 +17,9 @@ use crate::script::ScriptArguments;
 use crate::tls::TlsOptions;
 use crate::transfer::{ExportOptions, ImportOptions};
 use armilla_gateway::direct::DirectMode;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -317,9 +319,12 @@ impl ServeOptions {
         self.emulator.protocol.unwrap_or(Scheme::Http)
     }
 
-    /// A key in the environment, as the older containers take it.
+    /// Holds a key in the older containers.
+    pub(crate) const KEY_VARIABLE: &str = "AZURE_COSMOS_EMULATOR_KEY";
+
+    /// A key in the environment.
     pub(crate) fn key_in_environment() -> Option<String> {
-        environment("AZURE_COSMOS_EMULATOR_KEY")
+        environment(Self::KEY_VARIABLE)
     }
 
     /// Where Direct mode is served.
@@ -364,6 +369,23 @@ pub(crate) fn port(given: Option<u16>) -> Result<u16, String> {
         }
         (None, None) => Ok(PORT),
     }
+}
+
+/// The words of the command line and of the environment; ends the process where they are not understood.
+pub(crate) fn from_command_line() -> Arguments {
+    let matches = without_empty_variables(Arguments::command()).get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// A variable that is there and empty is not given: that is what `VARIABLE: ${VARIABLE:-}` of a compose file means.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|argument| match argument.get_env().is_some_and(is_empty) {
+            true => argument.env(Resettable::Reset),
+            false => argument,
+        })
+        .mut_subcommands(without_empty_variables)
 }
 
 /// The one place where the environment is read by name.

@@ -1,12 +1,15 @@
 //! The account key and the secret behind resource tokens.
 
 use crate::config::ServeOptions;
+use crate::terminal::note;
 use armilla_gateway::auth::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
 use armilla_storage::disk::{Disk, FolderDisk};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::path::{Path, PathBuf};
 
+/// The file of the secret behind tokens, in the data folder.
+const TOKEN_SECRET: &str = "token-secret";
 /// Bytes of a key, as the service has it.
 const KEY_LENGTH: usize = 64;
 
@@ -14,8 +17,41 @@ const KEY_LENGTH: usize = 64;
 pub(crate) struct AccountKeys {
     pub(crate) accepted: MasterKeys,
     pub(crate) first: String,
-    /// Where they are from; nothing when the key is the published one.
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) source: KeySource,
+}
+
+/// Where an account key is from. Whatever is open to holders of the published key alone asks this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeySource {
+    /// Everybody knows it.
+    Published,
+    File(PathBuf),
+    /// A variable of the environment, by its name.
+    Environment(&'static str),
+    /// The ledger that nodes of one account share.
+    Ledger,
+}
+
+impl KeySource {
+    /// How to name it instead of showing the key; nothing for one that everybody knows.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Published => None,
+            Self::File(file) => Some(file.display().to_string()),
+            Self::Environment(variable) => Some((*variable).to_owned()),
+            Self::Ledger => Some("the ledger".to_owned()),
+        }
+    }
+
+    /// What stands in the place of the key where it might end up in a log.
+    pub(crate) fn in_place_of(&self, key: &str) -> String {
+        match self {
+            Self::Published => key.to_owned(),
+            Self::File(file) => format!("<first line of {}>", file.display()),
+            Self::Environment(variable) => format!("<value of {variable}>"),
+            Self::Ledger => "<as armilla cluster init has printed it>".to_owned(),
+        }
+    }
 }
 
 /// Reads or makes the key file; without one the well-known key works on this machine.
@@ -25,10 +61,10 @@ pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys
         if let Some(key) = given {
             let mut accepted = MasterKeys::new(WellKnownKey::Nowhere);
             accepted.add(&key, Access::ReadWrite).map_err(|error| {
-                format!("AZURE_COSMOS_EMULATOR_KEY is unusable as an account key: {error}")
+                format!("{} is unusable as an account key: {error}", ServeOptions::KEY_VARIABLE)
             })?;
-            let file = Some(PathBuf::from("AZURE_COSMOS_EMULATOR_KEY"));
-            return Ok(AccountKeys { accepted, first: key, file });
+            let source = KeySource::Environment(ServeOptions::KEY_VARIABLE);
+            return Ok(AccountKeys { accepted, first: key, source });
         }
         if !loopback && !options.allow_well_known_key {
             return Err(format!(
@@ -40,7 +76,8 @@ pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys
         let where_accepted =
             if loopback { WellKnownKey::OnLoopback } else { WellKnownKey::Everywhere };
         let accepted = MasterKeys::new(where_accepted);
-        return Ok(AccountKeys { accepted, first: WELL_KNOWN_KEY.to_owned(), file: None });
+        let (first, source) = (WELL_KNOWN_KEY.to_owned(), KeySource::Published);
+        return Ok(AccountKeys { accepted, first, source });
     };
     let text = read_or_make(&file)?;
     let mut accepted = MasterKeys::new(WellKnownKey::Nowhere);
@@ -53,34 +90,48 @@ pub(crate) fn load(options: &ServeOptions, loopback: bool) -> Result<AccountKeys
             .add(key, access)
             .map_err(|error| format!("a key in {} is unusable: {error}", file.display()))?;
     }
-    Ok(AccountKeys { accepted, first, file: Some(file) })
+    Ok(AccountKeys { accepted, first, source: KeySource::File(file) })
 }
 
 /// A secret that is the server's own: kept in the data folder, or new for each run in memory.
-pub(crate) fn token_secret(folder: Option<&Path>) -> Result<[u8; 32], String> {
+///
+/// A folder that had a store before and lacks it gets a new one, which is told: tokens from before end.
+pub(crate) fn token_secret(folder: Option<&Path>, is_new: bool) -> Result<[u8; 32], String> {
     let Some(folder) = folder else { return random() };
     let disk = FolderDisk::new(folder).map_err(|error| error.to_string())?;
-    let name = Path::new("token-secret");
-    let kept = disk.read(name).map_err(|error| error.to_string())?;
-    if kept.is_some() {
+    let name = Path::new(TOKEN_SECRET);
+    if let Some(secret) = kept_token_secret(folder)? {
         disk.make_private(name).map_err(|error| error.to_string())?;
-    }
-    if let Some(bytes) = kept {
-        return bytes[..].try_into().map_err(|_| {
-            let file = folder.join(name);
-            format!(
-                "{} is damaged: it has {} bytes. Put it back, or move it away: a new one is made, and \
-                 resource tokens from before are no longer taken",
-                file.display(),
-                bytes.len()
-            )
-        });
+        return Ok(secret);
     }
     let secret = random()?;
     disk.replace(name, &secret).map_err(|error| error.to_string())?;
-    let file = folder.join(name);
-    tracing::info!(file = %file.display(), "a secret for tokens is made: those from before are no longer taken");
+    if !is_new {
+        note(&format!(
+            "{} was missing and is made anew: resource tokens, continuation tokens and sessions from before are no longer taken",
+            folder.join(name).display()
+        ));
+    }
     Ok(secret)
+}
+
+/// The secret in a data folder, if it is there and whole. Changes nothing.
+pub(crate) fn kept_token_secret(folder: &Path) -> Result<Option<[u8; 32]>, String> {
+    let file = folder.join(TOKEN_SECRET);
+    let bytes = match std::fs::read(&file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
+    };
+    let secret = bytes[..].try_into().map_err(|_| {
+        format!(
+            "{} is damaged: it has {} bytes. Put it back, or move it away: a new one is made, and \
+             resource tokens from before are no longer taken",
+            file.display(),
+            bytes.len()
+        )
+    })?;
+    Ok(Some(secret))
 }
 
 fn read_or_make(file: &Path) -> Result<String, String> {
@@ -123,10 +174,10 @@ mod tests {
         read_or_make(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
         let secret = folder.path().join("token-secret");
-        let first = token_secret(Some(folder.path())).unwrap();
+        let first = token_secret(Some(folder.path()), true).unwrap();
         assert_eq!(mode(&secret), 0o600);
         std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(token_secret(Some(folder.path())).unwrap(), first);
+        assert_eq!(token_secret(Some(folder.path()), false).unwrap(), first);
         assert_eq!(mode(&secret), 0o600, "one of an older version");
     }
 }

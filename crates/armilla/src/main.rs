@@ -33,8 +33,7 @@ mod tls;
 mod transfer;
 mod webhooks;
 
-use clap::Parser;
-use config::{Arguments, Command};
+use config::Command;
 use std::process::ExitCode;
 
 /// Many small objects from many threads: the system's allocator fragments and keeps memory.
@@ -42,7 +41,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = config::from_command_line();
     let outcome = match arguments.command.unwrap_or(Command::Serve(Box::new(arguments.serve))) {
         Command::Serve(options) => serve::run(&options),
         Command::Backup(options) => offline::backup(&options),

@@ -5,6 +5,7 @@ use crate::config::{DurabilityOption, ServeOptions};
 use crate::control::Tickets;
 use crate::descriptors::Descriptors;
 use crate::entra::Directory;
+use crate::keys::KeySource;
 use crate::offline::refusal;
 use crate::terminal::{note, say};
 use crate::{advise, cluster, control, keys, private, tls, webhooks};
@@ -72,8 +73,7 @@ pub(crate) struct Prepared {
     has_explorer: bool,
     /// An account key.
     pub(crate) key: String,
-    /// The file it is from; nothing when it is the published one.
-    key_file: Option<PathBuf>,
+    key_source: KeySource,
     /// Where the keys of Entra ID come from.
     directory: Option<Directory>,
     /// Where the data is, unless it is in memory.
@@ -102,21 +102,25 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
         private::tighten(folder);
         cluster::refuse_node_folder(folder)?;
     }
+    // Before the store's engine runs, which writes: what is damaged is refused with the folder as it was.
+    tls::check(folder.as_deref(), &options.tls(), clock.now_seconds())?;
+    let is_new = folder.as_deref().is_none_or(|folder| !EmbeddedStore::is_at(folder));
+    folder.as_deref().map(keys::kept_token_secret).transpose()?;
     let store = open_store(options, folder.as_deref(), &descriptors)?;
     let disk = disk(folder.as_deref())?;
     let account = open_account(options, store, clock.clone(), disk.clone(), None)?;
     let certificates = tls::load(folder.as_deref(), &options.tls(), clock.clone())?;
     let directory = options.entra.directory()?;
     let mut authenticator =
-        Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref())?)
-            .accepting_development_tokens(development_tokens(options, loopback));
+        Authenticator::new(keys.accepted, &keys::token_secret(folder.as_deref(), is_new)?)
+            .accepting_development_tokens(development_tokens(options, loopback, &keys.source));
     if let Some(directory) = &directory {
         authenticator = authenticator.with_entra(directory.entra.clone());
     }
     let authenticator = Arc::new(authenticator);
     let settings = settings(options, loopback, certificates.authority_pem, &descriptors)?;
     let settings =
-        Settings { facts: facts(options, keys.file.as_deref(), clock.now_seconds()), ..settings };
+        Settings { facts: facts(options, &keys.source, clock.now_seconds()), ..settings };
     let has_explorer = settings.explorer.source != ExplorerSource::Off;
     let (service, watching) = service(options, &account, &authenticator, disk)?;
     let gateway = Gateway {
@@ -129,14 +133,14 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     let protocols = Protocols::Both(certificates.config);
     let server = Server::bind(&addresses, protocols, gateway)
         .map_err(|error| format!("cannot listen on {}:{port}: {error}", options.host))?;
-    let (key, key_file) = (keys.first, keys.file);
+    let (key, key_source) = (keys.first, keys.source);
     Ok(Prepared {
         account,
         server,
         authenticator,
         has_explorer,
         key,
-        key_file,
+        key_source,
         directory,
         folder,
         watching,
@@ -223,7 +227,7 @@ pub(crate) fn settings(
 }
 
 /// What the explorer tells of this server.
-pub(crate) fn facts(options: &ServeOptions, key_file: Option<&Path>, started: u64) -> ServerFacts {
+pub(crate) fn facts(options: &ServeOptions, keys: &KeySource, started: u64) -> ServerFacts {
     ServerFacts {
         in_memory: options.in_memory,
         durability: match options.durability {
@@ -231,7 +235,7 @@ pub(crate) fn facts(options: &ServeOptions, key_file: Option<&Path>, started: u6
             DurabilityOption::Relaxed => "relaxed",
         },
         data_folder: (!options.in_memory).then(|| options.data().display().to_string()),
-        key_file: key_file.map(|file| file.display().to_string()),
+        key_file: keys.name(),
         open_to_everybody: options.allow_well_known_key,
         started,
     }
@@ -239,11 +243,15 @@ pub(crate) fn facts(options: &ServeOptions, key_file: Option<&Path>, started: u6
 
 /// Tokens that nobody has signed open what the published key opens, so they are accepted where that is:
 /// on a server for this machine alone that has neither a key nor a directory of its own.
-fn development_tokens(options: &ServeOptions, loopback: bool) -> DevelopmentTokens {
+fn development_tokens(
+    options: &ServeOptions,
+    loopback: bool,
+    keys: &KeySource,
+) -> DevelopmentTokens {
     if options.entra.accept_development_tokens {
         return DevelopmentTokens::Everywhere;
     }
-    let is_open = loopback && options.key_file().is_none() && options.entra.entra_jwks.is_none();
+    let is_open = loopback && *keys == KeySource::Published && options.entra.entra_jwks.is_none();
     if is_open { DevelopmentTokens::Local } else { DevelopmentTokens::Refused }
 }
 
@@ -304,7 +312,8 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], prepared: &Prepared, fold
     };
     say(&format!("Armilla {} is ready", env!("CARGO_PKG_VERSION")));
     say(&format!("  endpoint           http://{host}:{port}/  (https://{host}:{port}/ works too)"));
-    let key = shown_key(prepared);
+    // What is said at the start ends up in logs.
+    let key = prepared.key_source.in_place_of(&prepared.key);
     let scheme = options.scheme().text();
     say(&format!(
         "  connection string  AccountEndpoint={scheme}://{host}:{port}/;AccountKey={key};"
@@ -325,14 +334,6 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], prepared: &Prepared, fold
         say("  durability         relaxed: a power cut may lose the last second of writes");
     }
     say("  to stop            Ctrl+C, or SIGTERM");
-}
-
-/// What is said at the start ends up in logs: a key of the user's own is named by its file.
-fn shown_key(prepared: &Prepared) -> String {
-    match &prepared.key_file {
-        Some(file) => format!("<first line of {}>", file.display()),
-        None => prepared.key.clone(),
-    }
 }
 
 fn start_log(level: &str) {

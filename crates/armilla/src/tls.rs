@@ -77,6 +77,17 @@ pub(crate) fn load(
     Ok(Certificates { config, authority_pem: Some(authority.certificate_pem) })
 }
 
+/// Refuses files that are damaged or of which one is missing. Changes nothing.
+pub(crate) fn check(folder: Option<&Path>, options: &TlsOptions, now: u64) -> Result<(), String> {
+    let Some(folder) = folder.filter(|folder| folder.join("tls").is_dir()) else { return Ok(()) };
+    if own(options)?.is_some() {
+        return Ok(());
+    }
+    let disk = FolderDisk::new(folder.join("tls")).map_err(|error| error.to_string())?;
+    let checked = KeptCertificate(disk).check(&options.tls_names, now);
+    checked.map_err(|error| damaged(folder, &error))
+}
+
 /// Loads the certificate that the options name, or makes one of an authority that several servers share.
 pub(crate) fn load_shared(
     authority: &Authority,
@@ -158,6 +169,18 @@ impl KeptCertificate {
         Ok(kept)
     }
 
+    /// What is there belongs together and can be used.
+    fn check(&self, names: &[String], now: u64) -> Result<(), String> {
+        let Some(authority) = self.kept_authority()? else { return Ok(()) };
+        let issued = authority.issue(names, now).and_then(|identity| identity.server_config());
+        issued.map_err(|error| format!("authority.key and authority.pem: {error}"))?;
+        if let Some(identity) = self.identity(names)? {
+            let usable = identity.server_config();
+            usable.map_err(|error| format!("server.key and server.pem: {error}"))?;
+        }
+        Ok(())
+    }
+
     fn load(&self, names: &[String], now: u64) -> Result<(Authority, Identity), String> {
         let authority = self.authority(names, now)?;
         if let Some(identity) = self.identity(names)?
@@ -180,16 +203,7 @@ impl KeptCertificate {
 
     /// The authority, made anew when it may not vouch for a name that is asked for now.
     fn authority(&self, names: &[String], now: u64) -> Result<Authority, String> {
-        let kept = (self.read("authority.pem")?, self.read("authority.key")?);
-        match &kept {
-            (Some(_), None) => return Err("authority.key is missing".to_owned()),
-            // The certificate is written last.
-            (None, Some(_)) if self.read("server.pem")?.is_some() => {
-                return Err("authority.pem is missing".to_owned());
-            }
-            _ => {}
-        }
-        if let (Some(certificate_pem), Some(key_pem)) = kept {
+        if let Some(authority) = self.kept_authority()? {
             let permitted = self.read("authority.names")?;
             let permits = |name: &String| match &permitted {
                 Some(list) => list.lines().any(|permitted| permitted == name),
@@ -204,7 +218,7 @@ impl KeptCertificate {
                 );
             }
             if names.iter().all(permits) {
-                return Ok(Authority { certificate_pem, key_pem });
+                return Ok(authority);
             }
             crate::terminal::note(
                 "the certificate authority was made anew, because it may not vouch for the names \
@@ -216,6 +230,20 @@ impl KeptCertificate {
         self.write("authority.key", &authority.key_pem)?;
         self.write("authority.pem", &authority.certificate_pem)?;
         Ok(authority)
+    }
+
+    fn kept_authority(&self) -> Result<Option<Authority>, String> {
+        match (self.read("authority.pem")?, self.read("authority.key")?) {
+            (Some(certificate_pem), Some(key_pem)) => {
+                Ok(Some(Authority { certificate_pem, key_pem }))
+            }
+            (Some(_), None) => Err("authority.key is missing".to_owned()),
+            // The certificate is written last.
+            (None, Some(_)) if self.read("server.pem")?.is_some() => {
+                Err("authority.pem is missing".to_owned())
+            }
+            _ => Ok(None),
+        }
     }
 
     fn identity(&self, names: &[String]) -> Result<Option<Identity>, String> {

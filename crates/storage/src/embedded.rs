@@ -112,6 +112,12 @@ impl EmbeddedStore {
         Self::open_any(path, options)
     }
 
+    /// Whether a folder holds a store, whole or damaged. Changes nothing.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        !matches!(folder::look(path), Ok(Found::Nothing))
+    }
+
     /// As [`EmbeddedStore::open`], also where a restore has not finished.
     pub(crate) fn open_any(path: PathBuf, options: &EmbeddedOptions) -> Result<Self, StoreError> {
         // Looked at twice: a folder that is refused does not even get a lock file.

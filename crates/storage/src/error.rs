@@ -59,7 +59,7 @@ impl StoreError {
     pub const fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Corruption { .. } => Some(
-                "nothing was changed. Put the missing or original files back, restore a backup into a new \
+                "no item was changed or removed. Put the missing or original files back, restore a backup into a new \
                  folder (armilla restore), or export what can still be read (armilla salvage --data DIR \
                  --to FILE)",
             ),

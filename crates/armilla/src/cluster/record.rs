@@ -1,14 +1,13 @@
 //! What all nodes of an account share beside its data: keys, secrets, the certificate authority, the length of the lease. It lies in the
 //! ledger, which is trusted as a data folder is.
 
-use crate::keys::{AccountKeys, random};
+use crate::keys::{AccountKeys, KeySource, random};
 use armilla_gateway::auth::{Access, MasterKeys, WellKnownKey};
 use armilla_gateway::certificates::Authority;
 use armilla_model::clock::{Clock as _, SystemClock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// How the account is cut into journals: one for everything. A later version that cuts it otherwise says so here.
@@ -73,8 +72,8 @@ impl AccountRecord {
             let added = accepted.add(key, Access::ReadWrite);
             added.map_err(|error| format!("a key in the ledger is unusable: {error}"))?;
         }
-        let file = Some(PathBuf::from("the output of armilla cluster init"));
-        Ok(AccountKeys { accepted, first: self.first_key().to_owned(), file })
+        let first = self.first_key().to_owned();
+        Ok(AccountKeys { accepted, first, source: KeySource::Ledger })
     }
 
     pub(super) fn token_secret(&self) -> Result<[u8; 32], String> {

@@ -267,7 +267,7 @@ fn bind(
     let authenticator = Arc::new(authenticator);
     let settings = settings(options, loopback, certificates.authority_pem, &ports.descriptors)?;
     let settings = Settings {
-        facts: facts(options, None, clock.now_seconds()),
+        facts: facts(options, &keys.source, clock.now_seconds()),
         advertised: Some(format!("http://{}", ports.advertised)),
         front: Some(Arc::new(front)),
         ..settings

@@ -69,10 +69,10 @@ async fn a_key_of_the_users_own_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     let prepared = prepare(&options(flags(&[], Some(&file))).unwrap()).unwrap();
-    let shown = shown_key(&prepared);
+    let shown = prepared.key_source.in_place_of(&prepared.key);
     assert!(!shown.contains(&prepared.key) && shown.contains(&*file.to_string_lossy()), "{shown}");
     let open = prepare(&options(flags(&[], None)).unwrap()).unwrap();
-    assert_eq!(shown_key(&open), open.key);
+    assert_eq!(open.key_source.in_place_of(&open.key), open.key);
 }
 
 #[cfg(unix)]

@@ -10,7 +10,7 @@ mod support;
 use armilla_gateway::auth::WELL_KNOWN_KEY;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use support::{Container, command, get, next_port, read_account};
+use support::{Container, command, get, next_port, read_account, read_account_with_unsigned_token};
 
 #[test]
 fn health_has_a_port_of_its_own_that_answers_nothing_else() {
@@ -147,10 +147,34 @@ fn data_and_certificates_are_where_the_containers_have_them() {
 #[test]
 fn a_key_in_the_environment_is_taken_and_not_shown() {
     let key = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQQ==";
-    let container = Container::start(&[("AZURE_COSMOS_EMULATOR_KEY", key)], &[]);
+    let local = ["--host", "127.0.0.1"];
+    let container = Container::start(&[("AZURE_COSMOS_EMULATOR_KEY", key)], &local);
     assert!(!container.has_said(key), "a key of the user's own is not shown");
     assert!(container.has_said("AZURE_COSMOS_EMULATOR_KEY"));
     assert_eq!(read_account(container.port, key).0, 200);
+    // What everybody has opens nothing beside it.
+    assert_eq!(read_account(container.port, WELL_KNOWN_KEY).0, 401);
+    assert_eq!(read_account_with_unsigned_token(container.port), 401);
+    container.stop();
+    let container = Container::start(&[("AZURE_COSMOS_EMULATOR_KEY", "")], &local);
+    assert_eq!(read_account(container.port, WELL_KNOWN_KEY).0, 200, "an empty key is none");
+    assert_eq!(read_account_with_unsigned_token(container.port), 200);
+    container.stop();
+}
+
+/// As a compose file passes what is not set.
+#[test]
+fn variables_that_are_empty_are_not_given() {
+    let variables = [
+        "PROTOCOL",
+        "ENABLE_EXPLORER",
+        "EXPLORER_PROTOCOL",
+        "EXPLORER_PORT",
+        "LOG_LEVEL",
+        "ARMILLA_PARTITIONS",
+    ];
+    let container = Container::start(&variables.map(|name| (name, "")), &[]);
+    assert_eq!(read_account(container.port, WELL_KNOWN_KEY).0, 200);
     container.stop();
 }
 

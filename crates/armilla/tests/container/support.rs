@@ -101,6 +101,16 @@ pub(crate) fn read_account(port: u16, key: &str) -> (u16, String) {
     exchange(&mut stream, "/", &signed("/", key))
 }
 
+/// Status of the account document, asked for with a token of a directory that nobody has signed.
+pub(crate) fn read_account_with_unsigned_token(port: u16) -> u16 {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let token = "type%3Daad%26ver%3D1.0%26sig%3DeyJhbGciOiJub25lIn0.e30.";
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let headers =
+        format!("authorization: {token}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\n");
+    exchange(&mut stream, "/", &headers).0
+}
+
 /// The headers of a GET that is signed with a key.
 pub(crate) fn signed(path: &str, key: &str) -> String {
     let date = httpdate::fmt_http_date(SystemTime::now());

@@ -3,7 +3,8 @@
 //! Each trial copies a folder with acknowledged items, damages one file, and opens it in both ways: to
 //! read only, as `verify` and `backup` do, and to serve. Allowed is a refusal that names something, with
 //! the folder left as it was, or answers that are all right: point reads, a query, the change feed and
-//! unique keys. Wrong answers, and files that vanish, are not.
+//! unique keys. Wrong answers, and files that vanish, are not. Damage that only shows when something is read is refused by
+//! that read; once the file is put back, everything is there again. Damage of the catalog is never of that kind.
 //!
 //! `ARMILLA_DAMAGE_SEED` chooses other places inside the files.
 
@@ -22,11 +23,13 @@ use files::{
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use template::{Opening, Outcome, Stop, Template};
+use template::{Opening, Outcome, Refused, Stop, Template};
 
 /// What the trials must at least be, so that a change of the format does not empty the test.
 const TRIALS_MIN: usize = 300;
 const KINDS_MIN: usize = 12;
+/// The tree of the catalog, which every new store makes first.
+const CATALOG: &str = "engine/keyspaces/2";
 
 fn seed() -> u64 {
     std::env::var("ARMILLA_DAMAGE_SEED").map_or(20_261_117, |text| text.parse().unwrap())
@@ -62,6 +65,7 @@ fn damaged_data_folders_are_refused_by_name_or_answered_right() {
     let mut places = Places(seed());
     for stop in [Stop::Killed, Stop::Clean] {
         let template = Template::new(stop);
+        assert!(files(template.path()).iter().any(|file| file.starts_with(CATALOG)));
         for file in files(template.path()) {
             // The newest writes are in one small file: more places in it.
             let times = if kind_of(&file) == "journal" { 8 } else { 1 };
@@ -91,11 +95,23 @@ fn trial(template: &Template, file: &Path, action: Action, places: &mut Places, 
     tally.count(kind, &reading);
     let serving = template.check(folder.path(), Opening::Serve, &about);
     tally.count(kind, &serving);
-    if let Outcome::Refused(at_start) = serving
-        && at_start
-    {
-        let by_start = changed(&before, &listing(folder.path()));
-        assert!(by_start.is_empty(), "{about}: a refused start changed {by_start:?}");
+    match serving {
+        Outcome::Refused(Refused::ByGuard) => {
+            let by_start = changed(&before, &listing(folder.path()));
+            assert!(by_start.is_empty(), "{about}: a refused start changed {by_start:?}");
+        }
+        Outcome::Refused(Refused::ByRead) => {
+            assert!(
+                !file.starts_with(CATALOG),
+                "{about}: the catalog is checked before the engine runs"
+            );
+            let (from, to) = (template.path().join(file), folder.path().join(file));
+            std::fs::copy(from, to).unwrap();
+            let mended =
+                template.check(folder.path(), Opening::Serve, &format!("{about}, put back"));
+            assert_eq!(mended, Outcome::Right, "{about}: put back");
+        }
+        Outcome::Right => {}
     }
 }
 
@@ -127,7 +143,7 @@ fn damaged_backups_are_refused_before_a_folder_appears_or_restored_right() {
                 Err(error) => {
                     check_named(&error, &about);
                     assert!(!data.exists(), "{about}: a folder appeared");
-                    Outcome::Refused(true)
+                    Outcome::Refused(Refused::ByGuard)
                 }
                 Ok(_) => template.check(&data, Opening::Serve, &about),
             };

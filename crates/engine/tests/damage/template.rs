@@ -38,11 +38,20 @@ pub(crate) enum Opening {
     Serve,
 }
 
+/// When damage was refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Refused {
+    /// By the guard of the store: everything must be left as it was.
+    ByGuard,
+    /// By a read while the account was opened or served: by then the engine has written lists of files of its own.
+    ByRead,
+}
+
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// With a name; true when it was the store that refused, before its engine was opened.
-    Refused(bool),
+    /// With a name.
+    Refused(Refused),
     Right,
 }
 
@@ -140,9 +149,9 @@ impl Template {
         let about = format!("{about}, {opening:?}");
         let account = match open(folder, opening, Some(scratch.path())) {
             Ok(account) => account,
-            Err(Refusal { error, by_store }) => {
+            Err((error, refused)) => {
                 check_named(&error, &about);
-                return Outcome::Refused(by_store);
+                return Outcome::Refused(refused);
             }
         };
         let container = match account.container("d", "c") {
@@ -156,7 +165,7 @@ impl Template {
             // Damage that is met by a read is told by that read.
             Err(Error::Damaged(message)) => {
                 assert!(message.contains("corruption"), "{about}: {message}");
-                Outcome::Refused(false)
+                Outcome::Refused(Refused::ByRead)
             }
             Err(error) => panic!("{about}: {error}"),
         }
@@ -281,22 +290,11 @@ fn follow(account: &Account) {
     while account.follow_views() != Followed::Everything {}
 }
 
-struct Refusal {
-    error: StoreError,
-    by_store: bool,
-}
-
-impl std::fmt::Debug for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
 fn open(
     folder: &Path,
     opening: Opening,
     scratch: Option<&Path>,
-) -> std::result::Result<Arc<Account>, Refusal> {
+) -> std::result::Result<Arc<Account>, (StoreError, Refused)> {
     let options = EmbeddedOptions { workers: 1, ..EmbeddedOptions::default() };
     let open_once = || match (opening, scratch) {
         (Opening::ReadOnly, Some(scratch)) => {
@@ -310,7 +308,7 @@ fn open(
         std::thread::yield_now();
         store = open_once();
     }
-    let store = store.map_err(|error| Refusal { error, by_store: true })?;
+    let store = store.map_err(|error| (error, Refused::ByGuard))?;
     let disk: Arc<dyn Disk> = match opening {
         Opening::ReadOnly => Arc::new(OverlayDisk::new(folder)),
         Opening::Serve => Arc::new(FolderDisk::new(folder).unwrap()),
@@ -323,8 +321,7 @@ fn open(
         index_limits,
         ..Options::default()
     };
-    let account = Account::open(Arc::new(store), options);
-    account.map_err(|error| Refusal { error, by_store: false })
+    Account::open(Arc::new(store), options).map_err(|error| (error, Refused::ByRead))
 }
 
 fn key_of(pk: u64) -> PartitionKey {

@@ -381,12 +381,16 @@ fn named_paths(value: &Value, name: &str) -> Result<Vec<Path>> {
 }
 
 fn normalise(value: &Value, enabled: bool, included: &[Listed], excluded: &[Listed]) -> Value {
-    // The service has given up the mode `lazy` and answers what it does instead.
-    let mode = if enabled { "consistent" } else { "none" };
+    // A lazy index is a consistent one here. What the client wrote is answered all the same: tools that compare a
+    // policy with theirs would change it for ever.
+    let written = value.get("indexingMode").and_then(Value::as_str).unwrap_or_default();
+    let mode = match enabled {
+        true if written.eq_ignore_ascii_case("lazy") => "lazy",
+        true => "consistent",
+        false => "none",
+    };
     let automatic = value.get("automatic").and_then(Value::as_bool).unwrap_or(enabled);
     let mut object = Object::new();
-    // An index that is there takes up every item at once. What the client wrote is answered all the same:
-    // tools that compare a policy with theirs would change it for ever.
     object.insert("indexingMode", mode.into());
     object.insert("automatic", automatic.into());
     let listed = |paths: &[Listed]| {
@@ -439,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lazy_index_is_a_consistent_one_and_the_rest_is_answered_as_written() {
+    fn a_lazy_index_is_a_consistent_one_and_is_answered_as_written() {
         let (policy, echo) = policy(
             r#"{"automatic":false,"indexingMode":"Lazy","includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}]}"#,
         )
@@ -447,7 +451,7 @@ mod tests {
         assert!(policy.enabled && policy.paths.root().name("a").value_is_indexed());
         assert_eq!(
             echo.to_json(),
-            r#"{"indexingMode":"consistent","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
+            r#"{"indexingMode":"lazy","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
         );
     }
 

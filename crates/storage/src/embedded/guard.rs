@@ -53,7 +53,11 @@ pub(super) fn survey(folder: &Path) -> Result<Survey, StoreError> {
             let reason = format!("it names a tree '{name}' that this program does not know");
             return Err(damaged(&tree_path(&engine, NAMES_TREE), &reason));
         }
-        trees.insert(*tree, TreeFiles::read(&engine, *tree)?);
+        let files = TreeFiles::read(&engine, *tree)?;
+        // The catalog is read whole right after the engine has been opened, which writes. Damage in it is found before.
+        let damage = (name == Keyspace::Meta.name()).then(|| files.first_damage()).flatten();
+        damage.map_or(Ok(()), Err)?;
+        trees.insert(*tree, files);
     }
     for tree in tree_files::trees(&engine)? {
         // A tree without a name was being made when the process ended. It has no entry yet: the first
