@@ -123,6 +123,7 @@ pub(crate) struct ServeOptions {
     /// Tokens of Microsoft Entra ID
     #[command(flatten)]
     pub(crate) entra: EntraOptions,
+    // Its effect is `armilla_engine::dials::Dials::partition_count`.
     /// Fixed number of physical partitions for new containers, whatever their throughput
     #[arg(long, env = "ARMILLA_PARTITIONS")]
     pub(crate) partitions: Option<u32>,

@@ -1,4 +1,5 @@
-//! The account key and the secret behind resource tokens.
+//! The account key, whether the published one is enough to start, and the secret behind resource tokens. Who may use the published key is
+//! checked in `gateway::auth::master`.
 
 use crate::config::ServeOptions;
 use crate::terminal::note;

@@ -2,7 +2,7 @@
 //!
 //! A dial is set for the account, for one container over that, and may be turned while the server
 //! runs. All of them go by name and text, so that flags, request headers (`x-armilla-…`) and the
-//! admin endpoint share one reader and one list.
+//! admin endpoint share one reader and one list. How many partitions a new container gets is decided here too.
 
 use crate::views::definition::Dialect;
 use armilla_model::charge::Rates;

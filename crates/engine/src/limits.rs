@@ -1,5 +1,5 @@
 //! The hard bounds of the engine: queues, caches, background work, scripts. The limits of the service itself (sizes of
-//! items, ids, pages) are in `armilla_model::limits`, thresholds of queries in `query::plan::costs`.
+//! items, ids, pages) are in `armilla_model::limits`, an item that is too large is refused in `items::body`, thresholds of queries in `query::plan::costs`.
 
 use std::time::Duration;
 

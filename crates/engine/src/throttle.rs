@@ -1,4 +1,4 @@
-//! The throttle: how much a physical partition may serve in a second.
+//! The throttle: how much a physical partition may serve in a second, and who is told 429 instead.
 //!
 //! A [`Bucket`] is refilled every second on the second. A request is let in while anything is left
 //! and may overdraw; the debt carries into the seconds that follow. Charges are recorded after the

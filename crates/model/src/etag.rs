@@ -1,4 +1,4 @@
-//! Entity tags: 16 bytes that change with every write of a resource.
+//! Entity tags: 16 bytes that change with every write of a resource, and the rule of If-Match.
 
 use crate::error::{Error, Result};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Taking up the index of a partition when the account opens.
+//! Taking up the index of a partition when the account opens; a damaged one is built anew from its items.
 
 use super::derive::{Derivation, Filling};
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! Account keys: two that read and write, two that only read.
+//! Account keys, two that read and write and two that only read, and the check of a signature that was made with one.
 
 use super::signed::{self, LinkForm};
 use super::{Denied, Presented, SigningDate, unauthorized};

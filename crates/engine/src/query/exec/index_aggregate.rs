@@ -3,7 +3,7 @@
 //! When the index has every value that a query needs, documents with the same values are the same
 //! to it. So the documents of each part are counted by their values, which are compared as ordinals
 //! in columns, and the query is evaluated once per combination of values in a range, however many
-//! documents and parts have it. A count without values is no more than a subtraction.
+//! documents and parts have it. When it is chosen is in `query::plan::choose`. A count without values is no more than a subtraction.
 
 mod combinations;
 

@@ -4,7 +4,8 @@
 //! takes the next range, or a piece of a range that is large, as a query over that share alone with its
 //! own items, runtime and books ([`by_items`]); what they made is merged in the order of the shares.
 //! There are never more such helpers in the process than cores: a page that finds none idle is made by
-//! its own thread, as small ones are.
+//! its own thread, as small ones are. Whether a page is worth sharing, and into what shares, is decided in
+//! `query::plan::parallelism`.
 //!
 //! The outcome is that of going through the items one after the other. What is merged does not depend
 //! on how items were spread (sums are exact, groups and rows have an order), counts and charges add up

@@ -1,4 +1,5 @@
-//! The index that has the order of a query, and how its values are grouped.
+//! The index that has the order of a query, and how its values are grouped. Whether it is walked or the matches are sorted is
+//! decided in `query::plan::choose`.
 
 use crate::indexing::write_joined;
 use crate::query::Query;

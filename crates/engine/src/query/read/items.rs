@@ -1,4 +1,5 @@
-//! The items of a page, or of one thread's share of it: who is there, and their texts.
+//! The items of a page, or of one thread's share of it: who is there, and their texts. Who has expired is told by
+//! `query::view`; the rule of times to live is `armilla_model::ttl`.
 
 mod cached;
 
