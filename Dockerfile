@@ -7,12 +7,12 @@ FROM rust:1-alpine AS build
 RUN apk add --no-cache build-base cmake clang-dev perl
 WORKDIR /src
 COPY . .
-# Static, without debugging information: nothing else is in the image.
-RUN cargo build --release --locked --package armilla \
-    && strip target/release/armilla && mkdir /data
+# Static, without debugging information: nothing else is in the image, which has to stay under 25 MB.
+RUN cargo build --profile dist --locked --package armilla \
+    && test "$(stat -c %s target/dist/armilla)" -lt 25000000 && mkdir /data
 
 FROM scratch
-COPY --from=build /src/target/release/armilla /armilla
+COPY --from=build /src/target/dist/armilla /armilla
 COPY --from=build --chown=10001:10001 /data /data
 # Not root: the volume belongs to this user.
 USER 10001:10001

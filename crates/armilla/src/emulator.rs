@@ -68,6 +68,9 @@ impl Scheme {
     }
 }
 
+/// What the official images say when they are ready: the one of today, then the one before it.
+const READY: [&str; 2] = ["System is now fully ready to accept requests", "Started"];
+
 /// Variables that have no effect here, and why.
 const WITHOUT_EFFECT: [(&str, &str); 8] = [
     (
@@ -123,7 +126,7 @@ impl EmulatorOptions {
     fn ready_lines(&self, bound: &[SocketAddr]) -> Vec<String> {
         let scheme = self.protocol.unwrap_or(Scheme::Http).text();
         let listening = |address: &SocketAddr| format!("Now listening on: {scheme}://{address}");
-        bound.iter().map(listening).chain(["Started".to_owned()]).collect()
+        bound.iter().map(listening).chain(READY.map(str::to_owned)).collect()
     }
 
     /// The level of the log in our words.
@@ -193,6 +196,7 @@ mod tests {
         assert!(!options.is_container(|_| false));
         assert!(options.is_container(|name| name.starts_with("AZURE_COSMOS")));
         let lines = options.ready_lines(&["0.0.0.0:8081".parse().unwrap()]);
-        assert_eq!(lines, ["Now listening on: http://0.0.0.0:8081", "Started"]);
+        let ready = "System is now fully ready to accept requests";
+        assert_eq!(lines, ["Now listening on: http://0.0.0.0:8081", ready, "Started"]);
     }
 }

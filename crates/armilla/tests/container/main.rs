@@ -46,6 +46,8 @@ fn waiting_tools_find_their_lines() {
     let container = Container::start(&[], &[]);
     let port = container.port;
     assert!(container.has_said(&format!("Now listening on: http://0.0.0.0:{port}")));
+    let ready = "System is now fully ready to accept requests";
+    assert!(container.said.iter().any(|line| line == ready), "{:?}", container.said);
     assert_eq!(container.said.last().unwrap(), "Started");
     container.stop();
 }
