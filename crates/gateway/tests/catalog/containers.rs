@@ -1,5 +1,5 @@
 use crate::support::Armilla;
-use armilla_model::Value;
+use armilla_model::{Object, Value, json};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 
@@ -173,4 +173,47 @@ async fn ranges_cover_the_space_and_are_told_once() {
     assert_eq!(armilla.get(&by_rid).await.expect(200).body, first.body);
     let foreign = [("if-none-match", "\"0-9\"")];
     armilla.send("GET", &path, &foreign, "").await.expect(200);
+}
+
+/// The members of a vector that are given, under their names.
+fn members(vector: &Value, names: &[&str]) -> Object {
+    let mut members = Object::new();
+    for name in names {
+        if let Some(value) = vector.get(name) {
+            members.insert(*name, value.clone());
+        }
+    }
+    members
+}
+
+#[tokio::test]
+async fn policies_for_vectors_and_texts_are_judged_as_the_vectors_say() {
+    let armilla = Armilla::with_posts().await;
+    let vectors = json::parse(include_bytes!("../vectors/search-policies.json")).unwrap();
+    let vectors = vectors.as_array().unwrap();
+    assert_eq!(vectors.len(), 28);
+    for (number, vector) in vectors.iter().enumerate() {
+        let mut definition = members(vector, &["fullTextPolicy"]);
+        let key = json::parse(br#"{"paths":["/pk"],"kind":"Hash"}"#).unwrap();
+        definition.insert("id", format!("searched-{number}").as_str().into());
+        definition.insert("partitionKey", key);
+        let embeddings = members(vector, &["vectorEmbeddings"]);
+        if !embeddings.is_empty() {
+            definition.insert("vectorEmbeddingPolicy", Value::object(embeddings));
+        }
+        let indexes = members(vector, &["vectorIndexes", "fullTextIndexes"]);
+        definition.insert("indexingPolicy", Value::object(indexes));
+        let answer = armilla.post("/dbs/blog/colls", &Value::object(definition).to_json()).await;
+        let expected = vector.get("status").and_then(Value::as_i64).unwrap();
+        assert_eq!(i64::from(answer.status), expected, "{number}: {vector}: {}", answer.body);
+        if let Some(message) = vector.get("message").and_then(Value::as_str) {
+            assert!(answer.text("message").contains(message), "{number}: {}", answer.body);
+        }
+        for (name, value) in
+            vector.get("echo").and_then(Value::as_object).cloned().unwrap_or_default().iter()
+        {
+            let policy = answer.json().get("fullTextPolicy").cloned().unwrap_or_default();
+            assert_eq!(policy.get(name), Some(value), "{number}: {}", answer.body);
+        }
+    }
 }

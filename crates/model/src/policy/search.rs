@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::limits::{FULL_TEXT_PATHS_MAX, VECTOR_PATHS_MAX};
 use crate::path::Path;
 use crate::value::{Object, Value};
+use std::collections::HashSet;
 
 /// A vector property.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +34,27 @@ const DIMENSIONS_MAX: i64 = 4096;
 /// Most dimensions of a vector in a `flat` index.
 const DIMENSIONS_FLAT_MAX: usize = 505;
 
+/// Most bytes that a quantized vector is pressed into; never more than it has dimensions.
+const QUANTIZATION_BYTES_MAX: usize = 512;
+
 /// Reads `vectorEmbeddingPolicy`.
 pub(super) fn vectors(policy: Option<&Value>) -> Result<Vec<VectorEmbedding>> {
     let Some(policy) = policy else { return Ok(Vec::new()) };
-    list(policy, "vectorEmbeddings")?.iter().map(vector).collect()
+    let vectors: Vec<_> =
+        list(policy, "vectorEmbeddings")?.iter().map(vector).collect::<Result<_>>()?;
+    distinct(vectors.iter().map(|vector| &vector.path), "Vector Embedding Policy")?;
+    Ok(vectors)
+}
+
+/// Refuses a path that a policy names twice.
+fn distinct<'p>(paths: impl Iterator<Item = &'p Path>, policy: &str) -> Result<()> {
+    let mut seen = HashSet::new();
+    for path in paths {
+        if !seen.insert(path) {
+            return refuse(format!("Duplicate Path :{path} found in {policy}."));
+        }
+    }
+    Ok(())
 }
 
 fn vector(entry: &Value) -> Result<VectorEmbedding> {
@@ -81,8 +99,8 @@ pub(super) fn full_text(policy: Option<&Value>) -> Result<Vec<FullTextPath>> {
     list(policy, "fullTextPaths")?.iter().map(path).collect()
 }
 
-/// Checks the optional parameters of a vector index.
-fn check_parameters(index: &Value) -> Result<()> {
+/// Checks the optional parameters of an index over vectors of so many dimensions.
+fn check_parameters(index: &Value, dimensions: usize) -> Result<()> {
     const SHARD_PATHS_MAX: usize = 1;
     let in_range = |name: &str, label: &str, min: i64, max: i64| match index.get(name) {
         None | Some(Value::Null) => Ok(()),
@@ -91,7 +109,8 @@ fn check_parameters(index: &Value) -> Result<()> {
             "The Vector Indexing Policy parameter {label} value :: {value} is out of range. The allowed range is between {min} and {max}."
         )),
     };
-    in_range("quantizationByteSize", "QuantizationByteSize", 1, 256)?;
+    let bytes_max = dimensions.min(QUANTIZATION_BYTES_MAX) as i64;
+    in_range("quantizationByteSize", "QuantizationByteSize", 1, bytes_max)?;
     in_range("indexingSearchListSize", "IndexingSearchListSize", 25, 500)?;
     let shard_paths = list(index, "vectorIndexShardKey")
         .or_else(|error| refuse(format!("One of the specified inputs is invalid: {error}")))?;
@@ -150,6 +169,7 @@ pub(super) fn check_indexes(
     vectors: &[VectorEmbedding],
     full_text: &[FullTextPath],
 ) -> Result<()> {
+    let mut indexed = Vec::new();
     for index in list(indexing, "vectorIndexes")? {
         let path = Path::parse(text(index, "path")?)?;
         let Some(vector) = vectors.iter().find(|vector| vector.path == path) else {
@@ -157,7 +177,7 @@ pub(super) fn check_indexes(
                 "The Vector Indexing Policy's path::{path} not matching in Embedding's path."
             ));
         };
-        check_parameters(index)?;
+        check_parameters(index, vector.dimensions)?;
         let kind = text(index, "type")?;
         match kind.to_ascii_lowercase().as_str() {
             "flat" if vector.dimensions > DIMENSIONS_FLAT_MAX => {
@@ -172,7 +192,9 @@ pub(super) fn check_indexes(
                 ));
             }
         }
+        indexed.push(path);
     }
+    distinct(indexed.iter(), "Vector Indexing Policy")?;
     for index in list(indexing, "fullTextIndexes")? {
         let path = Path::parse(text(index, "path")?)?;
         if !full_text.iter().any(|text| text.path == path) {
