@@ -199,8 +199,7 @@ fn hybrid(form: &str, plan: &Value, expected: &Value) -> Option<String> {
     for name in ["componentWeights", "skip", "take", "requiresGlobalStatistics"] {
         let of = |value: &Value| value.get(name).cloned().unwrap_or(Value::Null);
         let (wanted, given) = (of(expected), of(found));
-        let missing = |value: &Value| matches!(value, Value::Null) || *value == Value::from(0);
-        if wanted != given && !(name == "skip" && missing(&wanted) && missing(&given)) {
+        if wanted != given {
             return Some(format!("{form} {name}: {wanted} / ours {given}"));
         }
     }

@@ -228,6 +228,10 @@ fn ranked_queries_have_runnable_parts() {
     );
     assert_eq!(hybrid.get("componentWeights").unwrap().to_json(), "[2,1]");
     assert_eq!(hybrid.get("take").unwrap().to_json(), "10");
+    // Clients read both by name: they are there, and empty, with TOP.
+    for name in ["skip", "projectionQueryInfo"] {
+        assert_eq!(hybrid.get(name), Some(&Value::Null), "{name}");
+    }
     let documents = documents();
     let texts = hybrid.get("componentQueryInfos").and_then(Value::as_array).unwrap();
     let texts =

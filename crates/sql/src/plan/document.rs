@@ -54,8 +54,9 @@ impl HybridInfo {
             ("globalStatisticsQuery", Value::from(self.statistics_query.as_str())),
             ("componentQueryInfos", array(self.components.iter().map(ComponentInfo::to_value))),
             ("componentWithoutPayloadQueryInfos", Value::array(Vec::new())),
+            ("projectionQueryInfo", Value::Null),
             ("componentWeights", array(self.weights.iter().map(|weight| Value::from(*weight)))),
-            ("skip", count(Some(self.skip))),
+            ("skip", count(self.skip)),
             ("take", count(self.take)),
             ("requiresGlobalStatistics", Value::Bool(self.requires_statistics)),
         ]))

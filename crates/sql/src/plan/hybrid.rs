@@ -30,8 +30,8 @@ pub struct HybridInfo {
     pub components: Vec<ComponentInfo>,
     /// The size of each component's weight; none for equal ones.
     pub weights: Vec<f64>,
-    /// Fused rows left out at the start.
-    pub skip: u64,
+    /// Fused rows left out at the start, if the query has an OFFSET.
+    pub skip: Option<u64>,
     /// Fused rows handed out, if the query says.
     pub take: Option<u64>,
     /// Some component needs the statistics.
@@ -114,7 +114,7 @@ pub(super) fn plan(
         statistics_query: statistics_query(query, rank, &calls),
         components: (0..scores.len()).map(component).collect(),
         weights: rank.weights.iter().map(|weight| weight.abs()).collect(),
-        skip,
+        skip: query.offset_limit.as_ref().map(|_| skip),
         take,
         requires_statistics: !searches.is_empty(),
     })
