@@ -12,7 +12,8 @@ use armilla_model::json::parse as parse_json;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Type;
 use armilla_sql::access::{
-    Atom, Node, PathStep, Spatial, Test, analyse, index_usage, order_paths, referenced_paths,
+    Atom, IndexUsage, Node, PathStep, Spatial, Test, analyse, index_usage, order_paths,
+    referenced_paths,
 };
 use armilla_sql::eval::matches_item;
 use armilla_sql::reference::{Options, run_compiled, with_runtime};
@@ -384,40 +385,86 @@ fn index_metrics_name_used_and_missing_paths() {
     assert_eq!(found.utilized_composites, [["/a DESC", "/b DESC"]]);
 }
 
-/// What the service answers in the public baselines of the .NET SDK.
-#[test]
-fn index_metrics_follow_the_services_baselines() {
+fn usage_without_policy(text: &str) -> IndexUsage {
     let body = br#"{"id":"c","partitionKey":{"paths":["/Pk"],"kind":"Hash","version":2}}"#;
     let policy = ContainerPolicy::parse(&parse_json(body).unwrap()).unwrap();
     let schema = Schema::new(&policy).unwrap();
+    index_usage(&compile(&parse(text).unwrap(), &[], &schema).unwrap(), &schema)
+}
+
+/// What the service answers in the public baselines of the .NET SDK: four filters with every select and every end.
+#[test]
+fn index_metrics_follow_the_services_baselines() {
     let (both, name, id) = (&["/name/?", "/id/?"][..], &["/name/?"][..], &["/id/?"][..]);
-    let filters = ["id = '1'", "id = '1' AND c.name = 'A'", "id = '1' AND c.name > 'A'"];
-    let filters = filters.map(|filter| format!("FROM c WHERE c.{filter}"));
-    let ranges = "FROM c WHERE c.id > '1' AND c.name > 'A'".to_owned();
-    let [one, equal, mixed] = &filters;
-    for (select, filter, end, utilized, composite) in [
-        ("*", one, "", id, false),
-        ("*", equal, "", both, false),
-        ("COUNT(1)", mixed, "", both, true),
-        ("VALUE COUNT(1)", &ranges, "", both, false),
-        ("*", one, "ORDER BY c.id ASC", id, false),
-        ("*", equal, "ORDER BY c.id ASC", name, false),
-        ("*", mixed, "ORDER BY c.id ASC", both, true),
-        ("*", &ranges, "ORDER BY c.id ASC", name, false),
-        ("COUNT(1)", equal, "GROUP BY c.id", both, false),
-        ("COUNT(1)", mixed, "GROUP BY c.id", both, true),
-        ("COUNT(1)", one, "GROUP BY c.id, c.name", id, false),
-        ("COUNT(1)", equal, "GROUP BY c.id, c.name", both, true),
-        ("VALUE COUNT(1)", mixed, "GROUP BY c.id, c.name", both, true),
-        ("COUNT(1)", &ranges, "GROUP BY c.id, c.name", both, false),
-        ("VALUE STARTSWITH(c.id, 's', true)", &"FROM c".to_owned(), "", id, false),
+    let filters = [
+        "c.id = '1'",
+        "c.id = '1' AND c.name = 'Abc'",
+        "c.id = '1' AND c.name > 'Abc'",
+        "c.id > '1' AND c.name > 'Abc'",
+    ];
+    // What each of the filters uses, and whether it would gain by an index over both.
+    let plain = [(id, false), (both, false), (both, true), (both, false)];
+    let ordered = [(id, false), (name, false), (both, true), (name, false)];
+    let grouped = [(id, false), (both, true), (both, true), (both, false)];
+    for (select, end, expected) in [
+        ("*", "", plain),
+        ("COUNT(1)", "", plain),
+        ("VALUE COUNT(1)", "", plain),
+        ("*", "ORDER BY c.id ASC", ordered),
+        ("COUNT(1)", "GROUP BY c.id", plain),
+        ("COUNT(1)", "GROUP BY c.id, c.name", grouped),
+        ("VALUE COUNT(1)", "GROUP BY c.id, c.name", grouped),
     ] {
-        let text = format!("SELECT {select} {filter} {end}");
-        let query = compile(&parse(&text).unwrap(), &[], &schema).unwrap();
-        let usage = index_usage(&query, &schema);
-        assert_eq!(usage.utilized, utilized, "{text}");
-        let potential: &[[&str; 2]] = if composite { &[["/id ASC", "/name ASC"]] } else { &[] };
-        assert_eq!(usage.potential_composites, potential, "{text}");
+        for (filter, (utilized, composite)) in filters.iter().zip(expected) {
+            let text = format!("SELECT {select} FROM c WHERE {filter} {end}");
+            let usage = usage_without_policy(&text);
+            assert_eq!(usage.utilized, utilized, "{text}");
+            let potential: &[[&str; 2]] = if composite { &[["/id ASC", "/name ASC"]] } else { &[] };
+            assert_eq!(usage.potential_composites, potential, "{text}");
+            assert!(usage.potential.is_empty() && usage.utilized_composites.is_empty(), "{text}");
+        }
+    }
+}
+
+/// The same baselines: names that are no plain words stand in quotes, and a call in SELECT counts.
+#[test]
+fn index_metrics_write_names_as_the_service_does() {
+    let names = [
+        ("statement", "/statement/?"),
+        ("ZZZzzz", "/ZZZzzz/?"),
+        ("ı", "/ı/?"),
+        (
+            "素早く茶色のキツネが怠惰な犬を飛び越えます",
+            "/素早く茶色のキツネが怠惰な犬を飛び越えます/?",
+        ),
+        (
+            "Der schnelle Braunfuchs springt über den faulen Hund",
+            r#"/"Der schnelle Braunfuchs springt über den faulen Hund"/?"#,
+        ),
+        (
+            "Η γρήγορη καφέ αλεπού πηδάει πάνω από το τεμπέλικο σκυλί",
+            r#"/"Η γρήγορη καφέ αλεπού πηδάει πάνω από το τεμπέλικο σκυλί"/?"#,
+        ),
+        (
+            "الثعلب البني السريع يقفز فوق الكلب الكسول",
+            r#"/"الثعلب البني السريع يقفز فوق الكلب الكسول"/?"#,
+        ),
+        (
+            "Быстрая коричневая лиса прыгает через ленивую собаку",
+            r#"/"Быстрая коричневая лиса прыгает через ленивую собаку"/?"#,
+        ),
+        ("तेज, भूरी लोमडी आलसी कुत्ते के उपर कूद गई", r#"/"तेज, भूरी लोमडी आलसी कुत्ते के उपर कूद गई"/?"#),
+        (r#" !"!@#$%^&*()<>?:"{}|ßÃŒÆ12ếàưỏốởặ"#, r#"/" !\"!@#$%^&*()<>?:\"{}|ßÃŒÆ12ếàưỏốởặ"/?"#),
+    ];
+    for (name, spec) in names {
+        for text in [
+            format!("SELECT VALUE STARTSWITH(r['{name}'], 's', true) FROM root r"),
+            format!("SELECT r.id FROM r WHERE STARTSWITH(r['{name}'], 's', false)"),
+        ] {
+            let usage = usage_without_policy(&text);
+            assert_eq!(usage.utilized, [spec], "{text}");
+            assert!(usage.potential.is_empty() && usage.potential_composites.is_empty(), "{text}");
+        }
     }
 }
 
