@@ -118,7 +118,7 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
         authenticator = authenticator.with_entra(directory.entra.clone());
     }
     let authenticator = Arc::new(authenticator);
-    let settings = settings(options, loopback, certificates.authority_pem, &descriptors)?;
+    let settings = settings(options, loopback, &certificates, &descriptors)?;
     let settings =
         Settings { facts: facts(options, &keys.source, clock.now_seconds()), ..settings };
     let has_explorer = settings.explorer.source != ExplorerSource::Off;
@@ -198,7 +198,7 @@ pub(crate) fn service(
 pub(crate) fn settings(
     options: &ServeOptions,
     loopback: bool,
-    certificate_pem: Option<String>,
+    certificates: &tls::Certificates,
     descriptors: &Descriptors,
 ) -> Result<Settings, String> {
     Ok(Settings {
@@ -206,11 +206,12 @@ pub(crate) fn settings(
             public_endpoint: options.public_endpoint(),
             consistency: options.dials.consistency(),
             region: options.region.clone(),
+            localhost_by_address: certificates.covers_loopback,
             ..AccountSettings::default()
         },
         cors: CorsPolicy::new(options.cors_origins.iter().cloned())?,
         host_names: HostNames::new(options.host_names(), loopback),
-        certificate_pem,
+        certificate_pem: certificates.authority_pem.clone(),
         public_metrics: options.dials.public_metrics,
         direct: options.direct(),
         health_port: options.emulator.health_port,

@@ -45,6 +45,8 @@ pub(crate) struct Certificates {
     pub(crate) config: Arc<ServerConfig>,
     /// Of the local authority; nothing when the certificate is the user's.
     pub(crate) authority_pem: Option<String>,
+    /// The certificate is good for `127.0.0.1` too, as all that are made here are.
+    pub(crate) covers_loopback: bool,
 }
 
 /// Loads the certificate that the options name, or that of the data folder, or makes one.
@@ -56,8 +58,10 @@ pub(crate) fn load(
     let text = |error: &dyn std::fmt::Display| error.to_string();
     if let Some((identity, place)) = own(options)? {
         let config = identity.server_config();
-        let config = config.map_err(|error| format!("{}: {error}", place.display()))?;
-        return Ok(Certificates { config, authority_pem: None });
+        let named = |error| format!("{}: {error}", place.display());
+        let config = config.map_err(named)?;
+        let covers_loopback = identity.covers("127.0.0.1").map_err(named)?;
+        return Ok(Certificates { config, authority_pem: None, covers_loopback });
     }
     let (names, now) = (&options.tls_names, clock.now_seconds());
     let (authority, identity) = match folder {
@@ -74,7 +78,8 @@ pub(crate) fn load(
         Some(folder) => damaged(folder, &error),
         None => text(&error),
     })?;
-    Ok(Certificates { config, authority_pem: Some(authority.certificate_pem) })
+    let authority_pem = Some(authority.certificate_pem);
+    Ok(Certificates { config, authority_pem, covers_loopback: true })
 }
 
 /// Refuses files that are damaged or of which one is missing. Changes nothing.
@@ -102,7 +107,8 @@ pub(crate) fn load_shared(
         authority.issue(names, clock.now_seconds()).map_err(|error| error.to_string())?;
     let config = identity.renewed_by(authority, names, clock);
     let config = config.map_err(|error| error.to_string())?;
-    Ok(Certificates { config, authority_pem: Some(authority.certificate_pem.clone()) })
+    let authority_pem = Some(authority.certificate_pem.clone());
+    Ok(Certificates { config, authority_pem, covers_loopback: true })
 }
 
 /// Files that were made here and are no longer what they were.

@@ -23,6 +23,9 @@ pub struct AccountSettings {
     pub public_endpoint: Option<String>,
     /// Believe `X-Forwarded-Proto` and `X-Forwarded-Host`.
     pub trust_forwarded: bool,
+    /// Name `localhost` by its address: only where the certificate is good for `127.0.0.1` too. Clients look at it
+    /// wherever they are sent, in Direct mode also when they asked over http.
+    pub localhost_by_address: bool,
 }
 
 impl Default for AccountSettings {
@@ -33,6 +36,7 @@ impl Default for AccountSettings {
             consistency: Consistency::Session,
             public_endpoint: None,
             trust_forwarded: false,
+            localhost_by_address: true,
         }
     }
 }
@@ -115,7 +119,8 @@ pub(crate) fn endpoint(
         .or_else(|| arrival.authority.map(str::to_owned))
         .filter(|host| !host.is_empty())
         .unwrap_or_else(|| arrival.local_address.to_string());
-    format!("{scheme}://{}/", by_address(&host))
+    let host = if settings.localhost_by_address { by_address(&host) } else { host.into() };
+    format!("{scheme}://{host}/")
 }
 
 /// `localhost` is named by its address, as the service's own local server does it: clients that
@@ -171,6 +176,8 @@ mod tests {
         check(&settings, &[("host", "db.example:8081")], "https://db.example:8081/");
         check(&settings, &[], "https://127.0.0.1:8081/");
         check(&settings, &[("host", "localhost:8081")], "https://127.0.0.1:8081/");
+        let by_name = AccountSettings { localhost_by_address: false, ..AccountSettings::default() };
+        check(&by_name, &[("host", "localhost:8081")], "https://localhost:8081/");
         let forwarded = [("host", "inner"), ("x-forwarded-host", "evil")];
         check(&settings, &forwarded, "https://inner/");
     }

@@ -14,9 +14,10 @@ use rcgen::{
     NameConstraints, SanType,
 };
 use rustls::ServerConfig;
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -123,6 +124,15 @@ impl Identity {
     pub fn is_due(&self, now_seconds: u64) -> bool {
         let margin = RENEWAL.whole_seconds().unsigned_abs();
         self.expires_at.is_none_or(|end| now_seconds >= end.saturating_sub(margin))
+    }
+
+    /// Whether clients that look at names take the certificate for this host or address.
+    pub fn covers(&self, name: &str) -> Result<bool> {
+        let name = ServerName::try_from(name).map_err(unusable)?;
+        let certificate =
+            CertificateDer::from_pem_slice(self.chain_pem.as_bytes()).map_err(unusable)?;
+        let parsed = ParsedCertificate::try_from(&certificate).map_err(unusable)?;
+        Ok(verify_server_name(&parsed, &name).is_ok())
     }
 
     /// The configuration of TLS with this certificate, for as long as the server runs.

@@ -265,7 +265,7 @@ fn bind(
         tokio::spawn(directory.start());
     }
     let authenticator = Arc::new(authenticator);
-    let settings = settings(options, loopback, certificates.authority_pem, &ports.descriptors)?;
+    let settings = settings(options, loopback, &certificates, &ports.descriptors)?;
     let settings = Settings {
         facts: facts(options, &keys.source, clock.now_seconds()),
         advertised: Some(format!("http://{}", ports.advertised)),

@@ -4,7 +4,9 @@ use crate::support::{Container, exchange, get, signed};
 use armilla_gateway::auth::WELL_KNOWN_KEY;
 use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,7 +22,7 @@ fn path(name: &str) -> String {
     format!("{}/src/tls/vectors/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Trusts one certificate, that of a file, and no other.
+/// Trusts one certificate, that of a file, and no other, for the names it is made for.
 #[derive(Debug)]
 struct Only(Vec<u8>);
 
@@ -38,11 +40,12 @@ impl ServerCertVerifier for Only {
         &self,
         shown: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
+        name: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         assert_eq!(shown.as_ref(), self.0, "another certificate than that of the file");
+        verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -74,6 +77,11 @@ impl ServerCertVerifier for Only {
 
 /// A connection inside TLS to a server that shows the certificate of the file.
 fn connect(port: u16, file: &str) -> StreamOwned<ClientConnection, TcpStream> {
+    connect_to("localhost", port, file)
+}
+
+/// The same, to a server that the client knows by this name.
+fn connect_to(host: &str, port: u16, file: &str) -> StreamOwned<ClientConnection, TcpStream> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -81,7 +89,7 @@ fn connect(port: u16, file: &str) -> StreamOwned<ClientConnection, TcpStream> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Only::of_file(file)))
         .with_no_client_auth();
-    let name = ServerName::try_from("localhost").unwrap();
+    let name = ServerName::try_from(host.to_owned()).unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
     StreamOwned::new(connection, TcpStream::connect(("127.0.0.1", port)).unwrap())
 }
@@ -102,7 +110,11 @@ fn first_frame() -> Vec<u8> {
 
 /// Status and everything else of the answer to the first frame, if there is a whole one.
 fn greet(port: u16, file: &str) -> Option<(u32, Vec<u8>)> {
-    let mut stream = connect(port, file);
+    greet_at("localhost", port, file)
+}
+
+fn greet_at(host: &str, port: u16, file: &str) -> Option<(u32, Vec<u8>)> {
+    let mut stream = connect_to(host, port, file);
     stream.write_all(&first_frame()).unwrap();
     let mut head = [0; 24];
     stream.read_exact(&mut head).ok()?;
@@ -152,4 +164,46 @@ fn the_port_speaks_http_https_and_direct_mode() {
         assert_eq!(greet(container.port, "modern.pfx"), None);
         assert_eq!(exchange(&mut connect(container.port, "modern.pfx"), "/ready", "").0, 200);
     });
+}
+
+/// The host behind a marker in a document.
+fn host_behind<'d>(document: &'d str, marker: &str) -> &'d str {
+    let rest = document.split_once(marker).unwrap_or_else(|| panic!("{document}")).1;
+    rest.split([':', '/', '"']).next().unwrap()
+}
+
+/// The certificate of the file is for `localhost` and not for `127.0.0.1`: a client that looks at names
+/// can go on only where it is sent to the name.
+#[test]
+fn clients_are_sent_to_a_host_that_the_certificate_is_for() {
+    with_certificate("modern.pfx", &[], |container| {
+        let port = container.port;
+        let ask = |target: &str, signed_path: &str| {
+            let mut stream = connect(port, "modern.pfx");
+            let (status, body) =
+                exchange(&mut stream, target, &signed(signed_path, WELL_KNOWN_KEY));
+            assert_eq!(status, 200, "{body}");
+            body
+        };
+        let account = ask("/", "/");
+        let host = host_behind(&account, "https://");
+        assert_eq!(host, "localhost", "{account}");
+        let mut stream = connect_to(host, port, "modern.pfx");
+        assert_eq!(exchange(&mut stream, "/ready", "").0, 200);
+        // The same for Direct mode.
+        let target = "/addresses?$resolveFor=dbs&$filter=protocol%20eq%20rntbd";
+        let addresses = ask(target, "/dbs");
+        let host = host_behind(&addresses, "rntbd://");
+        assert_eq!(host, "localhost", "{addresses}");
+        assert_eq!(greet_at(host, port, "modern.pfx").unwrap().0, 200);
+    });
+}
+
+/// The one that is made is for both, and `localhost` is named by its address.
+#[test]
+fn the_certificate_that_is_made_is_for_the_address_too() {
+    let container = Container::start(&[], &[]);
+    let (status, account) = crate::support::read_account(container.port, WELL_KNOWN_KEY);
+    assert_eq!((status, host_behind(&account, "http://")), (200, "127.0.0.1"), "{account}");
+    container.stop();
 }
