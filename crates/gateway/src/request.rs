@@ -140,11 +140,14 @@ impl From<Denied> for Box<Reply> {
     }
 }
 
-/// A path below `offers` that is no offer's is a malformed request, as clients expect; of any other
-/// it can only be said that nothing is there.
+/// A path below `offers` that is no offer's is a malformed request, as clients expect, and .NET sends transactions over
+/// several partition keys (a preview) to one of their own; of any other it can only be said that nothing is there.
 fn no_resource(segments: &Segments<'_>) -> Error {
-    match segments.texts().first() {
-        Some(&"offers") => Error::bad_request("The path names no offer: use /offers/{rid}."),
+    match segments.texts().get(..segments.len()) {
+        Some(["offers", ..]) => Error::bad_request("The path names no offer: use /offers/{rid}."),
+        Some(["operations", "dtc"]) => Error::bad_request(
+            "Distributed transactions are not supported: a transaction stays inside one partition key. Use a transactional batch.",
+        ),
         _ => Error::NotFound("No resource has this path.".to_owned()),
     }
 }

@@ -278,3 +278,13 @@ async fn a_patch_names_what_is_missing_on_its_way() {
         assert!(refused.text("message").contains(&words), "{}", refused.body);
     }
 }
+
+/// A preview of .NET: its users are told that there is none, not that something is missing.
+#[tokio::test]
+async fn transactions_over_several_keys_are_refused_in_words() {
+    let armilla = Armilla::with_posts().await;
+    let body = r#"{"operations":[{"databaseName":"blog","collectionName":"posts","id":"a","partitionKey":"[\"p\"]","index":0,"operationType":"Create","resourceType":"Document","resourceBody":{"id":"a","postId":"p"}}]}"#;
+    let answer = armilla.post("/operations/dtc", body).await.expect(400);
+    assert!(message(&answer).contains("Distributed transactions"), "{}", answer.body);
+    armilla.post("/operations/else", body).await.expect(404);
+}
