@@ -4,6 +4,7 @@
 mod answers;
 pub(crate) mod client;
 mod doors;
+mod resumed;
 mod rntbd;
 mod sequences;
 mod splits;

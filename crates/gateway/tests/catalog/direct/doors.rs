@@ -1,6 +1,7 @@
 //! Who gets in, and what ends a connection: negotiation, bounds, garbage, foreign names, addresses.
 
 use super::client::{Client, Frame, Known, MASTER, addresses, signature};
+use crate::rows::{CREATE, DELETE, Operation, PATCH, READ, REPLACE, UPSERT, outcomes, stream};
 use crate::support::{Armilla, encoded};
 use armilla_engine::Options;
 use armilla_gateway::auth::WELL_KNOWN_KEY;
@@ -147,6 +148,47 @@ async fn addresses_are_told_to_those_who_may_know() {
         ask(&resolve, "0", &token).await.expect(200);
         ask("dbs", "", &token).await.expect(403);
     }
+}
+
+/// As over HTTP: each row is asked for its key, whatever the request says.
+#[tokio::test]
+async fn a_token_for_one_key_is_held_to_it_in_bulk() {
+    let (armilla, known) = blog().await;
+    let mut client = Client::connect(&armilla).await;
+    client.call(&known.create("[\"t2\"]", r#"{"id":"b","postId":"t2"}"#)).await.expect(201);
+    armilla.post("/dbs/blog/users", r#"{"id":"mary"}"#).await.expect(201);
+    let permission = r#"{"id":"p","permissionMode":"All","resource":"dbs/blog/colls/posts","resourcePartitionKey":["t1"]}"#;
+    let made = armilla.post("/dbs/blog/users/mary/permissions", permission).await.expect(201);
+    let token = encoded(&made.text("_token"));
+    let patch: &[u8] = br#"{"operations":[{"op":"set","path":"/x","value":1}]}"#;
+    let (mine, theirs) = (br#"{"id":"b","postId":"t1"}"#, br#"{"id":"b","postId":"t2"}"#);
+    let rows = |key: &'static str, item: &'static [u8]| {
+        let row =
+            |kind, id, body| Operation { kind, key: Some(key), id, body, ..Operation::default() };
+        [
+            row(UPSERT, None, Some(item)),
+            row(READ, Some("b"), None),
+            row(CREATE, None, Some(item)),
+            row(REPLACE, Some("b"), Some(item)),
+            row(PATCH, Some("b"), Some(patch)),
+            row(DELETE, Some("b"), None),
+        ]
+    };
+    let frame = known.frame("Batch", &known.ranges[0].path).with("PartitionKeyRangeId", "0");
+    let frame = frame.with("IsBatchAtomic", 0).with("ShouldBatchContinueOnError", 1);
+    let frame = frame.with("AuthorizationToken", &*token);
+    for frame in [frame.clone(), frame.clone().with("PartitionKey", "[\"t1\"]")] {
+        let body = stream(&rows("[\"t2\"]", theirs));
+        let answer = client.call(&frame.payload(body)).await.expect(207);
+        let statuses: Vec<_> = outcomes(&answer.payload).iter().map(|row| row.status).collect();
+        assert_eq!(statuses, [403; 6]);
+    }
+    client.call(&known.item("Read", "[\"t2\"]", "b")).await.expect(200);
+    let mut mixed = rows("[\"t1\"]", mine).to_vec();
+    mixed.insert(5, rows("[\"t2\"]", theirs)[1].clone());
+    let answer = client.call(&frame.payload(stream(&mixed))).await.expect(207);
+    let statuses: Vec<_> = outcomes(&answer.payload).iter().map(|row| row.status).collect();
+    assert_eq!(statuses, [201, 200, 409, 200, 200, 403, 204]);
 }
 
 #[tokio::test]
