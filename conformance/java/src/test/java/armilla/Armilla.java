@@ -5,7 +5,6 @@ import com.azure.cosmos.CosmosAsyncClient;
 import com.azure.cosmos.CosmosAsyncContainer;
 import com.azure.cosmos.CosmosAsyncDatabase;
 import com.azure.cosmos.CosmosClientBuilder;
-import com.azure.cosmos.NonIdempotentWriteRetryOptions;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.PartitionKey;
 import com.azure.cosmos.models.ThroughputProperties;
@@ -21,6 +20,7 @@ import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.security.cert.CertificateFactory;
 import java.util.UUID;
+import reactor.core.publisher.Flux;
 
 /**
  * A client, and a database of its own that goes with the test. With the property {@code armilla.direct} it is a client
@@ -31,6 +31,9 @@ final class Armilla implements AutoCloseable {
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
     private static final String PASSWORD = "changeit";
+
+    /** As many as a test has under way at a time. */
+    private static final int READS_AT_ONCE = 120;
 
     final CosmosAsyncClient client;
     final CosmosAsyncDatabase database;
@@ -43,11 +46,6 @@ final class Armilla implements AutoCloseable {
             .contentResponseOnWriteEnabled(true);
         if (Boolean.getBoolean("armilla.direct")) {
             trustAuthority();
-            // The SDK's channel pool hands a new channel out before it has noted it as acquired. If the request is
-            // written in between, the pool closes the channel ("cannot be released because it was not acquired"),
-            // and the write ends with 408 unless the SDK may send it again.
-            builder.nonIdempotentWriteRetryOptions(
-                new NonIdempotentWriteRetryOptions().setEnabled(true).setTrackingIdUsed(false));
         } else {
             builder.gatewayMode();
         }
@@ -95,7 +93,26 @@ final class Armilla implements AutoCloseable {
 
     CosmosAsyncContainer container(CosmosContainerProperties properties, int throughput) {
         database.createContainer(properties, ThroughputProperties.createManualThroughput(throughput)).block();
-        return database.getContainer(properties.getId());
+        CosmosAsyncContainer container = database.getContainer(properties.getId());
+        if (Boolean.getBoolean("armilla.direct")) {
+            openChannels(container);
+        }
+        return container;
+    }
+
+    /**
+     * Has the client open as many channels as its tests use, with requests that it repeats by itself.
+     *
+     * <p>The SDK's channel pool ({@code RntbdClientChannelPool.notifyChannelConnect}, 4.74 to 4.81) hands out a new channel
+     * before it has noted it as acquired. If the receiver is faster than that note, the pool takes the channel for a
+     * stranger's and closes it ("cannot be released because it was not acquired by this pool") with the request on it. The
+     * SDK sends reads again; a write that may have reached the server ends with 408. Only the first request of a new
+     * channel can meet this.
+     */
+    private static void openChannels(CosmosAsyncContainer container) {
+        Flux.range(0, READS_AT_ONCE)
+            .flatMap(number -> container.queryItems("SELECT VALUE 1 FROM c WHERE false", Integer.class).collectList(), READS_AT_ONCE)
+            .blockLast();
     }
 
     CosmosAsyncContainer items(int throughput) {
