@@ -42,6 +42,7 @@ pub struct Partition {
     unsplittable: AtomicU64,
     // A split of it was announced.
     splitting: AtomicBool,
+    merging: AtomicBool,
     // What readers saw when the partition was split or merged.
     last_root: OnceLock<Arc<Root>>,
     // Where stored data was first found to be damaged.
@@ -147,6 +148,7 @@ impl Partition {
             serving: RankedLock::new(Rank::Index, Serving { index, definition, build: 0 }),
             unsplittable: AtomicU64::new(0),
             splitting: AtomicBool::new(false),
+            merging: AtomicBool::new(false),
             last_root: OnceLock::new(),
             damage: OnceLock::new(),
         }
@@ -242,6 +244,16 @@ impl Partition {
     /// Says whether the partition is about to be split.
     pub(crate) fn announce_split(&self, splitting: bool) {
         self.splitting.store(splitting, Ordering::Relaxed);
+    }
+
+    /// Says whether the partition is being merged with a neighbour.
+    pub(crate) fn announce_merge(&self, merging: bool) {
+        self.merging.store(merging, Ordering::Relaxed);
+    }
+
+    /// True while the index of the partition that takes over from this one and a neighbour is built.
+    pub fn is_merging(&self) -> bool {
+        self.merging.load(Ordering::Relaxed)
     }
 
     /// True from the moment a split is planned until the children take over.

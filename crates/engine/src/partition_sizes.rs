@@ -12,6 +12,7 @@ use crate::record::Record;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_storage::{Direction, Keyspace, Snapshot};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -75,6 +76,35 @@ impl Container {
         Ok(())
     }
 
+    /// Bytes of the item texts of a logical partition: as they are kept, or counted from its items while no more of them have to
+    /// be looked at than are left. Nothing where there are more.
+    ///
+    /// # Errors
+    ///
+    /// When the items cannot be read.
+    pub fn logical_size(&self, epk: &Epk, items_left: &mut usize) -> Result<Option<u64>> {
+        if let Some(size) = self.sizes.get(epk) {
+            return Ok(Some(size));
+        }
+        let settings = self.settings();
+        let range = keys::items_of_partition(self.number, &settings.policy.partition_key, epk);
+        let mut size = Some(0);
+        let mut look = |_: &[u8], value: Bytes| {
+            let Some(left) = items_left.checked_sub(1) else {
+                size = None;
+                return ControlFlow::Break(());
+            };
+            *items_left = left;
+            size = size.map(|size| size + size_of(value));
+            ControlFlow::Continue(())
+        };
+        let snapshot = self.core.snapshot();
+        snapshot
+            .scan(Keyspace::Items, &range, Direction::Forward, &mut look)
+            .map_err(|error| self.failed_at(epk, error))?;
+        Ok(size)
+    }
+
     /// Bytes of the item texts of a logical partition.
     fn count_logical(&self, snapshot: &dyn Snapshot, epk: &Epk) -> Result<u64> {
         let settings = self.settings();
@@ -82,14 +112,16 @@ impl Container {
         let mut size = 0;
         snapshot
             .scan(Keyspace::Items, &range, Direction::Forward, &mut |_, value| {
-                if let Ok(record) = Record::new(value)
-                    && !record.is_tombstone()
-                {
-                    size += record.size() as u64;
-                }
+                size += size_of(value);
                 ControlFlow::Continue(())
             })
             .map_err(|error| self.failed_at(epk, error))?;
         Ok(size)
     }
+}
+
+/// Bytes of an item's text; none of one that is gone.
+fn size_of(stored: Bytes) -> u64 {
+    let record = Record::new(stored).ok().filter(|record| !record.is_tombstone());
+    record.map_or(0, |record| record.size() as u64)
 }

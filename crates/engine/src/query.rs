@@ -33,7 +33,7 @@ mod token;
 mod view;
 
 pub use armilla_sql::access::IndexUsage;
-pub use client_merge::{advice, client_merge, plan};
+pub use client_merge::{advice, aliases, client_merge, plan};
 pub(crate) use exec::{CachedOrders, ScriptDeadline};
 pub use page::{Metrics, Page};
 pub(crate) use plan::Overlay;

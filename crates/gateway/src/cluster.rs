@@ -14,9 +14,11 @@
 
 pub(crate) mod front;
 mod late;
+mod nodes;
 
 pub use front::{Front, OwnerPlace, OwnerPlaces};
 pub use late::LateService;
+pub use nodes::{NodeFacts, NodeRole, Nodes};
 
 use http::HeaderName;
 

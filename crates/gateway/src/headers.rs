@@ -12,6 +12,7 @@ mod values;
 
 pub use http::HttpContext;
 pub use partition_key::PartitionKeyHeader;
+pub(crate) use partition_key::parse_key;
 pub(crate) use values::token_over_limit;
 pub use values::{
     Consistency, ExplainForm, FeedMode, IndexingDirective, RangeId, encode_non_ascii,

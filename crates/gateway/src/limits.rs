@@ -157,6 +157,10 @@ pub const LOGGED_TEXT_MAX: usize = 256;
 pub const ACTIVITY_SECONDS: usize = 900;
 /// Series of one second; the smallest beyond are added up.
 pub const ACTIVITY_SERIES_MAX: usize = 48;
+/// Containers that requests are counted for by name; those beyond are counted together, as `other`.
+pub const COUNTED_CONTAINERS_MAX: usize = 64;
+/// Items that are looked at to tell the sizes of the hottest keys, over all of them.
+pub const HOT_KEY_SIZE_ITEMS_MAX: usize = 50_000;
 /// Logical partition keys that are shown as the hottest.
 pub const HOT_KEYS: usize = 20;
 /// Logical partition keys of a container that are counted.

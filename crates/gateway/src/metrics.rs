@@ -6,20 +6,21 @@
 
 mod durations;
 mod kinds;
+mod names;
+mod release;
 mod seconds;
 mod subscriptions;
 
 pub(crate) use seconds::{RangeRates, Second, Seconds, Series};
 
 use crate::service::DirectEvent;
-use crate::word_hash::WordHash;
-use arc_swap::ArcSwap;
 use armilla_engine::admission::Load;
 use armilla_engine::observe::Observer;
 use armilla_engine::{Account, Container};
 use armilla_model::charge::RequestCharge;
 use durations::Durations;
 use kinds::{CountedFor, KeptCounters, Places, RequestKind};
+use names::Names;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
@@ -27,13 +28,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use seconds::{Look, Totals};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Containers with labels of their own.
-const CONTAINERS_MAX: usize = 64;
 /// Partitions that are listed, over all containers.
 const PARTITIONS_MAX: usize = 2048;
 /// The name of all others, and of what belongs to no container.
@@ -109,11 +107,8 @@ pub struct Metrics {
     kinds: KeptCounters<RequestKind, Places>,
     /// By container and range.
     partitions: KeptCounters<(u32, u32), Units>,
+    background: Arc<KeptCounters<(u32, u32), Units>>,
 }
-
-/// Containers that have labels of their own.
-#[derive(Clone, Default)]
-struct Names(Arc<ArcSwap<HashSet<u32, WordHash>>>);
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -132,6 +127,7 @@ impl Default for Metrics {
             names: Names::default(),
             kinds: KeptCounters::default(),
             partitions: KeptCounters::default(),
+            background: Arc::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -272,12 +268,19 @@ impl Metrics {
             commits: self.commits.clone(),
             compactions: self.compactions.clone(),
             background_units: self.background_units.clone(),
+            background: self.background.clone(),
             names: self.names.clone(),
         })
     }
 
+    /// Whether requests of a container are counted under its own name, so that figures of it are known.
+    pub(crate) fn counts(&self, container: u32) -> bool {
+        self.names.counts(container)
+    }
+
     /// Everything as text.
     pub(crate) fn text(&self, account: &Account) -> String {
+        self.release(account);
         let mut text = String::with_capacity(16 * 1024);
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &self.now(account)))
@@ -380,49 +383,12 @@ fn register_load(registry: &mut Registry, load: &Load) {
     }
 }
 
-impl Names {
-    /// The labels of a container: its own while there are few.
-    fn of(&self, container: Option<&Container>) -> (String, String) {
-        let Some(container) = container else { return (NONE.to_owned(), NONE.to_owned()) };
-        if !self.is_known(container.number) {
-            return (OTHER.to_owned(), OTHER.to_owned());
-        }
-        let settings = container.settings();
-        (settings.database.to_string(), settings.name.to_string())
-    }
-
-    /// Whose labels a container's requests are counted under.
-    fn owner(&self, container: Option<&Container>) -> CountedFor {
-        match container {
-            None => CountedFor::Nobody,
-            Some(container) if self.is_known(container.number) => {
-                CountedFor::Container(container.number)
-            }
-            Some(_) => CountedFor::Other,
-        }
-    }
-
-    fn is_known(&self, number: u32) -> bool {
-        let known = self.0.load();
-        if known.contains(&number) || known.len() >= CONTAINERS_MAX {
-            return known.contains(&number);
-        }
-        self.0.rcu(|known| {
-            let mut known = HashSet::clone(known);
-            if known.len() < CONTAINERS_MAX {
-                known.insert(number);
-            }
-            known
-        });
-        self.0.load().contains(&number)
-    }
-}
-
 /// What the engine tells by itself.
 struct Heard {
     commits: Durations,
     compactions: Durations,
     background_units: Family<PartitionLabels, Units>,
+    background: Arc<KeptCounters<(u32, u32), Units>>,
     names: Names,
 }
 
@@ -436,10 +402,14 @@ impl Observer for Heard {
     }
 
     fn charged_in_background(&self, container: &Container, partition: u32, charge: RequestCharge) {
-        let (database, container) = self.names.of(Some(container));
-        if container != OTHER {
+        let CountedFor::Container(number) = self.names.owner(Some(container)) else { return };
+        let make = || {
+            let (database, container) = self.names.of(Some(container));
             let labels = PartitionLabels { database, container, partition };
-            self.background_units.get_or_create(&labels).inc_by(charge.units());
-        }
+            self.background_units.get_or_create(&labels).clone()
+        };
+        self.background.with((number, partition), make, |units| {
+            units.inc_by(charge.units());
+        });
     }
 }

@@ -37,6 +37,7 @@ mod writes;
 
 use crate::advice::Adviser;
 use crate::auth::{Authenticator, PermissionId, Standing};
+use crate::cluster::Nodes;
 use crate::headers::Consistency;
 use crate::hot_keys::HotKeys;
 use crate::limits::REQUEST_LOG_ENTRIES;
@@ -79,6 +80,8 @@ pub struct EngineService {
     pub(crate) reports: Reports,
     /// Who answers `/_armilla/advice`.
     pub(crate) adviser: Option<Arc<dyn Adviser>>,
+    /// Who tells of the nodes of a cluster.
+    pub(crate) nodes: Option<Arc<dyn Nodes>>,
     pub(crate) presence: Presence,
     pub(crate) lone: LoneCommits,
 }
@@ -127,6 +130,7 @@ impl EngineService {
             seconds: Arc::default(),
             reports: Reports::default(),
             adviser: None,
+            nodes: None,
             presence: Presence::default(),
             lone: LoneCommits::default(),
         }
@@ -155,11 +159,16 @@ impl EngineService {
         Self { adviser: Some(adviser), ..self }
     }
 
+    /// The same as one of several nodes.
+    #[must_use]
+    pub fn with_nodes(self, nodes: Arc<dyn Nodes>) -> Self {
+        Self { nodes: Some(nodes), ..self }
+    }
+
     /// The same with a history of its activity, which a thread looks after.
     #[must_use]
     pub fn with_history(self) -> Self {
-        let clock = self.account.clock().clone();
-        self.seconds.start(&self.metrics, move || clock.now_seconds());
+        self.seconds.start(&self.metrics, &self.account);
         self
     }
 

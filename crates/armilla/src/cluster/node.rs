@@ -6,7 +6,7 @@
 //! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one.
 
 use crate::terminal::note;
-use armilla_gateway::cluster::{OwnerPlace, OwnerPlaces};
+use armilla_gateway::cluster::{NodeFacts, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
 use armilla_model::clock::monotonic;
 use armilla_storage::ledger::{
     Beat, Followed, LedgerError, LedgerStore, Member, Ownership, OwnershipWatcher, Place, Position,
@@ -104,6 +104,25 @@ impl NodeState {
             *known = place;
             changes
         });
+    }
+}
+
+/// What the explorer shows: as the last beat has seen it.
+impl Nodes for NodeState {
+    fn nodes(&self) -> Vec<NodeFacts> {
+        let ownership = self.ownership.lock();
+        let Some(ownership) = &*ownership else { return Vec::new() };
+        let others = ownership.others.iter().map(|node| (node, NodeRole::Standby));
+        let owner = ownership.owner.iter().map(|node| (node, NodeRole::Owner));
+        let newest = ownership.owner.as_ref().map_or(0, |owner| owner.catalog.0);
+        let facts = owner.chain(others).map(|(node, role)| NodeFacts {
+            name: node.card.name.clone(),
+            address: node.card.address.clone(),
+            version: node.card.version.clone(),
+            role,
+            rows_behind: newest.saturating_sub(node.catalog.0),
+        });
+        facts.collect()
     }
 }
 

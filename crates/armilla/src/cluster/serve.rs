@@ -210,12 +210,13 @@ async fn serve(
     };
     let (kept, own, place) = (opened.clone(), options.clone(), folder.clone());
     let incarnation = node.member.incarnation().0;
+    let nodes = node.clone();
     node::start_following(node.clone(), replica, options.node.retention(), move |store| {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let disk = disk(Some(&place))?;
         let account = open_account(&own, Arc::new(store), clock, disk.clone(), Some(incarnation))?;
         let (service, watching) = service(&own, &account, &authenticator, disk)?;
-        late.begin(service);
+        late.begin(service.with_nodes(nodes));
         let control = control::start(&place, account.clone(), tickets);
         let account = Some(account);
         *kept.lock() = OpenAccount { account, _control: Some(control), _watching: watching };

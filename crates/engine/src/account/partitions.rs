@@ -127,7 +127,11 @@ impl Account {
             };
             match split::join(&partitions).filter(fits) {
                 Some(reshape) if partitions.len() > wanted => {
-                    self.repartition(&container, reshape)?;
+                    let old = reshape.old.clone();
+                    old.iter().for_each(|partition| partition.announce_merge(true));
+                    let merged = self.repartition(&container, reshape);
+                    old.iter().for_each(|partition| partition.announce_merge(false));
+                    merged?;
                 }
                 _ => return Ok(partitions.len()),
             }

@@ -6,6 +6,7 @@ use armilla_model::error::Result;
 use armilla_model::partition_key::{Definition, PartitionKey};
 use armilla_sql::access::{IndexUsage, index_usage};
 use armilla_sql::advice::advise;
+use armilla_sql::ast::FromItem;
 use armilla_sql::plan::{Features, PlanRange, PlanRequest, partitioned_plan};
 use std::sync::Arc;
 
@@ -45,6 +46,17 @@ fn classic_features() -> Features {
 pub fn advice(container: &Container, request: &Request) -> Result<Vec<&'static str>> {
     let parsed = prepare::parsed(container, &container.settings(), request)?;
     Ok(advise(&parsed.query, &request.parameters))
+}
+
+/// The names that stand for items and for elements of their arrays in a query.
+///
+/// # Errors
+///
+/// When the text cannot be read.
+pub fn aliases(container: &Container, request: &Request) -> Result<Vec<String>> {
+    let parsed = prepare::parsed(container, &container.settings(), request)?;
+    let names = parsed.query.from.iter().filter_map(FromItem::effective_alias);
+    Ok(names.map(ToString::to_string).collect())
 }
 
 /// The plan of a query that clients have to merge, if it is one. What no client can merge is refused.

@@ -25,7 +25,7 @@ impl<'a> PartitionKeyHeader<'a> {
 }
 
 /// Reads a key; nothing when the text is not an array of scalars.
-fn parse_key(text: &str) -> Option<PartitionKey> {
+pub(crate) fn parse_key(text: &str) -> Option<PartitionKey> {
     if let Some(text) = single_string(text) {
         return Some(PartitionKey(vec![Component::String(text.into())]));
     }

@@ -82,6 +82,15 @@ impl<K: Copy + Eq + Hash, V> KeptCounters<K, V> {
         self.0.load().iter().for_each(|(key, value)| visit(key, value));
     }
 
+    /// Drops what is kept for other keys than these.
+    pub(super) fn retain(&self, wanted: impl Fn(&K) -> bool) {
+        self.0.rcu(|kept| {
+            let mut kept = HashMap::clone(kept);
+            kept.retain(|key, _| wanted(key));
+            kept
+        });
+    }
+
     /// Uses the value of a key, which is made if it is new, and kept while there is room.
     pub(super) fn with(&self, key: K, make: impl FnOnce() -> V, use_it: impl FnOnce(&V)) {
         if let Some(value) = self.0.load().get(&key) {

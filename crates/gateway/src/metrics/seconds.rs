@@ -5,6 +5,7 @@
 use super::kinds::CountedFor;
 use super::{Metrics, durations};
 use crate::limits::{ACTIVITY_SECONDS, ACTIVITY_SERIES_MAX};
+use armilla_engine::Account;
 use armilla_model::clock::monotonic;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -80,15 +81,12 @@ struct Kept {
 }
 
 impl Seconds {
-    /// Looks once a second until nobody holds the metrics any more.
-    pub(crate) fn start(
-        self: &Arc<Self>,
-        metrics: &Arc<Metrics>,
-        now: impl Fn() -> u64 + Send + 'static,
-    ) {
+    /// Looks once a second until nobody holds the metrics or the account any more.
+    pub(crate) fn start(self: &Arc<Self>, metrics: &Arc<Metrics>, account: &Arc<Account>) {
         let (seconds, metrics) = (Arc::downgrade(self), Arc::downgrade(metrics));
+        let account = Arc::downgrade(account);
         let looking = std::thread::Builder::new().name("activity".to_owned());
-        let started = looking.spawn(move || look_on(&seconds, &metrics, now));
+        let started = looking.spawn(move || look_on(&seconds, &metrics, &account));
         if let Err(error) = started {
             tracing::warn!(%error, "no thread for the history of activity: it stays empty");
         }
@@ -201,12 +199,14 @@ fn together(rest: &[Series]) -> Series {
     }
 }
 
-fn look_on(seconds: &Weak<Seconds>, metrics: &Weak<Metrics>, now: impl Fn() -> u64) {
+fn look_on(seconds: &Weak<Seconds>, metrics: &Weak<Metrics>, account: &Weak<Account>) {
     let mut next = monotonic();
     loop {
         next += Duration::from_secs(1);
         std::thread::sleep(next.saturating_duration_since(monotonic()));
         let (Some(seconds), Some(metrics)) = (seconds.upgrade(), metrics.upgrade()) else { return };
-        seconds.tick(&metrics, now());
+        let Some(account) = account.upgrade() else { return };
+        metrics.release(&account);
+        seconds.tick(&metrics, account.clock().now_seconds());
     }
 }

@@ -10,6 +10,7 @@ mod shape;
 pub(crate) use reports::Reports;
 
 use super::EngineService;
+use crate::cluster::NodeFacts;
 use crate::limits::{
     CHECK_TEXT_MAX, OVERVIEW_CONTAINERS_MAX, SHAPE_SAMPLE_DEFAULT, SHAPE_SAMPLE_MAX,
 };
@@ -22,17 +23,20 @@ use armilla_engine::{Account, Container};
 use armilla_model::partition_key::Epk;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::LazyLock;
 
 /// Answers a view.
 pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     match call.operation {
         Operation::ReadOverview => overview(service).await,
         Operation::ReadLanguage => {
-            service.blocking(|_| Ok(language())).await.map(|members| told(&members))
+            let known = call.context.if_none_match.map(ToOwned::to_owned);
+            service.blocking(|_| Ok(tell_language(known))).await
         }
         Operation::CheckQuery => check(service, call).await,
         Operation::ReadShape(path) => sample(service, call, path).await,
-        Operation::ReadPartitions(path) => partitions::answer(service, path).await,
+        Operation::ReadPartitions(path) => partitions::answer(service, call, path).await,
         Operation::MergePartitions(path) => merge(service, path).await,
         Operation::PredictWrites(path) => prediction::answer(service, call, path).await,
         Operation::ReadActivity => history::activity(service, call).await,
@@ -73,7 +77,8 @@ fn text_in(call: &Call<'_>, name: &str) -> Option<String> {
 
 /// The account and its containers in figures.
 async fn overview(service: &EngineService) -> Result<Reply> {
-    let seconds = service.seconds.clone();
+    let (seconds, metrics) = (service.seconds.clone(), service.metrics.clone());
+    let nodes = nodes(service);
     let made = service.blocking(move |account| {
         let catalog = account.catalog();
         let all = catalog.databases.values().flat_map(|database| database.containers.values());
@@ -84,8 +89,10 @@ async fn overview(service: &EngineService) -> Result<Reply> {
             bytes += container.size();
             containers += 1;
             if rows.len() < OVERVIEW_CONTAINERS_MAX {
-                let (units, throttled) = seconds.container_rates(container.number);
-                rows.push(Value::object(figures(container, units, throttled)));
+                let rates = metrics
+                    .counts(container.number)
+                    .then(|| seconds.container_rates(container.number));
+                rows.push(Value::object(figures(container, rates)));
             }
         }
         Ok(Object::of([
@@ -95,29 +102,57 @@ async fn overview(service: &EngineService) -> Result<Reply> {
             ("bytes", count(bytes)),
             ("damagedPartitions", count(account.damaged_partitions())),
             ("dials", Value::object(account.dials().show())),
+            ("nodes", nodes),
             ("list", Value::array(rows)),
         ]))
     });
     made.await.map(|members| told(&members))
 }
 
-fn figures(container: &Container, units: f64, throttled: u64) -> Object {
+/// The nodes of a cluster; nothing where the server is alone.
+fn nodes(service: &EngineService) -> Value {
+    let Some(nodes) = &service.nodes else { return Value::Null };
+    Value::array(nodes.nodes().into_iter().map(NodeFacts::shown).collect())
+}
+
+/// A container. Without rates, it is one of those that are counted together.
+fn figures(container: &Container, rates: Option<(f64, u64)>) -> Object {
+    let (units, throttled) = rates.unwrap_or_default();
     let settings = container.settings();
     let paths = container.key_definition().paths.iter().map(|path| path.to_string().into());
     Object::of([
         ("database", (&*settings.database).into()),
         ("container", (&*settings.name).into()),
         ("partitionKey", Value::array(paths.collect())),
+        ("viewOf", container.view().map_or(Value::Null, |view| view.source_name().into())),
         ("items", count(container.document_count())),
         ("bytes", count(container.size())),
         ("partitions", count(container.partitions().len())),
         ("throughput", i64::from(container.budget().units()).into()),
         ("unitsPerSecond", units.into()),
         ("throttledInMinute", count(throttled)),
+        ("counted", rates.is_some().into()),
         ("indexProgress", i64::from(container.index_progress()).into()),
         ("rid", Value::String(container.rid_text.clone())),
         ("etag", wire::etag_member(settings.etag)),
     ])
+}
+
+/// The language as text, and the etag of that text: both are the binary's own.
+static LANGUAGE: LazyLock<(Vec<u8>, String)> = LazyLock::new(|| {
+    let text = wire::text(&language());
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let etag = format!("\"{:016x}\"", hasher.finish());
+    (text, etag)
+});
+
+fn tell_language(known: Option<String>) -> Reply {
+    let (text, etag) = &*LANGUAGE;
+    match known.as_ref() == Some(etag) {
+        true => Reply::not_modified().etag(etag.clone()),
+        false => Reply::ok(text.clone()).etag(etag.clone()),
+    }
 }
 
 fn language() -> Object {
@@ -151,13 +186,19 @@ async fn check(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
     let work = move || {
         let outcome = wire::query::parse(&body).and_then(|request| {
             let advice = query::advice(&container, &request)?;
+            let aliases = query::aliases(&container, &request)?;
             let scope = Scope { span: all(), limit: Limit::Container, cross_partition: true };
-            Query::new(container, request, &scope).map(|_| advice)
+            Query::new(container, request, &scope).map(|_| (advice, aliases))
         });
         Ok(match outcome {
-            Ok(advice) => {
+            Ok((advice, aliases)) => {
                 let rules = advice.into_iter().map(Value::from).collect();
-                Object::of([("ok", true.into()), ("advice", Value::array(rules))])
+                let aliases = aliases.into_iter().map(Value::from).collect();
+                Object::of([
+                    ("ok", true.into()),
+                    ("advice", Value::array(rules)),
+                    ("aliases", Value::array(aliases)),
+                ])
             }
             Err(error) => Object::of([("ok", false.into()), ("error", error.message().into())]),
         })

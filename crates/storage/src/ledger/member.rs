@@ -114,6 +114,8 @@ pub struct Ownership {
     pub epoch: Epoch,
     /// The owner, if it lives.
     pub owner: Option<NodeRow>,
+    /// The other nodes that live.
+    pub others: Vec<NodeRow>,
 }
 
 /// A node that has joined.
@@ -229,11 +231,13 @@ impl Member {
         let shards = self.ledger.shards()?;
         let row = shards.into_iter().find(|row| row.at == ACCOUNT);
         let row = row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?;
+        nodes.retain(|node| node.state != NodeState::Gone);
         let is_owner = |node: &NodeRow| {
             let life = (node.card.name.clone(), node.incarnation);
-            node.state != NodeState::Gone && row.owner.as_ref() == Some(&life)
+            row.owner.as_ref() == Some(&life)
         };
-        Ok(Ownership { epoch: row.epoch, owner: nodes.into_iter().find(is_owner) })
+        let (owner, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_owner);
+        Ok(Ownership { epoch: row.epoch, owner: owner.into_iter().next(), others })
     }
 
     /// Leaves: others need not wait for the end of the lease. Beats must have ended.

@@ -1,29 +1,56 @@
 //! The physical partitions of a container, and the logical keys that requests spend most on.
 
-use super::{count, told};
-use crate::Reply;
+use super::{count, nodes, number_in, told};
+use crate::headers::parse_key;
 use crate::hot_keys::HotKey;
-use crate::limits::{HOT_KEYS, PARTITIONS_SHOWN_MAX};
+use crate::limits::{HOT_KEY_SIZE_ITEMS_MAX, HOT_KEYS, PARTITIONS_SHOWN_MAX};
 use crate::metrics::{RangeRates, Seconds};
 use crate::ops::EngineService;
 use crate::routes::ContainerPath;
-use armilla_engine::Container;
+use crate::{Call, Reply};
 use armilla_engine::partition::Partition;
+use armilla_engine::{Container, ItemAddress};
 use armilla_model::Result;
 use armilla_model::value::{Object, Value};
+use std::sync::Arc;
 
-pub(super) async fn answer(service: &EngineService, path: ContainerPath<'_>) -> Result<Reply> {
+pub(super) async fn answer(
+    service: &EngineService,
+    call: &Call<'_>,
+    path: ContainerPath<'_>,
+) -> Result<Reply> {
     let container = service.account.container(path.database, path.container)?;
     let (seconds, hot_keys) = (service.seconds.clone(), service.hot_keys.clone());
+    let is_counted = service.metrics.counts(container.number);
+    let nodes = nodes(service);
+    // Items are looked at for the sizes, so whoever asks once a second leaves them out most of the times.
+    let with_sizes = number_in(call, "sizes") == Some(1);
     let made = service.blocking(move |account| {
         let now = account.clock().now_millis() / 1000;
         let hot = hot_keys.of(container.number, HOT_KEYS, now);
-        Ok(figures(&container, &seconds, hot))
+        let sizes = if with_sizes { sizes(&container, &hot) } else { Vec::new() };
+        let mut members = figures(&container, &seconds);
+        members.insert("counted", is_counted.into());
+        members.insert("nodes", nodes);
+        let sizes = sizes.into_iter().chain(std::iter::repeat(None));
+        let hot = hot.into_iter().zip(sizes).map(|(hot, size)| hot_key(hot, size));
+        members.insert("hotKeys", Value::array(hot.collect()));
+        Ok(members)
     });
     made.await.map(|members| told(&members))
 }
 
-fn figures(container: &Container, seconds: &Seconds, hot: Vec<HotKey>) -> Object {
+/// Bytes of the items of each key, where they are known or soon counted.
+fn sizes(container: &Arc<Container>, hot: &[HotKey]) -> Vec<Option<u64>> {
+    let mut items_left = HOT_KEY_SIZE_ITEMS_MAX;
+    let size = |hot: &HotKey| {
+        let address = ItemAddress::of(container, parse_key(&hot.key)?).ok()?;
+        container.logical_size(&address.epk, &mut items_left).ok()?
+    };
+    hot.iter().map(size).collect()
+}
+
+fn figures(container: &Container, seconds: &Seconds) -> Object {
     let all = container.partitions();
     let budget = f64::from(container.budget().units()) / all.len().max(1) as f64;
     let shown = all.iter().take(PARTITIONS_SHOWN_MAX);
@@ -38,7 +65,6 @@ fn figures(container: &Container, seconds: &Seconds, hot: Vec<HotKey>) -> Object
         ("indexProgress", i64::from(container.index_progress()).into()),
         ("count", count(all.len())),
         ("ranges", Value::array(shown.collect())),
-        ("hotKeys", Value::array(hot.into_iter().map(hot_key).collect())),
         ("dials", Value::object(container.dials().show())),
     ])
 }
@@ -46,10 +72,11 @@ fn figures(container: &Container, seconds: &Seconds, hot: Vec<HotKey>) -> Object
 fn range(partition: &Partition, rates: RangeRates, budget: f64) -> Object {
     let range = &partition.range;
     let max = range.max.as_ref().map_or_else(|| "FF".to_owned(), ToString::to_string);
-    let state = match (partition.damage(), partition.is_splitting()) {
-        (Some(_), _) => "damaged",
-        (None, true) => "splitting",
-        (None, false) => "serving",
+    let state = match partition.damage() {
+        Some(_) => "damaged",
+        None if partition.is_splitting() => "splitting",
+        None if partition.is_merging() => "merging",
+        None => "serving",
     };
     let parents = range.parents.iter().map(|parent| i64::from(*parent).into()).collect();
     Object::of([
@@ -67,11 +94,12 @@ fn range(partition: &Partition, rates: RangeRates, budget: f64) -> Object {
     ])
 }
 
-fn hot_key(hot: HotKey) -> Value {
+fn hot_key(hot: HotKey, size: Option<u64>) -> Value {
     Value::object(Object::of([
         ("key", hot.key.into()),
         ("units", hot.units.into()),
         ("unitsOfOthersAtMost", hot.units_of_others_max.into()),
         ("requests", count(hot.requests)),
+        ("bytes", size.map_or(Value::Null, count)),
     ]))
 }
