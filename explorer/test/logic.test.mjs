@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import { parse } from "svelte/compiler";
 import { build } from "vite";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
@@ -171,6 +172,34 @@ test("data never becomes markup", () => {
   const walk = (at) => readdirSync(at, { withFileTypes: true }).flatMap((one) => (one.isDirectory() ? walk(join(at, one.name)) : [join(at, one.name)]));
   for (const file of walk(join(root, "src"))) assert.doesNotMatch(readFileSync(file, "utf8"), /\{@html|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\bstyle="/, file);
 });
+test("texts that people read are in one file", () => {
+  const NAMED = new Set(["aria-label", "title", "placeholder", "label", "alt"]), CODE = new Set(["code", "kbd", "pre"]);
+  const isWords = (text) => /[A-Za-z]{2,}/.test(text);
+  const found = [];
+  const look = (node, file) => {
+    if (!node || typeof node !== "object") return;
+    if (Array.isArray(node)) { node.forEach((one) => look(one, file)); return; }
+    if (node.type === "Text" && isWords(node.data)) found.push(`${file}: ${node.data.trim()}`);
+    if (node.type === "StyleDirective" || node.type === "ClassDirective") return;
+    if (node.type === "Attribute") {
+      if (NAMED.has(node.name) && Array.isArray(node.value)) for (const part of node.value) if (part.type === "Text" && isWords(part.data)) found.push(`${file}: ${node.name} ${part.data}`);
+      return;
+    }
+    // Code and values that the protocol knows are the same in every language.
+    if (CODE.has(node.name) || (node.name === "option" && !node.attributes.some((one) => one.name === "value"))) return;
+    for (const [name, value] of Object.entries(node)) if (name !== "parent" && name !== "expression") look(value, file);
+  };
+  const walk = (at) => readdirSync(at, { withFileTypes: true }).flatMap((one) => (one.isDirectory() ? walk(join(at, one.name)) : [join(at, one.name)]));
+  const components = walk(join(root, "src")).filter((file) => file.endsWith(".svelte"));
+  assert.ok(components.length > 20);
+  for (const file of components) look(parse(readFileSync(file, "utf8"), { modern: true }).fragment, file.slice(root.length + 1));
+  assert.deepEqual(found, []);
+  // What the scripts of components say aloud: sentences.
+  for (const file of components) {
+    const script = /<script[^>]*>([\s\S]*?)<\/script>/.exec(readFileSync(file, "utf8"))?.[1].replace(/^\s*\/\/.*$/gm, "") ?? "";
+    for (const [, text] of script.matchAll(/(?:said|busy|progress) = "([^"]*)"|confirm\("([^"]*)"|message: "([^"]*)"/g)) assert.ok(!text, `${file}: ${text}`);
+  }
+});
 test("the weight stays within its budget", () => {
   const dist = join(root, "../crates/explorer/dist");
   const assets = readdirSync(join(dist, "assets"));
@@ -181,4 +210,6 @@ test("the weight stays within its budget", () => {
   const all = ["index.html", ...assets.map((name) => `assets/${name}`)].reduce((sum, name) => sum + size(name), 0);
   assert.ok(firstSize <= 120 * 1024, `first view: ${firstSize} bytes`);
   assert.ok(all <= 350 * 1024, `everything: ${all} bytes`);
+  const raw = ["index.html", ...assets.map((name) => `assets/${name}`)].reduce((sum, name) => sum + readFileSync(join(dist, name)).length, 0);
+  assert.ok(raw <= 1.2 * 1024 * 1024, `raw: ${raw} bytes`);
 });

@@ -107,11 +107,16 @@ export async function fill(ask, database, count) {
   }
 }
 
-/** What axe finds, in short. */
-export async function violations(page) {
+const WCAG = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] };
+/** What a theme can change. */
+export const CONTRAST = { type: "rule", values: ["color-contrast"] };
+
+/** What axe finds in what is shown, in short. */
+export async function violations(page, runOnly = WCAG) {
   const session = await page.context().newCDPSession(page);
-  await session.send("Runtime.evaluate", { expression: AXE });
-  const { result } = await session.send("Runtime.evaluate", { expression: `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }).then((found) => JSON.stringify(found.violations.map((one) => one.id + ": " + one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(", "))))`, awaitPromise: true });
+  const known = await session.send("Runtime.evaluate", { expression: "typeof axe" });
+  if (known.result.value === "undefined") await session.send("Runtime.evaluate", { expression: AXE });
+  const { result } = await session.send("Runtime.evaluate", { expression: `axe.run({ exclude: [["[role=tabpanel][hidden]"]] }, { runOnly: ${JSON.stringify(runOnly)} }).then((found) => JSON.stringify(found.violations.map((one) => one.id + ": " + one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(", "))))`, awaitPromise: true });
   await session.detach();
   return JSON.parse(result.value);
 }

@@ -1,6 +1,7 @@
 // Daily work in a real browser: tabs, every kind of key, merging, long queries, indexes, scripts, import, splits, large and many things.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { binary, client, endpoint, fill, launch, open, ownServer, write } from "./stage.mjs";
 
@@ -25,8 +26,10 @@ test("views are tabs: they keep what was typed, come back after a reload, and as
   await write(page, "Query", "SELECT VALUE 2");
   await page.goto(`${endpoint}/_explorer/${db("settings")}`);
   await page.getByRole("heading", { name: "Settings of posts" }).waitFor();
+  // The address changes first, then the tab: its editor is looked at once it is the one that is shown.
   await page.getByRole("tab", { name: "posts · Query 1" }).click();
-  assert.match(await shown(page).locator(".cm-content").innerText(), /41 \+ 1/);
+  await page.getByRole("tab", { name: "posts · Query 1", selected: true }).waitFor();
+  await shown(page).locator(".cm-content").getByText("SELECT VALUE 41 + 1").waitFor();
   await page.keyboard.press("Control+Alt+]");
   await page.getByRole("tab", { name: "posts · Query 2", selected: true }).waitFor();
   await page.reload();
@@ -36,7 +39,8 @@ test("views are tabs: they keep what was typed, come back after a reload, and as
   const second = page.getByRole("tab", { name: "posts · Query 2" });
   await second.focus();
   await page.keyboard.press("Control+Shift+ArrowLeft");
-  assert.match((await page.getByRole("tablist", { name: "Open views" }).getByRole("tab").allInnerTexts())[0], /Query 2/);
+  await page.getByRole("tablist", { name: "Open views" }).getByRole("tab").first().filter({ hasText: "Query 2" }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes("Query 2"));
   await page.keyboard.press("Delete");
   await second.waitFor({ state: "detached" });
   // What is not saved has a dot, and is asked for.
@@ -197,9 +201,23 @@ test("a file is imported in bulk, with its errors by line, and a lab's report is
   const requests = Number(/([\d,]+) requests/.exec(await page.getByText(/requests ·/).innerText())[1]);
   assert.ok(requests <= 30, `${requests} requests for 449 items`);
   assert.ok((await item("i449", '["49"]', "imported")).startsWith('{"id":"i449","k":"49","n":449.0,"big":12345678901234567890'));
+  // Out again, page by page, into a file that the browser writes as it goes; and as a download where it cannot.
+  await page.evaluate(() => { window.pieces = []; window.showSaveFilePicker = async () => ({ createWritable: async () => ({ write: async (text) => void window.pieces.push(text), close: async () => void window.pieces.push("closed") }) }); });
+  await page.getByRole("button", { name: "Export as JSON lines" }).click();
+  await page.getByText(/^All 449 items are exported/).waitFor();
+  const pieces = await page.evaluate(() => window.pieces);
+  assert.equal(pieces.pop(), "closed");
+  const exported = pieces.join("").split("\n").filter(Boolean);
+  assert.deepEqual([exported.length, new Set(exported.map((line) => JSON.parse(line).id)).size], [449, 449]);
+  assert.ok(exported.some((line) => line.startsWith('{"id":"i449","k":"49","n":449.0,"big":12345678901234567890')));
+  await page.evaluate(() => { delete window.showSaveFilePicker; Object.defineProperty(window, "showSaveFilePicker", { value: undefined }); });
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export as JSON lines" }).click()]);
+  assert.equal(file.suggestedFilename(), "imported.jsonl");
+  assert.equal(readFileSync(await file.path(), "utf8"), pieces.join(""));
   await ask("PUT", "_armilla/lab/reports/test", { title: "A test", designs: ["V1", "V2"], rows: [{ name: "feed", cells: [{ request_units: 893.1, milliseconds: 30, requests: 90, partitions: 5 }, { request_units: 17.2, milliseconds: 3, requests: 1, partitions: 1, source: { request_units: 17 } }] }] });
   await page.goto(`${endpoint}/_explorer/#/lab`);
-  await shown(page).getByRole("button", { name: "test" }).click();
+  await shown(page).getByRole("button", { name: "test", exact: true }).click();
+  await shown(page).getByRole("button", { name: "test", exact: true, pressed: true }).waitFor();
   await shown(page).getByRole("slider").fill("1");
   await shown(page).getByText(/51\.9 times less than V1/).waitFor();
   assert.deepEqual(errors, []);

@@ -1,5 +1,6 @@
 // The server: sessions, requests with their price, and what is known of the connection.
 import { ascii, elements, members } from "./json";
+import { texts } from "./texts";
 
 export interface Failure { status: number; substatus?: string; message: string; activity?: string; retryAfter?: number }
 export interface Answer { status: number; text: string; headers: Headers; charge: number; milliseconds: number }
@@ -28,7 +29,7 @@ export class ApiError extends Error {
 
 export function failureOf(error: unknown): Failure {
   if (error instanceof ApiError) return error.failure;
-  if (error instanceof DOMException && error.name === "AbortError") return { status: 0, message: "Stopped." };
+  if (error instanceof DOMException && error.name === "AbortError") return { status: 0, message: texts.connection.stopped };
   return { status: 0, message: error instanceof Error ? error.message : String(error) };
 }
 
@@ -61,7 +62,7 @@ async function askOnce(path: string, options: Ask): Promise<Answer> {
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     if (!connection.goneSince) connection.goneSince = Date.now();
-    throw new ApiError({ status: 0, message: "The server does not answer." });
+    throw new ApiError({ status: 0, message: texts.connection.theServerDoesNotAnswer });
   }
   connection.goneSince = 0;
   const charge = Number(response.headers.get("x-ms-request-charge") ?? 0);
@@ -126,8 +127,10 @@ export const enc = encodeURIComponent;
 export const containerPath = (db: string, name: string) => `dbs/${enc(db)}/colls/${enc(name)}`;
 
 export interface Definition { id: string; _rid: string; _self: string; _etag: string; partitionKey: { paths: string[]; kind: string; version?: number }; indexingPolicy: Record<string, unknown>; defaultTtl?: number; uniqueKeyPolicy?: { uniqueKeys: { paths: string[] }[] }; conflictResolutionPolicy?: unknown; computedProperties?: unknown[]; changeFeedPolicy?: { retentionDuration: number } | null; [name: string]: unknown }
-export interface Row { database: string; container: string; partitionKey: string[]; items: number; bytes: number; partitions: number; throughput: number; unitsPerSecond: number; throttledInMinute: number; indexProgress: number; rid: string; etag: string }
-export interface Overview { databases: number; containers: number; items: number; bytes: number; damagedPartitions: number; dials: Record<string, string>; list: Row[] }
+export interface Row { database: string; container: string; partitionKey: string[]; viewOf: string | null; items: number; bytes: number; partitions: number; throughput: number; unitsPerSecond: number; throttledInMinute: number; counted: boolean; indexProgress: number; rid: string; etag: string }
+export interface Overview { databases: number; containers: number; items: number; bytes: number; damagedPartitions: number; dials: Record<string, string>; nodes: Node[] | null; list: Row[] }
+/** A node of a cluster: one owns all partitions, the others keep copies and pass requests on. */
+export interface Node { name: string; address: string; version: string; role: "owner" | "standby"; rowsBehind: number }
 
 export interface Page { rows: string[]; continuation: string | null; charge: number; milliseconds: number }
 

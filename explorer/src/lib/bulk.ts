@@ -2,6 +2,9 @@
 import { ask, containerPath, failureOf, read, type Definition } from "./api.svelte";
 import { effectiveKey, rangeOf } from "./hash";
 import { ascii, elements, keyHeader, textAt } from "./json";
+import { texts } from "./texts";
+
+const t = texts.bulk;
 
 const ITEMS_MAX = 100, BYTES_MAX = 2 * 1024 * 1024 - 64 * 1024, TOGETHER = 2, ATTEMPTS_MAX = 30;
 
@@ -55,7 +58,7 @@ export async function store(database: string, container: string, def: Definition
       const row = rows[number]!, status = Number(textAt(text, ["statusCode"]) ?? 0);
       if (status < 300) progress.stored++;
       else if (status === 429 || status === 410 || status === 424 || status === 449) { again.push(row); wait = Math.max(wait, Number(textAt(text, ["retryAfterMilliseconds"]) ?? 50)); }
-      else fail(row.item.line, `${status}: ${textAt(text, ["message"]) ?? REASONS[status] ?? "refused"}`);
+      else fail(row.item.line, `${status}: ${textAt(text, ["message"]) ?? REASONS[status] ?? t.refused}`);
     });
     return { again, wait };
   }
@@ -66,7 +69,7 @@ export async function store(database: string, container: string, def: Definition
         try {
           const { again, wait } = await send(range, rows);
           rows = again;
-          if (rows.length && attempt >= ATTEMPTS_MAX) { for (const row of rows) fail(row.item.line, "429: refused again and again"); break; }
+          if (rows.length && attempt >= ATTEMPTS_MAX) { for (const row of rows) fail(row.item.line, t.refusedAgainAndAgain); break; }
           if (rows.length) await new Promise((done) => setTimeout(done, Math.max(wait, 20)));
         } catch (error) {
           const found = failureOf(error);
@@ -81,4 +84,4 @@ export async function store(database: string, container: string, def: Definition
   }));
   told({ ...progress });
 }
-const REASONS: Record<number, string> = { 400: "the item is not what the container takes", 403: "the partition is full", 409: "a unique key has this value already", 413: "the item is larger than 2 MB" };
+const REASONS: Record<number, string> = { 400: t.itemIsNotWanted, 403: t.partitionIsFull, 409: t.uniqueKeyIsTaken, 413: t.itemIsTooLarge };

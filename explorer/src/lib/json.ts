@@ -1,4 +1,5 @@
 // JSON as text: everything here keeps the bytes of numbers and strings and the order of members.
+import { texts } from "./texts";
 
 const SYSTEM = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
 export const DEPTH_MAX = 128;
@@ -169,22 +170,22 @@ export function problem(text: string): Problem | undefined {
     if (letter === "{") names.push(new Set());
     else if (letter === "[") names.push(undefined);
     else if (letter === "}" || letter === "]") names.pop();
-    if (names.length > DEPTH_MAX) return { message: `More than ${DEPTH_MAX} levels deep.`, at };
+    if (names.length > DEPTH_MAX) return { message: texts.json.tooDeep(DEPTH_MAX), at };
     if (letter === '"') {
       const end = stringEnd(text, at);
       const isName = text[skipSpace(text, end)] === ":";
       const inside = names[names.length - 1];
       if (isName && inside) {
         const name = JSON.parse(text.slice(at, end)) as string;
-        if (inside.has(name)) return { message: `The name "${name}" is there twice.`, at };
+        if (inside.has(name)) return { message: texts.json.nameTwice(name), at };
         inside.add(name);
       }
       at = end;
     } else at++;
   }
   const bytes = new TextEncoder().encode(text).length;
-  if (bytes > ITEM_BYTES_MAX) return { message: `An item has at most 2 MB; this has ${bytes} bytes.`, at: 0 };
-  if (!text.trim().startsWith("{")) return { message: "An item is an object.", at: 0 };
+  if (bytes > ITEM_BYTES_MAX) return { message: texts.json.tooLarge(bytes), at: 0 };
+  if (!text.trim().startsWith("{")) return { message: texts.json.notAnObject, at: 0 };
   return undefined;
 }
 

@@ -82,8 +82,9 @@ export function kept<T>(name: string, value: T): T {
 }
 export function keep(name: string, value: unknown) { localStorage.setItem(name, JSON.stringify(value)); }
 
-export function download(name: string, text: string, type: string) {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+export function download(name: string, text: string, type: string) { downloadBlob(name, new Blob([text], { type })); }
+export function downloadBlob(name: string, blob: Blob) {
+  const url = URL.createObjectURL(blob);
   const anchor = document.createElement("a");
   anchor.href = url;
   anchor.download = name;

@@ -1,10 +1,11 @@
 // The views that are open, each in a tab of its own. They stay as they are while another is looked at.
 import { getContext, setContext } from "svelte";
+import { texts } from "./texts";
 import { keep, kept, link, parse, route, type Place } from "./state.svelte";
 
 const STORED = "armilla-tabs";
 const TABS_MAX = 20;
-export const NAMES: Record<string, string> = { home: "Home", items: "Items", query: "Query", feed: "Change feed", shape: "Shape", partitions: "Partitions", scripts: "Scripts", settings: "Settings", requests: "Requests", activity: "Activity", advice: "Advice", lab: "Lab", import: "Import", help: "Help" };
+export const NAMES = texts.views;
 
 /** A tab: where it is, whether it was looked at since the page was loaded, and whether it holds what is not saved. */
 export interface Tab { number: number; hash: string; visited: boolean; unsaved: boolean; turn: number }
@@ -56,7 +57,7 @@ export function arrive() {
   const wanted = identity(place);
   let tab = tabs.list.find((one) => identity(parse(one.hash)) === wanted);
   if (tab && [...place.rest.keys()].some((name) => name !== "n") && tab.visited && tab.hash !== hash && place.view !== "query") {
-    if (tab.unsaved && !confirm("This tab has changes that are not saved. Leave them?")) { location.replace(tab.hash); return; }
+    if (tab.unsaved && !confirm(texts.leaving.leaveTab)) { location.replace(tab.hash); return; }
     tab.unsaved = false;
     tab.turn++;
   }
@@ -89,7 +90,7 @@ export function move(tab: Tab, step: number) {
 }
 /** Closes a tab, and asks when it holds what is not saved. */
 export function close(tab: Tab | undefined) {
-  if (!tab || (tab.unsaved && !confirm(`${title(tab)} has changes that are not saved. Close it?`))) return;
+  if (!tab || (tab.unsaved && !confirm(texts.leaving.closeTab(title(tab))))) return;
   const at = tabs.list.findIndex((one) => one.number === tab.number);
   if (parse(tab.hash).view === "query") localStorage.removeItem(queryStore(parse(tab.hash)));
   tabs.list.splice(at, 1);
