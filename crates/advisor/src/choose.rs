@@ -97,7 +97,7 @@ pub(crate) fn order(proposal: &Proposal, made: &[bool]) -> Vec<usize> {
         "reference" | "reverse-reference" | "capped-list" | "buckets" => 0,
         "embed" | "extended-reference" => 1,
         "counter" => 2,
-        "partition-key" => 3,
+        "partition-key" | "hierarchical-key" | "synthetic-key" => 3,
         "view" | "capped-view" => 4,
         _ => 5,
     };

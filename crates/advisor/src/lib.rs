@@ -89,10 +89,11 @@ fn judge(
     let model = DataModel::of(account, workload, &database);
     let flows = flows(account, workload, &model, &database);
     let trial = Trial::new(account)?;
-    let case = Case { database: &database, model: &model, flows: &flows, trial: &trial };
+    let case = Case { database: &database, model: &model, flows: &flows, trial: &trial, workload };
     let proposal = rules::propose(&case);
     let points = choose::points(&proposal, &flows);
-    let watched = watch::watch(&case, &proposal, points.first());
+    let mut watched = watch::watch(&case, &proposal, points.first());
+    watched.extend(rules::throughput::advise(&case, account));
     let praise = watch::praise(&database, &model, &flows);
     let part = Judged {
         database: database.clone(),

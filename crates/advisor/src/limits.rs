@@ -20,6 +20,20 @@ pub const TRACES_MAX: usize = 3;
 pub const TRACE_STEPS_MAX: usize = 700;
 /// Bytes of one recorded request.
 pub const ASKED_BYTES_MAX: usize = 2 * 1024;
+/// Bytes of the requests of all activities that are followed at once.
+pub const OPEN_BYTES_MAX: usize = 16 << 20;
+/// Kinds of items that are sketched in one container.
+pub const KINDS_MAX: usize = 32;
+/// Least hashes that are kept of the values of a path.
+pub const MINHASH: usize = 64;
+/// Logical keys of a container that are counted at once.
+pub const HOT_KEYS: usize = 32;
+/// Hours of which the units are kept.
+pub const HOURS_MAX: usize = 24 * 8;
+/// At each end of a run of requests from a busy server, so large a part only completes activities: see `observe`.
+pub const RUN_EDGE: usize = 5;
+/// Runs that are shorter have no such parts.
+pub const RUN_EDGED_MIN: usize = 100;
 /// Length of a literal in a query that is taken for a kind of item and not for a value.
 pub const KIND_LENGTH_MAX: usize = 24;
 /// Texts of queries that wait for the form in which a client sends them to each range.

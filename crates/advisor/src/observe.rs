@@ -10,16 +10,24 @@
 //! Requests of one activity have the same activity id. A client that gives each request its own is followed by
 //! what it asks: see [`follow`]. Nothing here runs on the path of a request: whoever feeds the observer does so in the
 //! background, and says how many requests it missed; what was seen counts for those too.
+//!
+//! Of a busy server only runs of consecutive requests are seen. An activity that a run begins or ends in the middle of would look like
+//! a shorter one, so the first and the last fifth of a run only complete what begins between them: those activities are whole, and
+//! count for all.
 
 mod file;
 mod follow;
+pub mod load;
 pub mod shape;
+pub mod sketch;
 mod workload;
 
 pub use file::{FILE, Kept, keep, kept};
-pub use workload::{Asked, Pattern, Shape, StepFigures, Trace, Verb, Workload};
+pub use workload::{
+    Asked, ContainerId, ContainerSketch, Pattern, Shape, StepFigures, Trace, Verb, Workload,
+};
 
-use crate::limits::ACTIVITY_IDLE;
+use crate::limits::{ACTIVITY_IDLE, RUN_EDGE, RUN_EDGED_MIN};
 use armilla_engine::Account;
 use bytes::Bytes;
 use follow::Follower;
@@ -48,6 +56,8 @@ pub struct Seen {
     pub written: Option<Bytes>,
     /// It goes on from a page before.
     pub continues: bool,
+    /// The version that it replaced, of some writes.
+    pub replaced: Option<Bytes>,
     /// The status of the answer.
     pub status: u16,
     /// What it cost.
@@ -58,6 +68,26 @@ pub struct Seen {
     pub partitions: usize,
     /// Rows or items of the answer.
     pub rows: usize,
+}
+
+/// How many requests one stands for.
+#[derive(Clone, Copy, Debug)]
+struct Weights {
+    request: f64,
+    /// The activity that it begins, if that is to count.
+    activity: Option<f64>,
+}
+
+impl Weights {
+    const ONE: Self = Self { request: 1.0, activity: Some(1.0) };
+}
+
+/// When no further container can be observed, those that are gone make room.
+fn make_room(account: &Account, workload: &mut Workload, follower: &mut Follower) {
+    if workload.is_full() {
+        follower.end(workload, u64::MAX);
+        workload.retain(|(database, name)| account.container(database, name).is_ok());
+    }
 }
 
 /// Watches an account's requests.
@@ -78,18 +108,42 @@ impl Observer {
         Self { state: Mutex::new(State { workload, follower: Follower::default() }) }
     }
 
-    /// Takes requests up, oldest first; `dropped` others came between and were not seen.
-    pub fn take(&self, account: &Account, requests: Vec<Seen>, dropped: u64, now_millis: u64) {
+    /// Takes requests up, oldest first, that came right behind those before.
+    pub fn take(&self, account: &Account, requests: Vec<Seen>, now_millis: u64) {
         let mut state = self.state.lock();
         let State { workload, follower } = &mut *state;
-        let count = requests.len() as f64;
-        let weight = if count > 0.0 { (count + dropped as f64) / count } else { 1.0 };
-        workload.missed += dropped;
+        make_room(account, workload, follower);
         for request in requests {
-            follower.take(account, workload, request, weight);
+            follower.take(account, workload, request, Weights::ONE);
         }
         let idle = ACTIVITY_IDLE.as_millis() as u64;
         follower.end(workload, now_millis.saturating_sub(idle));
+    }
+
+    /// Takes a run of consecutive requests up; `dropped` others came before it and were not seen.
+    pub fn take_run(&self, account: &Account, requests: Vec<Seen>, dropped: u64) {
+        let mut state = self.state.lock();
+        let State { workload, follower } = &mut *state;
+        make_room(account, workload, follower);
+        // What was under way went on unseen.
+        follower.forget_open();
+        let count = requests.len();
+        let edge = if count >= RUN_EDGED_MIN { count / RUN_EDGE } else { 0 };
+        let all = count as f64 + dropped as f64;
+        let request_weight = all / (count as f64).max(1.0);
+        let whole = all / ((count - 2 * edge) as f64).max(1.0);
+        workload.missed += dropped;
+        for (at, request) in requests.into_iter().enumerate() {
+            let begins = (edge..count - edge).contains(&at);
+            let activity = begins.then_some(whole);
+            follower.take(
+                account,
+                workload,
+                request,
+                Weights { request: request_weight, activity },
+            );
+        }
+        follower.end(workload, u64::MAX);
     }
 
     /// Takes every activity as ended, also those of this moment.

@@ -7,7 +7,7 @@
 
 use crate::flow::{Flow, FlowStep};
 use crate::limits::CHANGES_MAX;
-use crate::observe::Verb;
+use crate::observe::{ContainerSketch, Verb, Workload};
 use crate::trial::Trial;
 use crate::understand::{DataModel, Entity};
 use armilla_model::Result;
@@ -15,6 +15,9 @@ use armilla_model::charge::Rates;
 use armilla_model::value::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Changes of which both versions were seen, before they say which properties change.
+const CHANGES_SEEN_MIN: f64 = 3.0;
 
 /// Something to copy: a definition, a script, a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +51,12 @@ pub(crate) enum Recipe {
     Count { parent: usize, children: BTreeMap<usize, String> },
     /// Items are copied under another key, the highest so many by a path where there is a cap.
     View { entity: usize, key: String, cap: Option<(usize, String)> },
-    /// The container gets another key.
-    Rekey { entity: usize, key: String },
+    /// The container gets another key, of one path or of several.
+    Rekey { entity: usize, keys: Vec<String> },
+    /// The id, which is the key too, is made of these properties.
+    Synthetic { entity: usize, paths: Vec<String> },
+    /// The container gets one composite index more.
+    Composite { container: String, index: Value },
     /// Children, or what they join, become a list in their parent.
     Embed { parent: usize, child: usize, by: String, joined: Option<(usize, String)>, list: String },
     /// A list of ids becomes a property of the children, which is their key.
@@ -118,6 +125,7 @@ pub(crate) struct Case<'a> {
     pub(crate) model: &'a DataModel,
     pub(crate) flows: &'a [Flow],
     pub(crate) trial: &'a Trial,
+    pub(crate) workload: &'a Workload,
 }
 
 impl Case<'_> {
@@ -149,6 +157,26 @@ impl Case<'_> {
     /// How often a new item comes.
     pub(crate) fn creations(&self, entity: usize) -> f64 {
         self.writes(entity, |verb| verb == Verb::Create)
+    }
+
+    /// What is known of an entity's container beside its requests.
+    pub(crate) fn sketch(&self, entity: &Entity) -> Option<&ContainerSketch> {
+        self.workload.containers.get(&(entity.database.clone(), entity.name.clone()))
+    }
+
+    /// The share of an entity's changes that are about one of these properties; all of them where that was not seen.
+    pub(crate) fn share_changed(&self, entity: &Entity, fields: &[String]) -> f64 {
+        let kinds = self.sketch(entity).map(|sketch| &sketch.kinds);
+        let Some(sketch) = kinds.and_then(|kinds| kinds.get(entity.kind.as_deref())) else {
+            return 1.0;
+        };
+        if sketch.replaced < CHANGES_SEEN_MIN {
+            return 1.0;
+        }
+        let changed = fields.iter().filter_map(|field| sketch.paths.get(&format!("/{field}")));
+        // Changed together or one by one: the sum is the most that it can be.
+        let sum: f64 = changed.map(|path| path.changed).sum();
+        (sum / sketch.replaced).min(1.0)
     }
 
     pub(crate) fn rates(&self, entity: &Entity) -> Arc<Rates> {

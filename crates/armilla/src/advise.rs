@@ -1,7 +1,8 @@
 //! `armilla advise`, and the observer inside a server that it asks.
 //!
 //! The observer is a thread that comes by now and then, takes the requests that the log holds, and adds them up; it takes no more than
-//! a hundredth of one processor, however many requests there are. What it knows is kept in a file.
+//! a hundredth of one processor, however many requests there are. When the log has lost some of them since the last look, the server is
+//! busy: then a long run of consecutive requests is collected, which is cheap, and looked at in one go. What it knows is kept in a file.
 
 use crate::client::{Call, Client, ConnectOptions};
 use crate::terminal::say;
@@ -9,7 +10,7 @@ use armilla_advisor::observe::{self, Kept, Observer, Seen, Verb};
 use armilla_advisor::{advise, prove, report};
 use armilla_engine::Account;
 use armilla_gateway::advice::{AdviceQuestion, Adviser};
-use armilla_gateway::observed::{ObservedRequest, RequestFeed};
+use armilla_gateway::observed::{ObservedPage, ObservedRequest, RequestFeed};
 use armilla_gateway::ops::EngineService;
 use armilla_model::clock::{SystemClock, monotonic};
 use armilla_model::{Error, Result as Answered};
@@ -28,6 +29,13 @@ const PAUSE_FACTOR: u32 = 100;
 /// Work that may be done without such pauses, so that short bursts of requests are seen whole. It comes back with
 /// the time that passes, a [`PAUSE_FACTOR`]th of it.
 const BURST: Duration = Duration::from_secs(2);
+/// Requests of a busy server that are collected to be looked at together, and their bytes.
+const RUN_MAX: usize = 10_000;
+const RUN_BYTES_MAX: usize = 16 << 20;
+/// Between two visits to the log while a run is collected: it must not overflow meanwhile.
+const RUN_STEP: Duration = Duration::from_millis(5);
+/// How long a run is collected.
+const RUN_TIME: Duration = Duration::from_secs(1);
 /// How often what is known is written to its file.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long an answer is good for others who ask.
@@ -149,17 +157,63 @@ fn look_again_and_again(watching: &Weak<Watching>) {
     loop {
         let Some(here) = watching.upgrade() else { return };
         let started = monotonic();
-        here.look();
+        let look = here.look();
         if kept.elapsed() >= KEEP_EVERY {
             here.keep();
             kept = monotonic();
         }
-        let spent = started.elapsed();
+        let spent = started.elapsed().saturating_sub(look.slept);
         // Nobody is held back by an observer that sleeps.
         drop(here);
-        let pause = pause_after(spent, &mut credit);
+        // A busy server has nothing to give away.
+        let pause = match look.is_run {
+            true => LOOK_EVERY.max(spent * PAUSE_FACTOR),
+            false => pause_after(spent, &mut credit),
+        };
         std::thread::sleep(pause);
     }
+}
+
+/// What a look at the log was.
+#[derive(Default)]
+pub(crate) struct Look {
+    /// A run of a busy server was taken up.
+    is_run: bool,
+    /// Time in which nothing was done.
+    slept: Duration,
+}
+
+/// Consecutive requests.
+struct Run {
+    requests: Vec<ObservedRequest>,
+    /// Requests before them that were not seen.
+    dropped: u64,
+    bytes: usize,
+}
+
+impl Run {
+    fn is_full(&self) -> bool {
+        self.requests.len() >= RUN_MAX || self.bytes >= RUN_BYTES_MAX
+    }
+
+    /// Takes what came behind it; if some of that is lost, it begins anew.
+    fn extend(&mut self, page: ObservedPage) {
+        if page.dropped > 0 {
+            self.dropped += page.dropped + self.requests.len() as u64;
+            self.requests.clear();
+            self.bytes = 0;
+        }
+        self.bytes += page.requests.iter().map(bytes_of).sum::<usize>();
+        self.requests.extend(page.requests);
+    }
+}
+
+fn bytes_of(request: &ObservedRequest) -> usize {
+    let texts = [&request.agent, &request.key, &request.item, &request.query];
+    let bodies = [&request.written, &request.replaced];
+    size_of::<ObservedRequest>()
+        + texts.into_iter().flatten().map(String::len).sum::<usize>()
+        + bodies.into_iter().flatten().map(bytes::Bytes::len).sum::<usize>()
 }
 
 /// How long to pause after a look, and what is left of the burst behind that pause.
@@ -179,14 +233,39 @@ impl Watching {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up what the log holds.
-    pub(crate) fn look(&self) {
+    /// Takes up what the log holds; of a busy server, a run of requests that begins now.
+    pub(crate) fn look(&self) -> Look {
         let mut position = self.position();
         let page = self.feed.after(*position);
         *position = page.newest;
-        let seen: Vec<Seen> = page.requests.into_iter().map(|request| self.seen(request)).collect();
-        let now = self.account.clock().now_millis();
-        self.observer.take(&self.account, seen, page.dropped, now);
+        if page.dropped == 0 {
+            let seen = page.requests.into_iter().map(|request| self.seen(request)).collect();
+            self.observer.take(&self.account, seen, self.account.clock().now_millis());
+            return Look::default();
+        }
+        let mut run = Run { requests: Vec::new(), dropped: 0, bytes: 0 };
+        run.extend(page);
+        let slept = self.collect(&mut run, &mut position);
+        let seen = run.requests.into_iter().map(|request| self.seen(request)).collect();
+        self.observer.take_run(&self.account, seen, run.dropped);
+        Look { is_run: true, slept }
+    }
+
+    /// Makes a run as long as it may be; how long nothing was done for it.
+    fn collect(&self, run: &mut Run, position: &mut u64) -> Duration {
+        let (started, mut slept) = (monotonic(), Duration::ZERO);
+        while !run.is_full() && started.elapsed() < RUN_TIME {
+            let asleep = monotonic();
+            std::thread::sleep(RUN_STEP);
+            slept += asleep.elapsed();
+            let page = self.feed.after(*position);
+            *position = page.newest;
+            if page.requests.is_empty() {
+                break;
+            }
+            run.extend(page);
+        }
+        slept
     }
 
     /// Forgets what was observed, or takes activities that may still go on as ended, so that tests need not wait.
@@ -208,6 +287,7 @@ impl Watching {
             item: request.item,
             query: request.query,
             written: request.written,
+            replaced: request.replaced,
             continues: request.continues,
             status: request.status,
             units: request.units,

@@ -43,4 +43,6 @@ pub struct Written {
     pub docno: u64,
     /// Length of the text that it replaces; 0 when there was none.
     pub size_before: usize,
+    /// The stored text that it takes the place of, sharing its bytes; nothing for what the same transaction wrote.
+    pub replaced: Option<Bytes>,
 }

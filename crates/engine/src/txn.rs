@@ -406,6 +406,7 @@ impl Txn {
         body.bytes[..HEADER_LENGTH].copy_from_slice(&header);
         let size = body.bytes.len() - HEADER_LENGTH;
         let (size_before, charge) = self.price(successor_of, size, &terms);
+        let replaced = self.replaced(successor_of);
         let text = Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]);
         self.staged[at].now =
             Now::Draft(Draft { head, bytes: body.bytes, value: body.value, terms, tuples });
@@ -417,6 +418,7 @@ impl Txn {
             id: body.id,
             docno: head.docno,
             size_before: size_before.unwrap_or_default(),
+            replaced,
         })
     }
 
@@ -516,6 +518,13 @@ impl Txn {
             Now::Removed => None,
         };
         kept.map_or_else(|| self.container.next_docno(&self.epk), Ok)
+    }
+
+    /// The stored text that a write takes the place of.
+    fn replaced(&self, at: usize) -> Option<Bytes> {
+        let staged = &self.staged[at];
+        let is_stored = matches!(staged.now, Now::AsBefore);
+        staged.visible().filter(|_| is_stored).map(|before| before.record.text())
     }
 
     /// The size of what the write replaces, if anything, and its charge.

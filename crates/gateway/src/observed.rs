@@ -45,6 +45,8 @@ pub struct ObservedRequest {
     pub query: Option<String>,
     /// The body of a small write.
     pub written: Option<Bytes>,
+    /// The version before it, of some writes.
+    pub replaced: Option<Bytes>,
     /// It goes on from a page before.
     pub continues: bool,
     /// The status of the answer.
@@ -92,6 +94,7 @@ fn observed(entry: Entry) -> ObservedRequest {
         item: entry.texts.get(LoggedText::Item).map(str::to_owned),
         query: entry.texts.get(LoggedText::Query).map(str::to_owned),
         written: entry.written,
+        replaced: entry.replaced,
         continues: entry.continues,
         status: entry.status,
         units: entry.charge.units(),

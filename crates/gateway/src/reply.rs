@@ -223,6 +223,12 @@ impl Reply {
         self
     }
 
+    /// The version that a write took the place of.
+    pub(crate) fn replaced(mut self, text: Option<Bytes>) -> Self {
+        self.facts.replaced = text;
+        self
+    }
+
     /// Where the next page begins; nothing on the last one.
     pub fn continuation(mut self, token: Option<String>) -> Self {
         self.facts.continuation = token;

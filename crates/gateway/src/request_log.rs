@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Requests that may be noted in the same moment: as many as there are threads, and more.
 const NOTED_AT_ONCE_MAX: u64 = 256;
+/// Of so many requests that are noted one also leaves the version that it replaced.
+const REPLACED_EVERY: u64 = 4;
 /// Bytes that a slot has ready for its texts.
 const LOGGED_TEXT_ROOM: usize = 160;
 
@@ -71,6 +73,8 @@ pub(crate) struct Entry {
     pub(crate) container: Option<u32>,
     /// The body of a small write until the observer has looked at it; never shown.
     pub(crate) written: Option<Bytes>,
+    /// The version before it, of one write in [`REPLACED_EVERY`].
+    pub(crate) replaced: Option<Bytes>,
     pub(crate) continues: bool,
     pub(crate) status: u16,
     pub(crate) charge: RequestCharge,
@@ -196,6 +200,7 @@ impl RequestLog {
         asked: &LoggedCall<'_>,
         served: &Served<'_>,
         rows: Option<usize>,
+        replaced: Option<&[u8]>,
         at_millis: u64,
     ) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -214,6 +219,11 @@ impl RequestLog {
         entry.continues = asked.continues;
         entry.activity = asked.activity;
         entry.written.clone_from(&asked.written);
+        // A copy: the stored bytes may be a piece of a larger block.
+        let is_looked_at = asked.written.is_some() && is_one_in(number, REPLACED_EVERY);
+        entry.replaced = replaced
+            .filter(|text| is_looked_at && text.len() <= OBSERVED_BODY_MAX)
+            .map(Bytes::copy_from_slice);
         entry.range = served.range;
         entry.status = served.status;
         entry.charge = served.charge;
@@ -253,6 +263,7 @@ impl RequestLog {
             (entry.number > number && entry.number <= newest).then(|| {
                 let copy = entry.clone();
                 entry.written = None;
+                entry.replaced = None;
                 copy
             })
         };
@@ -292,17 +303,26 @@ impl RequestLog {
         for slot in &self.slots {
             let mut entry = slot.lock();
             entry.written = None;
+            entry.replaced = None;
             entry.texts.set([None; 4]);
             entry.number = 0;
         }
     }
 }
 
+/// One number of so many, without a rhythm that requests might have too.
+fn is_one_in(number: u64, many: u64) -> bool {
+    (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(many)
+}
+
 /// Whether a call writes one item that is small enough to be looked at.
 fn is_small_write(call: &Call<'_>) -> bool {
     let writes = matches!(
         call.operation,
-        Operation::CreateItem(_) | Operation::UpsertItem(_) | Operation::ReplaceItem(_)
+        Operation::CreateItem(_)
+            | Operation::UpsertItem(_)
+            | Operation::ReplaceItem(_)
+            | Operation::PatchItem(_)
     );
     writes && call.body.len() <= OBSERVED_BODY_MAX
 }
@@ -367,7 +387,7 @@ mod tests {
     fn the_newest_are_kept_and_told_of_in_order() {
         let log = RequestLog::new(4);
         for status in 200..210 {
-            log.note(&asked(), &served(status), None, 7);
+            log.note(&asked(), &served(status), None, None, 7);
         }
         let statuses = |after| {
             log.after(after, 100).entries.iter().map(|entry| entry.status).collect::<Vec<_>>()
@@ -380,7 +400,7 @@ mod tests {
         assert_eq!((page.newest, page.dropped), (10, 8));
         log.clear();
         assert!(statuses(0).is_empty());
-        log.note(&asked(), &served(404), Some(3), 7);
+        log.note(&asked(), &served(404), Some(3), None, 7);
         assert_eq!(statuses(0), [404]);
     }
 
@@ -388,9 +408,9 @@ mod tests {
     #[test]
     fn what_is_being_noted_is_taken_next_time() {
         let log = RequestLog::new(8);
-        log.note(&asked(), &served(200), None, 7);
+        log.note(&asked(), &served(200), None, None, 7);
         let late = log.next.fetch_add(1, Ordering::Relaxed);
-        log.note(&asked(), &served(201), None, 7);
+        log.note(&asked(), &served(201), None, None, 7);
         let page = log.take_after(0);
         assert_eq!((page.newest, page.dropped, page.entries.len()), (1, 0, 1));
         log.slots[late as usize % 8].lock().number = late;

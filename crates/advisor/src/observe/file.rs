@@ -7,6 +7,8 @@
 //! It is written whole, aside, and renamed. Observations are nobody's data: a file that is damaged is set aside under
 //! another name, the log names it, and observing begins anew.
 
+mod sketches;
+
 use super::workload::{Asked, Pattern, Shape, StepFigures, Trace, Verb, Workload};
 use armilla_model::json;
 use armilla_model::value::{Object, Value};
@@ -108,6 +110,7 @@ fn told(workload: &Workload) -> Value {
         ("leftOut", number(workload.left_out)),
         ("shapes", Value::array(shapes.collect())),
         ("patterns", Value::array(workload.patterns.iter().map(told_pattern).collect())),
+        ("containers", sketches::told(&workload.containers)),
     ]))
 }
 
@@ -164,6 +167,11 @@ fn workload(value: &Value) -> Option<Workload> {
         let read = pattern(row, found.shapes.len())?;
         found.patterns.push(read);
     }
+    // Files of older versions have none.
+    if let Some(containers) = value.get("containers") {
+        found.containers = sketches::read(containers)?;
+    }
+    found.count_bytes();
     Some(found)
 }
 
@@ -240,6 +248,14 @@ mod tests {
             ..Asked::default()
         };
         workload.add(vec![(step, asked)], 1.0);
+        let (sketch, room) = workload.sketch(&("d".to_owned(), "c".to_owned())).unwrap();
+        let item = |text: &str| json::parse(text.as_bytes()).unwrap();
+        let (before, after) = (item(r#"{"id":"1","l":[1]}"#), item(r#"{"id":"1","l":[1,2]}"#));
+        let taken = sketch.kinds.written(Some("post"), &after, 1.0, room);
+        sketch.kinds.replaced(Some("post"), &before, &after, 1.0);
+        sketch.hot.add("[1]", 1.0);
+        sketch.hours.add(7_200_000, 3.5);
+        workload.took(&("d".to_owned(), "c".to_owned()), taken);
         workload
     }
 
@@ -251,6 +267,11 @@ mod tests {
         let Kept::Found(found) = kept(&disk).unwrap() else { panic!("not found") };
         assert_eq!((found.shapes, found.patterns), (observed().shapes, observed().patterns));
         assert_eq!((found.requests, found.since_millis), (2.0, 5));
+        let (sketch, kept) = (&found.containers, observed().containers);
+        let of = ("d".to_owned(), "c".to_owned());
+        assert_eq!((&sketch[&of].kinds, &sketch[&of].hot), (&kept[&of].kinds, &kept[&of].hot));
+        assert_eq!(sketch[&of].hours.of, kept[&of].hours.of);
+        assert_eq!(found.bytes, observed().bytes, "what is kept counts as before");
     }
 
     #[test]

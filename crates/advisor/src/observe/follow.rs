@@ -5,11 +5,12 @@
 //! A client whose activity ids are never used twice is followed by its data: a read whose id stands in what an earlier
 //! request of the same client brought belongs to that request.
 
-use super::Seen;
 use super::shape::canonical;
 use super::workload::{Asked, Shape, StepFigures, Verb, Workload};
+use super::{Seen, Weights};
 use crate::limits::{
-    ACTIVITIES_MAX, ACTIVITY_STEPS_MAX, ASKED_BYTES_MAX, CONTAINERS_MAX, PLANNED_MAX,
+    ACTIVITIES_MAX, ACTIVITY_STEPS_MAX, ASKED_BYTES_MAX, CONTAINERS_MAX, OPEN_BYTES_MAX,
+    PLANNED_MAX, TRACE_STEPS_MAX,
 };
 use crate::live::{self, Live};
 use armilla_engine::query::{self, Request};
@@ -43,13 +44,16 @@ pub(super) struct Follower {
     fresh: u64,
     /// Canonical texts of queries, by what was sent.
     canonicals: HashMap<String, String>,
+    /// Bytes of the requests of open activities.
+    open_bytes: usize,
 }
 
 struct Activity {
     agent: u64,
     began: u64,
     last_millis: u64,
-    weight: f64,
+    /// Nothing when it is not to count.
+    weight: Option<f64>,
     steps: Vec<OpenStep>,
     /// Values of what the first request brought, once somebody asked.
     brought: Option<HashSet<String>>,
@@ -61,7 +65,7 @@ struct Arrival {
     asked: Asked,
     /// The range that answered, where the container has several.
     range: Option<u32>,
-    weight: f64,
+    weight: Option<f64>,
 }
 
 struct OpenStep {
@@ -76,7 +80,7 @@ impl Follower {
         account: &Account,
         workload: &mut Workload,
         request: Seen,
-        weight: f64,
+        weights: Weights,
     ) {
         if request.verb == Verb::Plan {
             self.plan(request.query.as_deref());
@@ -98,11 +102,14 @@ impl Follower {
             workload.since_millis = request.at_millis;
         }
         workload.until_millis = workload.until_millis.max(request.at_millis);
-        workload.requests += weight;
-        workload.units += request.units * weight;
+        workload.requests += weights.request;
+        workload.units += request.units * weights.request;
         let (shape, asked) = self.shaped(&container, &request);
+        let known = shape.clone();
         match workload.shape(shape) {
             Some(shape) => {
+                sketch(workload, &known, &request, weights.request);
+                let weight = weights.activity;
                 let asked = Asked { shape, ..asked };
                 let range = request.range.filter(|_| container.partitions().len() > 1);
                 self.join(account, workload, Arrival { request, asked, range, weight });
@@ -246,8 +253,10 @@ impl Follower {
         let Arrival { request, asked, range, weight } = arrival;
         let key = self.activity_of(account, workload, &request, &asked);
         if self.open.len() >= ACTIVITIES_MAX && !self.open.contains_key(&key) {
-            let oldest = self.open.values().map(|activity| activity.last_millis).min();
-            self.end(workload, oldest.unwrap_or(0).saturating_add(1));
+            self.end_oldest(workload);
+        }
+        while self.open_bytes + asked.bytes() > OPEN_BYTES_MAX && !self.open.is_empty() {
+            self.end_oldest(workload);
         }
         let (agent, at) = (request.agent, request.at_millis);
         let activity = self.open.entry(key).or_insert_with(|| Activity {
@@ -281,18 +290,24 @@ impl Follower {
                 step.asked.units += request.units;
                 step.ranges.extend(range);
             }
-            None if !is_full => activity.steps.push(OpenStep {
-                figures: StepFigures {
-                    shape: asked.shape,
-                    times: 1.0,
-                    requests: 1.0,
-                    units: request.units,
-                    rows: request.rows as f64,
-                    ranges,
-                },
-                asked,
-                ranges: range.into_iter().collect(),
-            }),
+            None if !is_full => {
+                let is_recorded = activity.steps.len() < TRACE_STEPS_MAX;
+                let written = asked.written.filter(|_| is_recorded);
+                let asked = Asked { written, ..asked };
+                self.open_bytes += asked.bytes();
+                activity.steps.push(OpenStep {
+                    figures: StepFigures {
+                        shape: asked.shape,
+                        times: 1.0,
+                        requests: 1.0,
+                        units: request.units,
+                        rows: request.rows as f64,
+                        ranges,
+                    },
+                    asked,
+                    ranges: range.into_iter().collect(),
+                });
+            }
             None => workload.left_out += 1,
         }
     }
@@ -365,6 +380,18 @@ impl Follower {
         None
     }
 
+    /// Ends the activities that were silent for longest.
+    fn end_oldest(&mut self, workload: &mut Workload) {
+        let oldest = self.open.values().map(|activity| activity.last_millis).min();
+        self.end(workload, oldest.unwrap_or(0).saturating_add(1));
+    }
+
+    /// Forgets what is under way.
+    pub(super) fn forget_open(&mut self) {
+        self.open.clear();
+        self.open_bytes = 0;
+    }
+
     /// Ends activities that were silent since a moment.
     pub(super) fn end(&mut self, workload: &mut Workload, since_millis: u64) {
         let ended: Vec<u64> = self
@@ -374,10 +401,37 @@ impl Follower {
             .map(|(key, _)| *key)
             .collect();
         for key in ended {
-            if let Some(activity) = self.open.remove(&key) {
+            let Some(activity) = self.open.remove(&key) else { continue };
+            let bytes: usize = activity.steps.iter().map(|step| step.asked.bytes()).sum();
+            self.open_bytes = self.open_bytes.saturating_sub(bytes);
+            if let Some(weight) = activity.weight {
                 let steps = activity.steps.into_iter().map(|step| (step.figures, step.asked));
-                workload.add(steps.collect(), activity.weight);
+                workload.add(steps.collect(), weight);
             }
         }
     }
+}
+
+/// Takes into the sketches of a container what a request says about its items, its keys and its load.
+fn sketch(workload: &mut Workload, shape: &Shape, request: &Seen, weight: f64) {
+    let owner = (shape.database.clone(), shape.container.clone());
+    let Some((known, room)) = workload.sketch(&owner) else { return };
+    known.hours.add(request.at_millis, request.units * weight);
+    if let Some(key) = &request.key {
+        known.hot.add(key, weight);
+    }
+    let parsed = |bytes: &Option<bytes::Bytes>| json::parse(bytes.as_deref()?).ok();
+    let kind = shape.kind.as_deref();
+    let mut taken = 0;
+    match (shape.verb, parsed(&request.written)) {
+        (Verb::Patch, Some(body)) => known.kinds.patched(kind, &body, weight),
+        (verb, Some(item)) if verb.writes_item() => {
+            taken = known.kinds.written(kind, &item, weight, room);
+            if let Some(before) = parsed(&request.replaced) {
+                known.kinds.replaced(kind, &before, &item, weight);
+            }
+        }
+        _ => {}
+    }
+    workload.took(&owner, taken);
 }

@@ -1,7 +1,18 @@
 //! What was observed: shapes, and patterns of activities with figures and a few recordings.
 
-use crate::limits::{CONTAINER_BYTES_MAX, SHAPES_MAX, TRACE_STEPS_MAX, TRACES_MAX};
-use std::collections::HashMap;
+use super::load::{HotKeys, Hours};
+use super::sketch::Kinds;
+use crate::limits::{
+    CONTAINER_BYTES_MAX, CONTAINERS_MAX, HOT_KEYS, HOURS_MAX, SHAPES_MAX, TRACE_STEPS_MAX,
+    TRACES_MAX,
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// Bytes of a pattern and of a shape's figures in it.
+const PATTERN_BYTES: usize = 96;
+const STEP_BYTES: usize = size_of::<StepFigures>();
+/// Bytes that a container's hottest keys and hours take at most.
+const LOAD_BYTES: usize = HOT_KEYS * (48 + 256) + HOURS_MAX * 24;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,7 +142,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let texts = [&self.key, &self.item, &self.query, &self.written];
         96 + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
@@ -142,6 +153,12 @@ impl Asked {
 pub struct Trace {
     /// Its requests in order.
     pub steps: Vec<Asked>,
+}
+
+impl Trace {
+    fn bytes(&self) -> usize {
+        self.steps.iter().map(Asked::bytes).sum()
+    }
 }
 
 /// Activities that begin with the same shape.
@@ -166,6 +183,20 @@ impl Pattern {
     }
 }
 
+/// What is known of a container beside its requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerSketch {
+    /// Its items, by kind.
+    pub kinds: Kinds,
+    /// Its hottest logical keys.
+    pub hot: HotKeys,
+    /// Its units, hour by hour.
+    pub hours: Hours,
+}
+
+/// A container by the names of its database and its own.
+pub type ContainerId = (String, String);
+
 /// Everything that was observed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
@@ -185,8 +216,10 @@ pub struct Workload {
     pub shapes: Vec<Shape>,
     /// All patterns.
     pub patterns: Vec<Pattern>,
-    /// Bytes by container.
-    pub(super) bytes: HashMap<(String, String), (usize, usize)>,
+    /// What is known of the containers.
+    pub containers: BTreeMap<ContainerId, ContainerSketch>,
+    /// Shapes and bytes by container.
+    pub(super) bytes: HashMap<ContainerId, (usize, usize)>,
 }
 
 impl Workload {
@@ -196,7 +229,7 @@ impl Workload {
             return Some(known);
         }
         let owner = (shape.database.clone(), shape.container.clone());
-        if self.bytes.len() >= crate::limits::CONTAINERS_MAX && !self.bytes.contains_key(&owner) {
+        if self.is_full() && !self.bytes.contains_key(&owner) {
             return None;
         }
         let (count, bytes) = self.bytes.entry(owner).or_default();
@@ -207,6 +240,90 @@ impl Workload {
         *bytes += shape.bytes();
         self.shapes.push(shape);
         Some(self.shapes.len() - 1)
+    }
+
+    /// No further container is observed.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= CONTAINERS_MAX
+    }
+
+    /// What is known of a container that has a shape, and the bytes that it may still take.
+    pub(super) fn sketch(&mut self, owner: &ContainerId) -> Option<(&mut ContainerSketch, usize)> {
+        let (_, bytes) = self.bytes.get_mut(owner)?;
+        if !self.containers.contains_key(owner) {
+            if *bytes + LOAD_BYTES > CONTAINER_BYTES_MAX {
+                return None;
+            }
+            *bytes += LOAD_BYTES;
+        }
+        let room = CONTAINER_BYTES_MAX.saturating_sub(*bytes);
+        Some((self.containers.entry(owner.clone()).or_default(), room))
+    }
+
+    /// Counts bytes that a container took.
+    pub(super) fn took(&mut self, owner: &ContainerId, taken: usize) {
+        if let Some((_, bytes)) = self.bytes.get_mut(owner) {
+            *bytes += taken;
+        }
+    }
+
+    /// Forgets containers that are no longer there. Numbers of shapes change.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&ContainerId) -> bool) {
+        let mut numbers: Vec<Option<usize>> = Vec::new();
+        let mut kept = Vec::new();
+        for shape in std::mem::take(&mut self.shapes) {
+            let stays = is_there(&(shape.database.clone(), shape.container.clone()));
+            numbers.push(stays.then_some(kept.len()));
+            kept.extend(stays.then_some(shape));
+        }
+        self.shapes = kept;
+        let number = |shape: usize| numbers.get(shape).copied().flatten();
+        self.patterns.retain_mut(|pattern| {
+            let Some(head) = number(pattern.head) else { return false };
+            pattern.head = head;
+            pattern
+                .steps
+                .retain_mut(|step| number(step.shape).map(|shape| step.shape = shape).is_some());
+            for trace in &mut pattern.traces {
+                trace.steps.retain_mut(|asked| {
+                    number(asked.shape).map(|shape| asked.shape = shape).is_some()
+                });
+            }
+            true
+        });
+        self.containers.retain(|owner, _| is_there(owner));
+        self.count_bytes();
+    }
+
+    /// Counts again what every container takes; recordings of those that take too much go.
+    pub(super) fn count_bytes(&mut self) {
+        self.bytes.clear();
+        for shape in &self.shapes {
+            let owner = (shape.database.clone(), shape.container.clone());
+            let (count, bytes) = self.bytes.entry(owner).or_default();
+            *count += 1;
+            *bytes += shape.bytes();
+        }
+        for (owner, sketch) in &self.containers {
+            let bytes = LOAD_BYTES + sketch.kinds.bytes();
+            self.bytes.entry(owner.clone()).or_default().1 += bytes;
+        }
+        for pattern in &mut self.patterns {
+            let Some(shape) = self.shapes.get(pattern.head) else { continue };
+            let owner = (shape.database.clone(), shape.container.clone());
+            let used = &mut self.bytes.entry(owner).or_default().1;
+            *used += PATTERN_BYTES + pattern.steps.len() * STEP_BYTES;
+            pattern.traces.retain(|trace| {
+                let stays = *used + trace.bytes() <= CONTAINER_BYTES_MAX;
+                *used += if stays { trace.bytes() } else { 0 };
+                stays
+            });
+        }
+    }
+
+    /// Bytes that a container's observations take.
+    pub fn bytes_of(&self, database: &str, container: &str) -> usize {
+        self.bytes.get(&(database.to_owned(), container.to_owned())).map_or(0, |(_, bytes)| *bytes)
     }
 
     /// Adds an activity that has ended.
@@ -220,24 +337,35 @@ impl Workload {
             .patterns
             .iter()
             .position(|pattern| pattern.head == head && pattern.writes == writes);
-        let place = known.unwrap_or_else(|| {
-            self.patterns.push(Pattern { head, writes, ..Pattern::default() });
-            self.patterns.len() - 1
-        });
+        let Some(shape) = self.shapes.get(head) else { return };
+        let owner = (shape.database.clone(), shape.container.clone());
+        let used = &mut self.bytes.entry(owner).or_default().1;
+        let place = match known {
+            Some(place) => place,
+            None if *used + PATTERN_BYTES > CONTAINER_BYTES_MAX => {
+                self.left_out += 1;
+                return;
+            }
+            None => {
+                *used += PATTERN_BYTES;
+                self.patterns.push(Pattern { head, writes, ..Pattern::default() });
+                self.patterns.len() - 1
+            }
+        };
         let Some(pattern) = self.patterns.get_mut(place) else { return };
         pattern.times += weight;
         for (figures, _) in &steps {
-            let found = pattern.steps.iter_mut().find(|step| step.shape == figures.shape);
-            let step = match found {
-                Some(step) => step,
-                None => {
-                    let shape = figures.shape;
-                    pattern.steps.push(StepFigures { shape, ..StepFigures::default() });
-                    match pattern.steps.last_mut() {
-                        Some(step) => step,
-                        None => return,
-                    }
+            let shape = figures.shape;
+            if !pattern.steps.iter().any(|step| step.shape == shape) {
+                if *used + STEP_BYTES > CONTAINER_BYTES_MAX {
+                    self.left_out += 1;
+                    continue;
                 }
+                *used += STEP_BYTES;
+                pattern.steps.push(StepFigures { shape, ..StepFigures::default() });
+            }
+            let Some(step) = pattern.steps.iter_mut().find(|step| step.shape == shape) else {
+                continue;
             };
             step.times += weight;
             step.requests += figures.requests * weight;
@@ -255,7 +383,6 @@ impl Workload {
         let asked = steps.into_iter().map(|(_, asked)| asked).take(TRACE_STEPS_MAX);
         let trace = Trace { steps: asked.collect() };
         let owner = (owner.database.clone(), owner.container.clone());
-        let bytes = |trace: &Trace| trace.steps.iter().map(Asked::bytes).sum::<usize>();
         let shortest = (pattern.traces.len() >= TRACES_MAX).then(|| {
             let lengths = pattern.traces.iter().map(|trace| trace.steps.len()).enumerate();
             lengths.min_by_key(|(_, length)| *length)
@@ -264,14 +391,14 @@ impl Workload {
         match shortest.flatten() {
             Some((_, length)) if length >= trace.steps.len() => {}
             Some((at, _)) => {
-                let freed = pattern.traces.get(at).map_or(0, bytes);
-                if used.1 + bytes(&trace) <= CONTAINER_BYTES_MAX + freed {
-                    used.1 = used.1 + bytes(&trace) - freed;
+                let freed = pattern.traces.get(at).map_or(0, Trace::bytes);
+                if used.1 + trace.bytes() <= CONTAINER_BYTES_MAX + freed {
+                    used.1 = used.1 + trace.bytes() - freed;
                     pattern.traces[at] = trace;
                 }
             }
-            None if used.1 + bytes(&trace) <= CONTAINER_BYTES_MAX => {
-                used.1 += bytes(&trace);
+            None if used.1 + trace.bytes() <= CONTAINER_BYTES_MAX => {
+                used.1 += trace.bytes();
                 pattern.traces.push(trace);
             }
             None => {}

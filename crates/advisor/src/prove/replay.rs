@@ -6,6 +6,8 @@ use crate::live::text_of;
 use crate::observe::{Asked, Verb};
 use crate::propose::{Case, Change, Proposal, Recipe, StepId, with_members};
 use crate::rules::extended_reference::with_copies;
+use crate::rules::synthetic_key::{id_made_of, values_of, with_id};
+use crate::rules::view::key_asked;
 use armilla_engine::Container;
 use armilla_engine::query::Request;
 use armilla_model::partition_key::{Component, PartitionKey};
@@ -180,6 +182,12 @@ impl Replay<'_> {
                         counted = Some((*parent, counter.clone()));
                     }
                 }
+                Recipe::Synthetic { entity, paths } if step.entity == Some(*entity) => {
+                    let id = with_id(&item, paths).map(|item| id_of(&item)).unwrap_or_default();
+                    let again = if is_new { "-again" } else { "" };
+                    let id = Value::from(format!("{id}{again}").as_str());
+                    item = with_members(&item, &[("id".to_owned(), id)]);
+                }
                 Recipe::Reverse { child, property, .. } if step.entity == Some(*child) => {
                     item = with_members(
                         &item,
@@ -333,9 +341,17 @@ impl Replay<'_> {
             Recipe::Count { .. } => {
                 Ok(if predicted > 0.0 { predicted / step.times.max(1e-9) } else { 0.0 })
             }
-            Recipe::View { key, .. } => self.keyed(step, asked, &change.id, key),
-            Recipe::Rekey { key, .. } => {
-                self.keyed(step, asked, &step.shape.container.clone(), key)
+            Recipe::View { key, .. } => {
+                self.keyed(step, asked, &change.id, std::slice::from_ref(key))
+            }
+            Recipe::Rekey { keys, .. } => {
+                self.keyed(step, asked, &step.shape.container.clone(), keys)
+            }
+            Recipe::Synthetic { paths, .. } => {
+                let name = &step.shape.container;
+                let values = values_of(step, asked, paths).unwrap_or_default();
+                let item = self.item(name, &id_made_of(&values));
+                item.map_or(Ok(asked.units), |item| self.case.trial.read(&self.place(name)?, &item))
             }
             Recipe::Reverse { child, parent, property, .. } => match step.entity {
                 Some(entity) if entity == *child => {
@@ -356,26 +372,18 @@ impl Replay<'_> {
             Recipe::Capped { list, .. } if step.shape.verb.writes() => {
                 self.add_apart(step, asked, list)
             }
-            Recipe::Capped { .. } | Recipe::Index { .. } | Recipe::None => self.plain(step, asked),
+            Recipe::Capped { .. }
+            | Recipe::Index { .. }
+            | Recipe::Composite { .. }
+            | Recipe::None => self.plain(step, asked),
         }
     }
 
-    /// A query that names the key of a container.
-    fn keyed(&self, step: &FlowStep, asked: &Asked, name: &str, key: &str) -> Result<f64> {
+    /// A query that names the key of a container, or the beginning of one.
+    fn keyed(&self, step: &FlowStep, asked: &Asked, name: &str, keys: &[String]) -> Result<f64> {
         let container = self.place(name)?;
         let request = step.request(asked).ok_or_else(Error::not_found)?;
-        let facts = step.facts.clone().unwrap_or_default();
-        let operand =
-            facts.equalities.iter().find(|(path, _)| path == key).map(|(_, operand)| operand);
-        let value = match operand {
-            Some(crate::observe::shape::Operand::Literal(value)) => Some(value.clone()),
-            Some(crate::observe::shape::Operand::Parameter(name)) => {
-                let found = request.parameters.iter().find(|(known, _)| **known == **name);
-                found.map(|(_, value)| value.clone())
-            }
-            None => None,
-        };
-        let key = PartitionKey(vec![Component::from_value(value.as_ref())]);
+        let key = key_asked(step, &request, keys);
         Ok(self.case.trial.query(&container, &request, Some(&key))?.0)
     }
 

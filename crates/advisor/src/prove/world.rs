@@ -3,8 +3,10 @@
 use crate::limits::{BUCKET, LIST_KEPT};
 use crate::live::{Live, text_of, without_system};
 use crate::propose::{Case, Proposal, Recipe, with_members};
+use crate::rules::composite_index::{policy_of, with_composite};
 use crate::rules::counter::PROCEDURE;
 use crate::rules::extended_reference::with_copies;
+use crate::rules::synthetic_key::with_id;
 use crate::trial::Design;
 use crate::understand::Entity;
 use armilla_engine::Container;
@@ -140,9 +142,21 @@ impl Making {
                 self.items.insert(id.to_owned(), items);
                 self.keys.insert(id.to_owned(), vec![key.clone()]);
             }
-            Recipe::Rekey { entity, key } => {
+            Recipe::Rekey { entity, keys } => {
                 let Some(entity) = case.entity(*entity) else { return };
-                self.keys.insert(entity.name.clone(), vec![key.clone()]);
+                self.keys.insert(entity.name.clone(), keys.clone());
+            }
+            Recipe::Synthetic { entity, paths } => {
+                let Some(entity) = case.entity(*entity) else { return };
+                self.change(entity, |item| with_id(item, paths));
+                self.keys.insert(entity.name.clone(), vec!["/id".to_owned()]);
+            }
+            Recipe::Composite { container, index } => {
+                let like = case.model.entities.iter().find(|entity| entity.name == *container);
+                let policy = self.policies.get(container).cloned();
+                let policy = policy.or_else(|| Some(policy_of(&like?.container)));
+                let policy = with_composite(&policy.unwrap_or_default(), index);
+                self.policies.insert(container.clone(), policy);
             }
             Recipe::Embed { .. } => self.embed(case, recipe),
             Recipe::Reverse { parent, child, list, property } => {

@@ -82,7 +82,9 @@ fn offer(
         let Some(entity) = case.entity(*from) else { continue };
         let Some(enriched) = enriched(case, entity, path, target, &fields) else { return };
         let per_target = entity.items * enriched.copies / target.items.max(1.0);
-        upkeep += case.changes(to) * per_target * enriched.rewrite;
+        // A change of something else leaves the copies as they are.
+        let changes = case.changes(to) * case.share_changed(target, &fields);
+        upkeep += changes * per_target * enriched.rewrite;
         storage += entity.items * enriched.bytes;
         figures.insert((*from, path.clone()), enriched);
     }

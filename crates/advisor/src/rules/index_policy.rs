@@ -83,7 +83,7 @@ fn offer(case: &Case<'_>, proposal: &mut Proposal, container: &str) {
 }
 
 /// What writing items costs under a policy.
-fn write_units(
+pub(super) fn write_units(
     case: &Case<'_>,
     entity: &Entity,
     policy: Option<&Value>,

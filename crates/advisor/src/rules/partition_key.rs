@@ -1,5 +1,6 @@
 //! Partition key: another key for the container itself, where no request uses the one it has.
 
+use super::hierarchical_key;
 use super::view::{asked_by, keyed_units, take_option};
 use crate::observe::Verb;
 use crate::propose::{Case, Change, Instruction, Proposal, Recipe, StepId};
@@ -18,14 +19,15 @@ pub(super) fn propose(case: &Case<'_>, proposal: &mut Proposal) {
         }
     }
     for ((at, key), steps) in wanted {
-        if is_free(case, at, &steps) {
+        let is_coarse = hierarchical_key::second(case, at, &key, &steps).is_some();
+        if is_free(case, at, &steps) && !is_coarse {
             offer(case, proposal, at, &key, &steps);
         }
     }
 }
 
 /// Nobody reads by the key that the container has, and every item of it is of this entity.
-fn is_free(case: &Case<'_>, at: usize, steps: &[StepId]) -> bool {
+pub(super) fn is_free(case: &Case<'_>, at: usize, steps: &[StepId]) -> bool {
     let Some(entity) = case.entity(at) else { return false };
     let others = case.model.entities.iter().filter(|other| other.name == entity.name);
     let uses_key = case.steps().any(|(id, _, step)| {
@@ -43,7 +45,7 @@ fn offer(case: &Case<'_>, proposal: &mut Proposal, at: usize, key: &str, steps: 
     for id in steps {
         let step = case.flows.get(id.0).and_then(|flow| flow.steps.get(id.1));
         if let Some(step) = step
-            && let Some(one) = keyed_units(case, step, entity, key)
+            && let Some(one) = keyed_units(case, step, entity, &[key.to_owned()])
         {
             priced.push((*id, one));
         }
@@ -63,7 +65,7 @@ fn offer(case: &Case<'_>, proposal: &mut Proposal, at: usize, key: &str, steps: 
         container: name.clone(),
         built: priced.iter().map(|(_, one)| one.built).sum(),
         share_min: crate::limits::SHARE_MIN,
-        recipe: Recipe::Rekey { entity: at, key: key.to_owned() },
+        recipe: Recipe::Rekey { entity: at, keys: vec![key.to_owned()] },
         apply: vec![
             Instruction::new(
                 "backfill",

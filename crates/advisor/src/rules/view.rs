@@ -11,7 +11,7 @@ use crate::propose::{Case, Change, Instruction, Proposal, Recipe, StepId, mean_o
 use crate::trial::Design;
 use crate::understand::{Entity, singular};
 use armilla_engine::query::Request;
-use armilla_model::partition_key::PartitionKey;
+use armilla_model::partition_key::{Component, PartitionKey};
 use armilla_model::value::{Object, Value};
 use armilla_sql::ast::Selection;
 use armilla_sql::{parse, print};
@@ -93,15 +93,37 @@ pub(super) struct KeyedUnits {
     pub(super) rows: f64,
 }
 
+/// The value that a query compares a path with.
+pub(crate) fn value_asked(step: &FlowStep, request: &Request, path: &str) -> Option<Value> {
+    let facts = step.facts.as_ref()?;
+    match &facts.equalities.iter().find(|(known, _)| known == path)?.1 {
+        Operand::Literal(value) => Some(value.clone()),
+        Operand::Parameter(name) => {
+            let found = request.parameters.iter().find(|(known, _)| **known == **name);
+            found.map(|(_, value)| value.clone())
+        }
+    }
+}
+
+/// The key that a query names, as far as it does.
+pub(crate) fn key_asked(step: &FlowStep, request: &Request, keys: &[String]) -> PartitionKey {
+    let values = keys.iter().map_while(|path| value_asked(step, request, path));
+    let components: Vec<Component> =
+        values.map(|value| Component::from_value(Some(&value))).collect();
+    match components.is_empty() {
+        true => PartitionKey(vec![Component::from_value(None)]),
+        false => PartitionKey(components),
+    }
+}
+
 /// The mean of that, by doing.
 pub(super) fn keyed_units(
     case: &Case<'_>,
     step: &FlowStep,
     entity: &Entity,
-    key: &str,
+    keys: &[String],
 ) -> Option<KeyedUnits> {
-    let paths = [key.to_owned()];
-    let design = Design { key: &paths, ranges: 1, like: &entity.container, indexing: None };
+    let design = Design { key: keys, ranges: 1, like: &entity.container, indexing: None };
     let (mut built, mut asked) = (0, 0);
     let units = mean_of(step.examples.iter().take(ASKED_MAX), |example| {
         let missing = || armilla_model::Error::bad_request("the recorded query cannot be asked");
@@ -113,7 +135,12 @@ pub(super) fn keyed_units(
         }
         built += items.len();
         asked += 1;
-        let of = items.first().map(|item| PartitionKey::of_item(item, container.key_definition()));
+        let of = match keys {
+            [_] => {
+                items.first().map(|item| PartitionKey::of_item(item, container.key_definition()))
+            }
+            _ => Some(key_asked(step, &request, keys)),
+        };
         Ok(case.trial.query(&container, &request, of.as_ref())?.0)
     })?;
     let rows = built as f64 / f64::from(asked.max(1)) * step.times;
@@ -126,7 +153,8 @@ fn offer(case: &Case<'_>, proposal: &mut Proposal, view: &Wanted, steps: &[StepI
     let mut priced = Vec::new();
     for id in steps {
         let Some(step) = find(id) else { continue };
-        if let Some(priced_step) = keyed_units(case, step, entity, &view.key) {
+        if let Some(priced_step) = keyed_units(case, step, entity, std::slice::from_ref(&view.key))
+        {
             priced.push((*id, priced_step));
         }
     }

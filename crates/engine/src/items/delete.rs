@@ -20,6 +20,7 @@ impl Txn {
             id: id.into(),
             docno,
             size_before,
+            replaced: None,
         })
     }
 }

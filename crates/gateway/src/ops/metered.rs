@@ -82,7 +82,8 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
     service.metrics.count(&served);
     if let Some(asked) = asked {
         let now = service.account.clock().now_millis();
-        service.requests.note(&asked, &served, reply.facts().item_count, now);
+        let facts = reply.facts();
+        service.requests.note(&asked, &served, facts.item_count, facts.replaced.as_deref(), now);
         if let (Some(key), Some(container)) = (asked.key(), served.container) {
             service.hot_keys.note(container.number, key, served.charge, now / 1000);
         }

@@ -309,5 +309,5 @@ fn written_reply(call: &Call<'_>, container: &Container, written: Written) -> Re
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let reply = Reply::json(status, written.text).charge(written.charge);
     let reply = if call.context.prefer_minimal { reply.minimal() } else { reply };
-    with_quota(reply.etag(etag.to_string()), container)
+    with_quota(reply.etag(etag.to_string()).replaced(written.replaced), container)
 }

@@ -2,6 +2,7 @@
 
 use armilla_model::limits::{FUNCTIONS_MAX, PROCEDURES_MAX, TRIGGERS_MAX};
 use armilla_model::session_token::SessionToken;
+use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub struct Facts {
     pub owner: Option<Owner>,
     /// Rows in the page.
     pub item_count: Option<usize>,
+    /// The version that a write took the place of, for whoever observes; clients are not told.
+    pub(crate) replaced: Option<Bytes>,
     /// Where the next page begins.
     pub continuation: Option<String>,
     /// What the container holds.
