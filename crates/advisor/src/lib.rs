@@ -43,23 +43,37 @@ use understand::DataModel;
 ///
 /// When no throw-away account can be opened.
 pub fn advise(account: &Account, workload: &Workload, database: Option<&str>) -> Result<Advice> {
-    report(account, workload, database, false)
+    report(account, workload, database, None)
 }
 
 /// Makes the same report, builds its proposal in a throw-away account, and replays what was recorded on it.
 ///
 /// # Errors
 ///
-/// When no throw-away account can be opened, or there is too much to be copied.
+/// When no throw-away account can be opened.
 pub fn prove(account: &Account, workload: &Workload, database: Option<&str>) -> Result<Advice> {
-    report(account, workload, database, true)
+    prove_with(account, workload, database, limits::PROOF_ITEMS_MAX)
+}
+
+/// The same with so many items at most; of more, it works on a part, and says so.
+///
+/// # Errors
+///
+/// When no throw-away account can be opened.
+pub fn prove_with(
+    account: &Account,
+    workload: &Workload,
+    database: Option<&str>,
+    items_max: usize,
+) -> Result<Advice> {
+    report(account, workload, database, Some(items_max))
 }
 
 fn report(
     account: &Account,
     workload: &Workload,
     database: Option<&str>,
-    is_proved: bool,
+    proof_items: Option<usize>,
 ) -> Result<Advice> {
     let mut names: Vec<String> = Vec::new();
     for shape in &workload.shapes {
@@ -70,12 +84,13 @@ fn report(
     }
     let mut parts = Vec::new();
     for name in names {
-        parts.push(judge(account, workload, name, is_proved)?);
+        parts.push(judge(account, workload, name, proof_items)?);
     }
     let judged: Vec<Judged> = parts.iter().map(|(part, _)| part.clone()).collect();
     let mut advice = Advice::of(workload, &judged);
-    for (part, measured) in &parts {
-        prove::tell(&mut advice.findings, part, measured);
+    for (part, proof) in &parts {
+        prove::tell(&mut advice.findings, part, proof);
+        advice.add_proof(proof);
     }
     Ok(advice)
 }
@@ -84,8 +99,8 @@ fn judge(
     account: &Account,
     workload: &Workload,
     database: String,
-    is_proved: bool,
-) -> Result<(Judged, Vec<prove::Measured>)> {
+    proof_items: Option<usize>,
+) -> Result<(Judged, prove::Proof)> {
     let model = DataModel::of(account, workload, &database);
     let flows = flows(account, workload, &model, &database);
     let trial = Trial::new(account)?;
@@ -103,6 +118,9 @@ fn judge(
         watched,
         praise,
     };
-    let measured = if is_proved { prove::measure(&case, &part)? } else { Vec::new() };
-    Ok((part, measured))
+    let proof = match proof_items {
+        Some(items_max) => prove::measure(&case, &part, items_max)?,
+        None => prove::Proof::default(),
+    };
+    Ok((part, proof))
 }

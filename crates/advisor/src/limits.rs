@@ -6,6 +6,10 @@ use std::time::Duration;
 pub const SHAPES_MAX: usize = 512;
 /// Bytes that the observations of one container may take.
 pub const CONTAINER_BYTES_MAX: usize = 4 << 20;
+/// Bytes of these that sketches of its items may take.
+pub const SKETCH_BYTES_MAX: usize = 1 << 20;
+/// Bytes of these that recorded activities leave to shapes.
+pub const SHAPE_BYTES: usize = 1 << 20;
 /// Containers that are observed.
 pub const CONTAINERS_MAX: usize = 256;
 /// Activities of clients that are followed at once.
@@ -72,5 +76,5 @@ pub const CHANGES_MAX: usize = 120;
 /// Kinds of requests that a report lists.
 pub const WORKLOAD_SHOWN: usize = 100;
 
-/// Items that a proof copies at most; beyond, it works on those that the recorded requests touch.
+/// Items that a proof copies at most; beyond, it works on those that the recorded requests touch and a part of the rest.
 pub const PROOF_ITEMS_MAX: usize = 200_000;

@@ -214,18 +214,29 @@ impl Live {
         }
     }
 
-    /// Every item.
-    pub(crate) fn all(&self) -> Vec<Value> {
-        let (mut found, mut next) = (Vec::new(), None::<String>);
-        loop {
-            let page = self.container.list_items(&EpkSpan::all(), next.as_deref(), ROWS_MAX);
-            let Ok(page) = page else { return found };
-            found.extend(page.items.iter().filter_map(|item| json::parse(&item.text).ok()));
-            next = page.continuation;
-            if next.is_none() {
-                return found;
+    /// So many items, from every range as many; all of them, if there are no more.
+    pub(crate) fn spread(&self, wanted: usize) -> Vec<Value> {
+        let partitions = self.container.partitions();
+        let share = wanted.div_ceil(partitions.len().max(1));
+        let mut found = Vec::new();
+        for partition in partitions.iter() {
+            let range = &partition.range;
+            let span = EpkSpan { min: range.min.clone(), max: range.max.clone() };
+            let (mut left, mut next) = (share, None::<String>);
+            while left > 0 {
+                let count = left.min(ROWS_MAX);
+                let Ok(page) = self.container.list_items(&span, next.as_deref(), count) else {
+                    break;
+                };
+                left = left.saturating_sub(page.items.len());
+                found.extend(page.items.iter().filter_map(|item| json::parse(&item.text).ok()));
+                next = page.continuation;
+                if next.is_none() {
+                    break;
+                }
             }
         }
+        found
     }
 
     /// Items from all over the container.

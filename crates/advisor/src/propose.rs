@@ -154,6 +154,12 @@ impl Case<'_> {
         self.writes(entity, |verb| matches!(verb, Verb::Upsert | Verb::Replace | Verb::Patch))
     }
 
+    /// The same for an entity at hand.
+    pub(crate) fn changes_of(&self, entity: &Entity) -> f64 {
+        let is_it = |one: &Entity| one.name == entity.name && one.kind == entity.kind;
+        self.model.entities.iter().position(is_it).map_or(0.0, |at| self.changes(at))
+    }
+
     /// How often a new item comes.
     pub(crate) fn creations(&self, entity: usize) -> f64 {
         self.writes(entity, |verb| verb == Verb::Create)

@@ -1,19 +1,22 @@
-//! Proving: the proposal is built in a throw-away account from the whole data, and what was recorded is replayed on it.
+//! Proving: the proposal is built in a throw-away account from the data, and what was recorded is replayed on it.
+//!
+//! Of more data than fits, what the recorded requests touch is taken, what that refers to, and a part of the rest. There a query over
+//! all ranges counts with what it was charged when it was recorded.
 //!
 //! The data is built anew for every step of the proposal, one change more each time, so that each finding is measured by
 //! itself: what the recorded activities cost before it and after it, with what keeping its copies up costs.
 
 mod replay;
+mod sample;
 mod world;
 
 use crate::choose;
 use crate::flow::Flow;
-use crate::limits::PROOF_ITEMS_MAX;
 use crate::propose::Case;
 use crate::report::{Finding, Judged};
-use crate::understand::DataModel;
-use armilla_model::{Error, Result};
+use armilla_model::Result;
 use replay::Replay;
+use sample::ProofData;
 use world::World;
 
 /// What was measured under a set of changes.
@@ -24,32 +27,37 @@ pub(crate) struct Measured {
     pub(crate) total: f64,
 }
 
+/// What a proof found, and on how much of the data.
+#[derive(Default)]
+pub(crate) struct Proof {
+    pub(crate) measured: Vec<Measured>,
+    /// Items that were built, and of how many.
+    pub(crate) items: (usize, f64),
+    pub(crate) is_sample: bool,
+}
+
 /// Measures every step of a proposal: before the first change, and after each.
-pub(crate) fn measure(case: &Case<'_>, part: &Judged) -> Result<Vec<Measured>> {
-    check_size(case.model)?;
-    let Some(point) = part.points.first() else { return Ok(Vec::new()) };
+pub(crate) fn measure(case: &Case<'_>, part: &Judged, items_max: usize) -> Result<Proof> {
+    let Some(point) = part.points.first() else { return Ok(Proof::default()) };
+    let data = ProofData::of(case, items_max);
     let mut made = vec![false; point.made.len()];
-    let mut measured = vec![measure_once(case, part, &made)?];
+    let mut measured = vec![measure_once(case, part, &made, &data)?];
     for at in choose::order(&part.proposal, &point.made) {
         made[at] = true;
-        measured.push(measure_once(case, part, &made)?);
+        measured.push(measure_once(case, part, &made, &data)?);
     }
-    Ok(measured)
+    let (of, here) = data.counts();
+    Ok(Proof { measured, items: (here, of), is_sample: data.is_sample() })
 }
 
-fn check_size(model: &DataModel) -> Result<()> {
-    let items: f64 = model.entities.iter().map(|entity| entity.items).sum();
-    if items > PROOF_ITEMS_MAX as f64 {
-        return Err(Error::bad_request(format!(
-            "The containers that were asked hold {items:.0} items; a proof copies at most {PROOF_ITEMS_MAX}. Ask for one database, or prove it on a restored backup of a part."
-        )));
-    }
-    Ok(())
-}
-
-fn measure_once(case: &Case<'_>, part: &Judged, made: &[bool]) -> Result<Measured> {
-    let world = World::build(case, &part.proposal, made)?;
-    let mut replay = Replay { case, proposal: &part.proposal, made, world, upkeep: 0.0 };
+fn measure_once(
+    case: &Case<'_>,
+    part: &Judged,
+    made: &[bool],
+    data: &ProofData,
+) -> Result<Measured> {
+    let world = World::build(case, &part.proposal, made, data)?;
+    let mut replay = Replay { case, proposal: &part.proposal, made, world, data, upkeep: 0.0 };
     let (mut flows, mut total) = (Vec::new(), 0.0);
     for at in 0..case.flows.len() {
         let (units, upkeep) = replay.flow(at)?;
@@ -61,11 +69,11 @@ fn measure_once(case: &Case<'_>, part: &Judged, made: &[bool]) -> Result<Measure
 }
 
 /// Writes what was measured beside what was predicted.
-pub(crate) fn tell(findings: &mut [Finding], part: &Judged, measured: &[Measured]) {
+pub(crate) fn tell(findings: &mut [Finding], part: &Judged, proof: &Proof) {
     let own = findings
         .iter_mut()
         .filter(|finding| finding.database == part.database && finding.saved.is_some());
-    for (finding, pair) in own.zip(measured.windows(2)) {
+    for (finding, pair) in own.zip(proof.measured.windows(2)) {
         let [before, after] = pair else { continue };
         finding.proved = Some(before.total - after.total);
         for (flow, units) in part.flows.iter().zip(&after.flows) {

@@ -21,6 +21,29 @@ pub struct Advice {
     pub(crate) findings: Vec<Finding>,
     pub(crate) praise: Vec<Praise>,
     pub(crate) workload: Vec<WorkloadRow>,
+    /// On how much of the data it was proved, if it was.
+    pub(crate) proof: Option<ProofFigures>,
+}
+
+/// On how much of the data a proof was made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProofFigures {
+    pub(crate) items: usize,
+    pub(crate) of: f64,
+    pub(crate) is_sample: bool,
+}
+
+impl ProofFigures {
+    /// In a sentence.
+    pub(crate) fn says(&self) -> String {
+        let (items, of) = (grouped(self.items as f64), grouped(self.of));
+        match self.is_sample {
+            true => format!(
+                "Proved on {items} of {of} items: those that the recorded requests touch, what they refer to, and a part of the rest. Queries over all ranges count with what they were charged; upkeep of copies is scaled up."
+            ),
+            false => format!("Proved on all {items} items."),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -122,6 +145,17 @@ pub(crate) struct Judged {
 }
 
 impl Advice {
+    /// Adds the proof of one database.
+    pub(crate) fn add_proof(&mut self, proof: &crate::prove::Proof) {
+        if proof.measured.is_empty() {
+            return;
+        }
+        let told = self.proof.get_or_insert_default();
+        told.items += proof.items.0;
+        told.of += proof.items.1;
+        told.is_sample |= proof.is_sample;
+    }
+
     /// Puts the parts of all databases together.
     pub(crate) fn of(workload: &Workload, parts: &[Judged]) -> Self {
         let mut advice = Self {

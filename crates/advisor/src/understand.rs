@@ -11,6 +11,8 @@ use armilla_model::value::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+/// A path whose written values were ids of another entity to such a share is looked up in full.
+const SKETCHED_SHARE: f64 = 0.5;
 /// Different values of a path that are counted.
 const DISTINCT_MAX: usize = 2_000;
 
@@ -141,7 +143,7 @@ impl DataModel {
         for container in &containers {
             model.entities.extend(entities(database, container));
         }
-        model.links = links(&model.entities);
+        model.links = links(&model.entities, workload);
         model
     }
 
@@ -219,7 +221,17 @@ fn figures(items: &[Value]) -> BTreeMap<String, PathFigures> {
     paths
 }
 
-fn links(entities: &[Entity]) -> Vec<Link> {
+/// The share of the written values of a path that were written as ids of another entity, by their sketches.
+fn share_sketched(workload: &Workload, from: &Entity, path: &str, to: &Entity) -> Option<f64> {
+    let values = |entity: &Entity, path: &str| {
+        let owner = (entity.database.clone(), entity.name.clone());
+        let kinds = &workload.containers.get(&owner)?.kinds;
+        Some(kinds.get(entity.kind.as_deref())?.paths.get(path)?.values.clone())
+    };
+    values(from, path)?.share_in(&values(to, "/id")?)
+}
+
+fn links(entities: &[Entity], workload: &Workload) -> Vec<Link> {
     let mut found = Vec::new();
     for (from, entity) in entities.iter().enumerate().filter(|(_, entity)| !entity.is_view) {
         for (path, figures) in &entity.paths {
@@ -230,7 +242,9 @@ fn links(entities: &[Entity]) -> Vec<Link> {
                 continue;
             }
             for (to, other) in entities.iter().enumerate().filter(|(_, other)| !other.is_view) {
-                if let Some(share) = share_found(other, &figures.texts)
+                let sketched = share_sketched(workload, entity, path, other);
+                let is_likely = sketched.is_some_and(|share| share >= SKETCHED_SHARE);
+                if let Some(share) = share_found(other, &figures.texts, is_likely)
                     && (share >= LINK_SHARE_MIN)
                     && (from != to || path != "/id")
                 {
@@ -242,8 +256,9 @@ fn links(entities: &[Entity]) -> Vec<Link> {
     found
 }
 
-/// The share of values that are ids of an entity; nothing when there are none to ask for.
-fn share_found(entity: &Entity, values: &[String]) -> Option<f64> {
+/// The share of values that are ids of an entity; nothing when there are none to ask for, or the first say that it is none
+/// and nothing else makes it likely.
+fn share_found(entity: &Entity, values: &[String], is_likely: bool) -> Option<f64> {
     let live = Live::new(&entity.container);
     let is_there = |id: &&String| {
         let item = live.by_id(id);
@@ -256,7 +271,7 @@ fn share_found(entity: &Entity, values: &[String]) -> Option<f64> {
     };
     // Most pairs are none: one miss among the first four ends it.
     let first = values.iter().take(4).filter(is_there).count();
-    if values.is_empty() || first * 4 < values.len().min(4) * 3 {
+    if values.is_empty() || !is_likely && first * 4 < values.len().min(4) * 3 {
         return None;
     }
     Some(values.iter().filter(is_there).count() as f64 / values.len() as f64)

@@ -4,12 +4,13 @@
 
 use crate::choose::Point;
 use crate::flow::Flow;
-use crate::limits::{ITEM_LARGE, LIST_UNBOUNDED, SHARE_MIN};
+use crate::limits::{BUCKET, ITEM_LARGE, LIST_UNBOUNDED, SHARE_MIN};
 use crate::live::Live;
 use crate::observe::Verb;
-use crate::propose::{Case, Proposal};
+use crate::propose::{Case, Proposal, mean_of};
 use crate::report::{Finding, Praise};
-use crate::understand::{DataModel, Entity, Link};
+use crate::trial::Design;
+use crate::understand::{DataModel, Entity, Link, PathFigures};
 use armilla_engine::query::Request;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::Value;
@@ -19,7 +20,11 @@ use std::collections::HashSet;
 const ONE_KEY_ITEMS_MAX: f64 = 1_000.0;
 /// Parents whose counters are counted again.
 const COUNTED_AGAIN_MAX: usize = 5;
-/// Recorded requests from which a key can be called hot, and their share on one key.
+/// Changes that made a list longer, from which it is said to grow.
+const GROWN_MIN: f64 = 5.0;
+/// Items that are written to price what keeping a copy up costs.
+const BUILT_MAX: usize = 8;
+/// Requests from which a key can be called hot, and their share on one key.
 const HOT_REQUESTS_MIN: f64 = 1_000.0;
 const HOT_SHARE: f64 = 0.5;
 /// Writes of a source from which a copy that nobody reads is told.
@@ -31,12 +36,12 @@ const SKEW: f64 = 3.0;
 pub(crate) fn watch(case: &Case<'_>, proposal: &Proposal, point: Option<&Point>) -> Vec<Finding> {
     let mut found = Vec::new();
     fan_outs(case, proposal, point, &mut found);
-    for (at, entity) in case.model.entities.iter().enumerate() {
+    for entity in &case.model.entities {
         found.extend(unnamed_key(case, entity));
         found.extend(growing_list(case, entity));
         found.extend(drifted_counter(case, entity));
         found.extend(skewed(case, entity));
-        found.extend(hot_key(case, at, entity));
+        found.extend(hot_key(case, entity));
         found.extend(unpaid_copy(case, entity));
     }
     dangling(case, &mut found);
@@ -111,18 +116,38 @@ fn unnamed_key(case: &Case<'_>, entity: &Entity) -> Option<Finding> {
     })
 }
 
-/// A list that grows without bound.
+/// A list that grows without bound: it is long already, or was seen to grow and never to shrink beyond what a bucket holds.
 fn growing_list(case: &Case<'_>, entity: &Entity) -> Option<Finding> {
-    let (path, figures) =
-        entity.paths.iter().find(|(_, figures)| figures.elements.1 as f64 > LIST_UNBOUNDED)?;
     let written = case
         .steps()
         .any(|(_, _, step)| step.shape.container == entity.name && step.shape.verb.writes());
-    (written || entity.bytes > ITEM_LARGE).then(|| {
-        finding(case, "growing-array", entity, path,
-            format!("The list {path} in '{}' has up to {} elements", entity.name, figures.elements.1),
-            "Every read carries the whole list and every addition writes it again; at 2 MB the item cannot be stored.".to_owned())
-    })
+    let sketch = case.sketch(entity).and_then(|sketch| sketch.kinds.get(entity.kind.as_deref()));
+    let growth = |path: &String| sketch.and_then(|sketch| sketch.paths.get(path));
+    let grows = |path: &String| {
+        growth(path).is_some_and(|one| {
+            let (longer, shorter, added) = one.grown;
+            longer >= GROWN_MIN && shorter * 10.0 < longer && added > 0.0
+        })
+    };
+    let is_long = |(path, figures): &(&String, &PathFigures)| {
+        let most = figures.elements.1 as f64;
+        most > LIST_UNBOUNDED && (written || entity.bytes > ITEM_LARGE)
+            || most > BUCKET as f64 && grows(path)
+    };
+    let (path, figures) = entity.paths.iter().find(is_long)?;
+    let days = case.workload.seconds().max(1) as f64 / 86_400.0;
+    let rate = growth(path).filter(|_| grows(path)).map_or(String::new(), |one| {
+        let (longer, _, added) = one.grown;
+        let replaced = sketch.map_or(1.0, |sketch| sketch.replaced.max(1.0));
+        let writes: f64 = case.changes_of(entity) / days;
+        format!(
+            " and grows: {:.0} of {replaced:.0} changes made it longer, by {:.1} elements each, {:.0} a day",
+            longer, added / longer, added / replaced * writes
+        )
+    });
+    Some(finding(case, "growing-array", entity, path,
+        format!("The list {path} in '{}' has up to {} elements{rate}", entity.name, figures.elements.1),
+        "Every read carries the whole list and every addition writes it again; at 2 MB the item cannot be stored.".to_owned()))
 }
 
 /// A counter that does not agree with what it counts.
@@ -177,47 +202,53 @@ fn skewed(case: &Case<'_>, entity: &Entity) -> Option<Finding> {
 }
 
 /// A key that takes most requests of a container with several ranges.
-fn hot_key(case: &Case<'_>, at: usize, entity: &Entity) -> Option<Finding> {
-    let steps =
-        || case.steps().filter(move |(_, _, step)| step.entity == Some(at) && step.shape.keyed);
-    let requests: f64 = steps().map(|(_, flow, step)| flow.times * step.times).sum();
-    let keys: Vec<&String> = steps()
-        .flat_map(|(_, _, step)| step.examples.iter().filter_map(|asked| asked.key.as_ref()))
-        .collect();
-    let (mut hottest, mut most) = (None, 0);
-    for key in &keys {
-        let times = keys.iter().filter(|other| other == &key).count();
-        if times > most {
-            (hottest, most) = (Some(*key), times);
-        }
+fn hot_key(case: &Case<'_>, entity: &Entity) -> Option<Finding> {
+    let hot = &case.sketch(entity)?.hot;
+    let (key, share) = hot.hottest()?;
+    let is_hot = hot.requests >= HOT_REQUESTS_MIN && share >= HOT_SHARE;
+    if !is_hot || entity.container.partitions().len() < 2 {
+        return None;
     }
-    let share = most as f64 / keys.len().max(1) as f64;
-    let is_hot = requests >= HOT_REQUESTS_MIN && keys.len() >= 10 && share >= HOT_SHARE;
-    let is_spread = entity.container.partitions().len() > 1;
-    let key = hottest.filter(|_| is_hot && is_spread)?;
     Some(finding(case, "hot-key", entity, key,
-        format!("The key {key} of '{}' takes {:.0} % of the recorded requests", entity.name, share * 100.0),
+        format!("The key {key} of '{}' takes {:.0} % of the requests that name one", entity.name, share * 100.0),
         "One logical partition has the throughput of one range at most, whatever the container has. Cache it, or spread it over several keys.".to_owned()))
 }
 
-/// A view that nobody reads.
+/// A view that costs more to keep up than it saves.
 fn unpaid_copy(case: &Case<'_>, entity: &Entity) -> Option<Finding> {
     let view = entity.container.view()?;
-    let source = view.source_name().to_string();
-    let read: f64 = case
-        .steps()
-        .filter(|(_, _, step)| step.shape.container == entity.name)
+    let source = case.model.entities.iter().find(|one| one.name == view.source_name())?;
+    let here = |name: &str| {
+        let name = name.to_owned();
+        case.steps().filter(move |(_, _, step)| step.shape.container == name)
+    };
+    let writes: f64 = here(&source.name)
+        .filter(|(_, _, step)| step.shape.verb.writes())
         .map(|(_, flow, step)| flow.times * step.times)
         .sum();
-    let written: f64 = case
-        .steps()
-        .filter(|(_, _, step)| step.shape.container == source && step.shape.verb.writes())
-        .map(|(_, flow, step)| flow.times * step.times)
-        .sum();
-    (written >= UNREAD_WRITES_MIN && read * 10.0 < written).then(|| {
-        finding(case, "unpaid-copy", entity, &source,
-            format!("The view '{}' is written {written:.0} times and read {read:.0} times", entity.name),
-            format!("Every write of '{source}' is paid for again here. Unless somebody needs it, delete the view."))
+    if writes < UNREAD_WRITES_MIN {
+        return None;
+    }
+    let (mut reads, mut saved) = (0.0, 0.0);
+    for (_, flow, step) in here(&entity.name) {
+        reads += flow.times * step.times;
+        let asked = step.examples.iter().filter_map(|example| step.request(example));
+        let at_source = mean_of(asked, |request| case.trial.fan_out(&source.container, &request));
+        // What cannot be asked of the source is worth the view.
+        saved += flow.times * (at_source? * step.times - step.units);
+    }
+    let design = Design { key: &entity.key, ranges: 1, like: &entity.container, indexing: None };
+    let container = case.trial.container(&design).ok()?;
+    let feed = case.rates(source).feed_item(source.bytes as usize).units();
+    let put = mean_of(source.samples.iter().take(BUILT_MAX), |item| {
+        Ok(case.trial.put(&container, item)? + feed)
+    })?;
+    let cost = writes * put;
+    (cost > saved.max(0.0)).then(|| {
+        let (name, source) = (&entity.name, &source.name);
+        finding(case, "unpaid-copy", entity, source,
+            format!("The view '{name}' costs {cost:.0} RU to keep up and saves {:.0}", saved.max(0.0)),
+            format!("It was asked {reads:.0} times, and '{source}' was written {writes:.0} times: each write is paid for again here. Unless somebody needs it, delete the view."))
     })
 }
 

@@ -364,6 +364,40 @@ mod tests {
         assert!(worked * (PAUSE_FACTOR - 3) < passed, "{worked:?} of {passed:?}");
     }
 
+    #[test]
+    fn a_run_goes_on_until_something_is_lost_and_then_begins_anew() {
+        let page = |numbers: std::ops::Range<u64>, dropped| ObservedPage {
+            newest: numbers.end,
+            requests: numbers
+                .map(|number| ObservedRequest { number, ..ObservedRequest::default() })
+                .collect(),
+            dropped,
+        };
+        let mut run = Run { requests: Vec::new(), dropped: 0, bytes: 0 };
+        run.extend(page(100..200, 100));
+        run.extend(page(200..250, 0));
+        assert_eq!((run.requests.len(), run.dropped), (150, 100));
+        run.extend(page(300..400, 50));
+        // What was collected before the gap was not seen either.
+        assert_eq!((run.requests.len(), run.dropped), (100, 300));
+        assert!(!run.is_full());
+        run.extend(page(400..400 + RUN_MAX as u64, 0));
+        assert!(run.is_full());
+    }
+
+    /// With a log that is far too short for the traffic, all requests are counted all the same.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_short_log_loses_is_counted() {
+        let flags = ["--in-memory".into(), "--request-log=10".into()];
+        let server = LocalServer::start(flags).await.unwrap();
+        read(&server, 600).await;
+        let observed = asked(&server).await["observed"].clone();
+        let (requests, lost) = (&observed["requests"], &observed["requestsLeftOut"]);
+        let near = |count: i64| (580..=640).contains(&count);
+        assert!(near(requests.as_i64().unwrap()) && lost.as_i64().unwrap() > 0, "{observed}");
+        server.stop().await;
+    }
+
     fn flags(folder: &std::path::Path) -> Vec<OsString> {
         vec!["--durability=relaxed".into(), "--data".into(), folder.as_os_str().to_owned()]
     }

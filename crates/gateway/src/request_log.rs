@@ -439,6 +439,6 @@ mod tests {
         assert_eq!(cut_text("aüx", 3), "aü");
         assert_eq!(cut(b"\xff", 9), "");
         assert_eq!(RequestLog::new(usize::MAX).capacity(), REQUEST_LOG_ENTRIES_MAX);
-        RequestLog::new(0).note(&asked(), &served(200), None, 0);
+        RequestLog::new(0).note(&asked(), &served(200), None, None, 0);
     }
 }

@@ -3,7 +3,7 @@
 //! All of fixed size. The least hashes of a path's values (MinHash, bottom-k) tell how many different ones there are and how
 //! many of them stand at another path too. Numbers are weighted: a request that stands for others counts for them.
 
-use crate::limits::{KINDS_MAX, MINHASH, PATHS_MAX};
+use crate::limits::{KINDS_MAX, MINHASH, PATHS_MAX, SKETCH_BYTES_MAX};
 use crate::live::{is_system, text_of, visit};
 use armilla_model::value::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -107,6 +107,8 @@ pub struct ItemSketch {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kinds {
     pub(crate) of: BTreeMap<String, ItemSketch>,
+    /// Bytes that it takes.
+    pub(crate) bytes: usize,
 }
 
 impl Kinds {
@@ -123,6 +125,7 @@ impl Kinds {
         weight: f64,
         room: usize,
     ) -> usize {
+        let room = room.min(SKETCH_BYTES_MAX.saturating_sub(self.bytes));
         let Some(sketch) = self.entry(kind) else { return 0 };
         sketch.items += weight;
         let mut used = 0;
@@ -143,6 +146,7 @@ impl Kinds {
             }
             note_value(figures, value, weight);
         });
+        self.bytes += used;
         used
     }
 
@@ -204,10 +208,10 @@ impl Kinds {
         Some(self.of.entry(kind.to_owned()).or_default())
     }
 
-    /// Bytes that it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Counts again what it takes.
+    pub(crate) fn count_bytes(&mut self) {
         let paths = self.of.values().flat_map(|sketch| sketch.paths.keys());
-        paths.map(|path| PathSketch::bytes(path)).sum()
+        self.bytes = paths.map(|path| PathSketch::bytes(path)).sum();
     }
 }
 
@@ -300,7 +304,9 @@ mod tests {
             used += kinds.written(None, &item, 1.0, room - used);
         }
         assert_eq!(kinds.get(None).unwrap().paths.len(), 40);
-        assert_eq!(used, kinds.bytes());
+        let counted = kinds.bytes;
+        kinds.count_bytes();
+        assert_eq!((used, counted), (kinds.bytes, kinds.bytes));
         for number in 0..10 * KINDS_MAX {
             kinds.written(Some(&number.to_string()), &value("{}"), 1.0, 0);
         }

@@ -3,14 +3,16 @@
 use super::load::{HotKeys, Hours};
 use super::sketch::Kinds;
 use crate::limits::{
-    CONTAINER_BYTES_MAX, CONTAINERS_MAX, HOT_KEYS, HOURS_MAX, SHAPES_MAX, TRACE_STEPS_MAX,
-    TRACES_MAX,
+    CONTAINER_BYTES_MAX, CONTAINERS_MAX, HOT_KEYS, HOURS_MAX, SHAPE_BYTES, SHAPES_MAX,
+    TRACE_STEPS_MAX, TRACES_MAX,
 };
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a pattern and of a shape's figures in it.
 const PATTERN_BYTES: usize = 96;
 const STEP_BYTES: usize = size_of::<StepFigures>();
+/// Bytes up to which activities are recorded.
+const TRACED_BYTES_MAX: usize = CONTAINER_BYTES_MAX - SHAPE_BYTES;
 /// Bytes that a container's hottest keys and hours take at most.
 const LOAD_BYTES: usize = HOT_KEYS * (48 + 256) + HOURS_MAX * 24;
 
@@ -305,7 +307,7 @@ impl Workload {
             *bytes += shape.bytes();
         }
         for (owner, sketch) in &self.containers {
-            let bytes = LOAD_BYTES + sketch.kinds.bytes();
+            let bytes = LOAD_BYTES + sketch.kinds.bytes;
             self.bytes.entry(owner.clone()).or_default().1 += bytes;
         }
         for pattern in &mut self.patterns {
@@ -314,7 +316,7 @@ impl Workload {
             let used = &mut self.bytes.entry(owner).or_default().1;
             *used += PATTERN_BYTES + pattern.steps.len() * STEP_BYTES;
             pattern.traces.retain(|trace| {
-                let stays = *used + trace.bytes() <= CONTAINER_BYTES_MAX;
+                let stays = *used + trace.bytes() <= TRACED_BYTES_MAX;
                 *used += if stays { trace.bytes() } else { 0 };
                 stays
             });
@@ -392,12 +394,12 @@ impl Workload {
             Some((_, length)) if length >= trace.steps.len() => {}
             Some((at, _)) => {
                 let freed = pattern.traces.get(at).map_or(0, Trace::bytes);
-                if used.1 + trace.bytes() <= CONTAINER_BYTES_MAX + freed {
+                if used.1 + trace.bytes() <= TRACED_BYTES_MAX + freed {
                     used.1 = used.1 + trace.bytes() - freed;
                     pattern.traces[at] = trace;
                 }
             }
-            None if used.1 + trace.bytes() <= CONTAINER_BYTES_MAX => {
+            None if used.1 + trace.bytes() <= TRACED_BYTES_MAX => {
                 used.1 += trace.bytes();
                 pattern.traces.push(trace);
             }

@@ -1,5 +1,6 @@
 //! Replaying recorded activities on the data as it would be, step by step, and keeping copies up as writes come.
 
+use super::sample::ProofData;
 use super::world::{World, id_of, is_of};
 use crate::flow::FlowStep;
 use crate::live::text_of;
@@ -23,6 +24,7 @@ pub(crate) struct Replay<'a> {
     pub(crate) proposal: &'a Proposal,
     pub(crate) made: &'a [bool],
     pub(crate) world: World,
+    pub(crate) data: &'a ProofData,
     /// What keeping copies up has cost since it was last asked.
     pub(crate) upkeep: f64,
 }
@@ -99,6 +101,8 @@ impl Replay<'_> {
                         let key = PartitionKey::parse(key)?;
                         Ok(self.case.trial.query(&container, &request, Some(&key))?.0)
                     }
+                    // A part of the data has fewer rows to go through.
+                    None if self.data.is_sample() => Ok(asked.units),
                     None => self.case.trial.fan_out(&container, &request),
                 }
             }
@@ -138,24 +142,7 @@ impl Replay<'_> {
         let mut item = json::parse(written.as_bytes())?;
         let is_new = step.shape.verb == Verb::Create;
         if is_new {
-            // What is there cannot be created again.
-            let fresh = format!(
-                "{}-again-{}",
-                id_of(&item),
-                self.world.places.get(&name).map_or(0, |place| place.by_id.len())
-            );
-            let own = container.key_definition().paths.iter().any(|path| path.to_string() == "/id");
-            let key = item.as_object().into_iter().flat_map(|object| object.iter()).find(
-                |(member, value)| {
-                    !own && ***member != *"id"
-                        && value.as_str() == item.get("id").and_then(Value::as_str)
-                },
-            );
-            let mut members = vec![("id".to_owned(), Value::from(fresh.as_str()))];
-            // A key that repeats the id goes on repeating it.
-            members
-                .extend(key.map(|(member, _)| (member.to_string(), Value::from(fresh.as_str()))));
-            item = with_members(&item, &members);
+            item = self.fresh(&name, &item, container);
         }
         let changes: Vec<Recipe> = self
             .proposal
@@ -203,6 +190,21 @@ impl Replay<'_> {
         };
         self.keep_up(step.entity, &item, is_new)?;
         Ok(units)
+    }
+
+    /// An item under a new id: what is there cannot be created again.
+    fn fresh(&self, name: &str, item: &Value, container: &Container) -> Value {
+        let known = self.world.places.get(name).map_or(0, |place| place.by_id.len());
+        let fresh = format!("{}-again-{known}", id_of(item));
+        let own = container.key_definition().paths.iter().any(|path| path.to_string() == "/id");
+        let repeats = |(member, value): &(&Arc<str>, &Value)| {
+            !own && ***member != *"id" && value.as_str() == item.get("id").and_then(Value::as_str)
+        };
+        let key = item.as_object().into_iter().flat_map(|object| object.iter()).find(repeats);
+        let mut members = vec![("id".to_owned(), Value::from(fresh.as_str()))];
+        // A key that repeats the id goes on repeating it.
+        members.extend(key.map(|(member, _)| (member.to_string(), Value::from(fresh.as_str()))));
+        with_members(item, &members)
     }
 
     fn copied(
@@ -268,7 +270,13 @@ impl Replay<'_> {
                     }
                 }
                 Recipe::Copy { places, to, fields } if *to == at && !is_new => {
+                    let before = self.upkeep;
                     self.rewrite_copies(item, places, fields)?;
+                    let share = self
+                        .case
+                        .entity(at)
+                        .map_or(1.0, |one| self.case.share_changed(one, fields));
+                    self.upkeep = before + (self.upkeep - before) * share;
                 }
                 Recipe::Embed { parent, list, joined, .. }
                     if joined.as_ref().is_some_and(|(to, _)| *to == at) && !is_new =>
@@ -294,15 +302,16 @@ impl Replay<'_> {
             let Some(place) = self.world.places.get(&entity.name) else { continue };
             let refers = |item: &&Value| is_of(entity, item) && item.to_json().contains(&id);
             let holders: Vec<Value> = place.by_id.values().filter(refers).cloned().collect();
+            let scale = self.data.scale(&entity.name);
             for holder in holders {
-                self.upkeep += self.case.trial.read(&container, &holder)?;
+                self.upkeep += self.case.trial.read(&container, &holder)? * scale;
                 let look_up = |_: &str| Some(original.clone());
                 let only = path.contains("[]");
                 let renewed =
                     if only { None } else { with_copies(&holder, path, fields, &look_up) };
                 let renewed = renewed
                     .unwrap_or_else(|| with_members(&holder, &[("_changed".to_owned(), 1.into())]));
-                self.upkeep += self.case.trial.put(&container, &renewed)?;
+                self.upkeep += self.case.trial.put(&container, &renewed)? * scale;
             }
         }
         Ok(())
@@ -318,10 +327,11 @@ impl Replay<'_> {
             held.iter().any(|one| one.get("id").and_then(Value::as_str) == Some(&id))
         };
         let holders: Vec<Value> = place.by_id.values().filter(holds).cloned().collect();
+        let scale = self.data.scale(&entity.name);
         for holder in holders {
-            self.upkeep += self.case.trial.read(&container, &holder)?;
+            self.upkeep += self.case.trial.read(&container, &holder)? * scale;
             let renewed = with_members(&holder, &[("_changed".to_owned(), 1.into())]);
-            self.upkeep += self.case.trial.put(&container, &renewed)?;
+            self.upkeep += self.case.trial.put(&container, &renewed)? * scale;
         }
         Ok(())
     }
@@ -371,6 +381,9 @@ impl Replay<'_> {
             }
             Recipe::Capped { list, .. } if step.shape.verb.writes() => {
                 self.add_apart(step, asked, list)
+            }
+            Recipe::Composite { .. } if self.data.is_sample() && asked.key.is_none() => {
+                Ok(predicted / step.times.max(1e-9))
             }
             Recipe::Capped { .. }
             | Recipe::Index { .. }

@@ -1,7 +1,8 @@
 //! The data as it would be: every container's items, changed as the proposal says, in a throw-away account.
 
+use super::sample::ProofData;
 use crate::limits::{BUCKET, LIST_KEPT};
-use crate::live::{Live, text_of, without_system};
+use crate::live::text_of;
 use crate::propose::{Case, Proposal, Recipe, with_members};
 use crate::rules::composite_index::{policy_of, with_composite};
 use crate::rules::counter::PROCEDURE;
@@ -36,14 +37,17 @@ struct Making {
 
 impl World {
     /// Builds the world under a set of changes.
-    pub(crate) fn build(case: &Case<'_>, proposal: &Proposal, made: &[bool]) -> Result<Self> {
+    pub(crate) fn build(
+        case: &Case<'_>,
+        proposal: &Proposal,
+        made: &[bool],
+        data: &ProofData,
+    ) -> Result<Self> {
         let mut making = Making::default();
         for entity in &case.model.entities {
             if !making.items.contains_key(&entity.name) {
-                let items = Live::new(&entity.container).all();
-                making
-                    .items
-                    .insert(entity.name.clone(), items.iter().map(without_system).collect());
+                let items = data.items.get(&entity.name).cloned().unwrap_or_default();
+                making.items.insert(entity.name.clone(), items);
                 making.keys.insert(entity.name.clone(), entity.key.clone());
             }
         }
@@ -159,31 +163,33 @@ impl Making {
                 self.policies.insert(container.clone(), policy);
             }
             Recipe::Embed { .. } => self.embed(case, recipe),
-            Recipe::Reverse { parent, child, list, property } => {
-                let (Some(parent), Some(child)) = (case.entity(*parent), case.entity(*child))
-                else {
-                    return;
-                };
-                let mut parents = HashMap::new();
-                for item in self.of(&parent.name) {
-                    let ids = item.get(&list[1..]).and_then(Value::as_array).unwrap_or_default();
-                    parents
-                        .extend(ids.iter().filter_map(text_of).map(|child| (child, id_of(item))));
-                }
-                self.change(child, |item| {
-                    let parent = parents.get(&id_of(item))?.as_str().into();
-                    Some(with_members(item, &[(property.clone(), parent)]))
-                });
-                self.change(parent, |item| {
-                    let mut object = item.as_object()?.clone();
-                    object.remove(&list[1..]);
-                    Some(Value::object(object))
-                });
-                self.keys.insert(child.name.clone(), vec![format!("/{property}")]);
-            }
+            Recipe::Reverse { .. } => self.reverse(case, recipe),
             Recipe::Reference { entity, path } => self.refer(case, id, *entity, path),
             Recipe::Capped { entity, list, buckets } => self.cap(case, *entity, list, *buckets),
         }
+    }
+
+    /// The children get what the parent's list said.
+    fn reverse(&mut self, case: &Case<'_>, recipe: &Recipe) {
+        let Recipe::Reverse { parent, child, list, property } = recipe else { return };
+        let (Some(parent), Some(child)) = (case.entity(*parent), case.entity(*child)) else {
+            return;
+        };
+        let mut parents = HashMap::new();
+        for item in self.of(&parent.name) {
+            let ids = item.get(&list[1..]).and_then(Value::as_array).unwrap_or_default();
+            parents.extend(ids.iter().filter_map(text_of).map(|child| (child, id_of(item))));
+        }
+        self.change(child, |item| {
+            let parent = parents.get(&id_of(item))?.as_str().into();
+            Some(with_members(item, &[(property.clone(), parent)]))
+        });
+        self.change(parent, |item| {
+            let mut object = item.as_object()?.clone();
+            object.remove(&list[1..]);
+            Some(Value::object(object))
+        });
+        self.keys.insert(child.name.clone(), vec![format!("/{property}")]);
     }
 
     fn count(&mut self, case: &Case<'_>, parent: usize, children: &BTreeMap<usize, String>) {

@@ -6,6 +6,9 @@ use armilla_model::value::Value;
 /// A report as a page.
 pub fn page(document: &Value) -> String {
     let mut body = format!("<h1>Advice</h1><p class=says>{}</p>", escaped(text(document, "says")));
+    if let Some(proof) = document.get("proof").filter(|proof| proof.as_object().is_some()) {
+        body.push_str(&format!("<p class=small>{}</p>", escaped(text(proof, "says"))));
+    }
     if !list(document, "findings").is_empty() {
         body.push_str(&points(document));
     }
@@ -81,7 +84,10 @@ fn article(at: usize, finding: &Value) -> String {
             escaped(text(step, "text"))
         ));
     }
-    out.push_str("</article>");
+    out.push_str(&format!(
+        "<p class=small>more: <code>{}</code></p></article>",
+        escaped(text(finding, "page"))
+    ));
     out
 }
 

@@ -25,6 +25,17 @@ pub fn advice_json(advice: &Advice) -> String {
                 ("requestsLeftOut", count(observed.missed as f64)),
             ])),
         ),
+        (
+            "proof",
+            advice.proof.as_ref().map_or(Value::Null, |proof| {
+                Value::object(Object::of([
+                    ("items", count(proof.items as f64)),
+                    ("of", count(proof.of)),
+                    ("sampled", proof.is_sample.into()),
+                    ("says", proof.says().as_str().into()),
+                ]))
+            }),
+        ),
         ("point", "cheapest".into()),
         ("points", list(advice.points.iter().map(point).collect())),
         ("findings", list(advice.findings.iter().map(|one| finding(advice, one)).collect())),

@@ -5,6 +5,9 @@ use armilla_model::value::Value;
 /// A report as lines of text.
 pub fn page(document: &Value) -> String {
     let mut out = format!("{}\n", text(document, "says"));
+    if let Some(proof) = document.get("proof").filter(|proof| proof.as_object().is_some()) {
+        out.push_str(&format!("{}\n", text(proof, "says")));
+    }
     for (at, finding) in list(document, "findings").iter().enumerate() {
         out.push_str(&format!("\n{}. {}\n", at + 1, text(finding, "title")));
         if let Some(saved) = finding.get("savedShare").and_then(Value::as_f64) {

@@ -157,20 +157,18 @@ fn finding(case: &Case<'_>, entity: &Entity, now: Mode, bills: &Bills) -> Option
 }
 
 fn instructions(database: &str, name: &str, now: Mode, best: Mode) -> Vec<Instruction> {
-    let offer = |mode: Mode| match mode {
-        Mode::Manual(units) => format!("{{\"offerThroughput\": {units:.0}}}"),
-        Mode::Autoscale(max) => {
-            format!("{{\"offerAutopilotSettings\": {{\"maxThroughput\": {max:.0}}}}}")
-        }
+    let call = |mode: Mode| match mode {
+        Mode::Manual(units) => format!("container.replace_throughput({units:.0})"),
+        Mode::Autoscale(max) => format!(
+            "container.replace_throughput(ThroughputProperties(auto_scale_max_throughput={max:.0}))"
+        ),
     };
     vec![
         Instruction::new(
             "definition",
-            format!(
-                "The content of the offer of '{database}/{name}'; from one mode to the other with x-ms-cosmos-migrate-offer-to-autopilot or x-ms-cosmos-migrate-offer-to-manual-throughput: true"
-            ),
-            "json",
-            offer(best),
+            format!("The throughput of '{database}/{name}', set by an SDK or in the explorer"),
+            "python",
+            call(best),
         ),
         Instruction::new("backfill", "Nothing to do", "text", "It holds from the next request on."),
         Instruction::new(
@@ -179,7 +177,7 @@ fn instructions(database: &str, name: &str, now: Mode, best: Mode) -> Vec<Instru
             "shell",
             "curl -s $ENDPOINT/metrics | grep throttled",
         ),
-        Instruction::new("undo", "To undo it", "json", offer(now)),
+        Instruction::new("undo", "To undo it", "python", call(now)),
     ]
 }
 

@@ -75,7 +75,7 @@ pub(super) fn asked_by(facts: &QueryFacts, entity: &Entity) -> Option<String> {
 }
 
 /// The items that a recorded query is about.
-pub(super) fn items_of(step: &FlowStep, entity: &Entity, request: &Request) -> Option<Vec<Value>> {
+pub(crate) fn items_of(step: &FlowStep, entity: &Entity, request: &Request) -> Option<Vec<Value>> {
     let mut query = parse(&request.text).ok()?;
     query.select = Selection::Star(armilla_sql::error::Location::default());
     let all = Request { text: print::query(&query), ..request.clone() };

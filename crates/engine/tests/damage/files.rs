@@ -138,6 +138,7 @@ pub(crate) fn kind_of(path: &Path) -> &'static str {
         "engine.manifest" => "engine manifest",
         "engine.covered" => "covered",
         "MANIFEST" => "index manifest",
+        "observed" => "observations",
         _ if name.ends_with(".jnl") => "journal",
         _ if name.ends_with(".segment") => "index segment",
         _ if text.contains("/tables/") => "table",

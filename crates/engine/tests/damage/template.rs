@@ -114,6 +114,10 @@ impl Template {
             account.close().unwrap();
         }
         drop(account);
+        // The advisor's own file: whatever happens to it, the data is none of it. What the advisor does about it is tested there.
+        std::fs::create_dir(template.path().join("advice")).unwrap();
+        let observed = b"ARMOBS1\n\x02\0\0\0\x43\xbd\xd7\x43{}";
+        std::fs::write(template.path().join("advice/observed"), observed).unwrap();
         let healthy = template.check(template.path(), Opening::ReadOnly, "untouched");
         assert_eq!(healthy, Outcome::Right, "an untouched folder");
         template

@@ -78,6 +78,7 @@ pub(super) fn read(value: &Value) -> Option<BTreeMap<ContainerId, ContainerSketc
             let (kind, sketch) = kind(row)?;
             known.kinds.of.insert(kind, sketch);
         }
+        known.kinds.count_bytes();
         containers.insert((text("database")?, text("name")?), known);
     }
     Some(containers)

@@ -1,0 +1,58 @@
+//! Of a busy server runs of requests are seen. What they say about the whole must be near the truth.
+
+use crate::bench::Bench;
+use armilla_advisor::observe::{Seen, Verb};
+
+/// Requests of an activity that is long.
+const LONG: usize = 12;
+const CLIENTS: usize = 16;
+const RUN: usize = 2_000;
+const GAP: usize = 10_000;
+
+#[test]
+fn runs_say_how_often_each_activity_was_and_never_take_a_piece_for_a_whole() {
+    let bench = Bench::new();
+    let posts = bench.container("posts", "/id", 1, "");
+    let users = bench.container("users", "/id", 1, "");
+    bench.put(&posts, r#"{"id":"1"}"#);
+    bench.put(&users, r#"{"id":"1"}"#);
+    let (mut left, mut activity, mut next) = ([0_usize; CLIENTS], [0_u64; CLIENTS], 1_u64);
+    let (mut long, mut short, mut made) = (0.0, 0.0, 0_usize);
+    let mut request = || {
+        let client = (made * 7919) % CLIENTS;
+        made += 1;
+        let begins = left[client] == 0;
+        if begins {
+            next += 1;
+            activity[client] = next;
+            // Every third activity is long: a post, and the users that it names.
+            left[client] = if next % 3 == 0 { LONG } else { 1 };
+            *(if next % 3 == 0 { &mut long } else { &mut short }) += 1.0;
+        }
+        let container = if begins { &posts } else { &users };
+        left[client] -= 1;
+        Seen {
+            activity: activity[client] + 1_000,
+            key: Some("[\"1\"]".to_owned()),
+            item: Some("1".to_owned()),
+            ..bench.seen(container, Verb::Read)
+        }
+    };
+    for _ in 0..12 {
+        for _ in 0..GAP {
+            request();
+        }
+        let run: Vec<Seen> = (0..RUN).map(|_| request()).collect();
+        bench.observer.take_run(&bench.account, run, GAP as u64);
+    }
+    let workload = bench.observer.workload();
+    let [pattern] = workload.patterns.as_slice() else {
+        panic!("{} patterns: a piece was taken for a whole", workload.patterns.len())
+    };
+    let near = |seen: f64, truth: f64| (seen - truth).abs() < 0.1 * truth;
+    assert!(near(pattern.times, long + short), "{} of {}", pattern.times, long + short);
+    let users = pattern.steps.iter().find(|step| step.shape != pattern.head).unwrap();
+    let expected = long * (LONG - 1) as f64;
+    assert!(near(users.times, expected), "{} of {expected}", users.times);
+    assert!(near(workload.requests, made as f64), "{} of {made}", workload.requests);
+}
