@@ -5,14 +5,20 @@
 //!
 //! * A value that is read is never older than one that was acknowledged before the read began, through any node (registers).
 //! * An acknowledged increment is there once, never twice (counters).
-//! * At the end every node shows the same, and every copy verifies.
+//! * At the end every node shows the same, every copy verifies, the owner's is byte for byte what the database holds, and a backup
+//!   that was made of the database meanwhile, restored into another one, holds all of it.
 //!
-//! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better; nodes that know
-//! nothing serve it, and then the registers must find what is missing: that is the negative control.
+//! Views and subscriptions run at the owner, and have their effects once over every change of it ([`effects`]).
+//!
+//! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better. When an operator
+//! has accepted the loss they serve it, and then the registers must find what is missing: that is the negative control.
 
+mod blog;
+mod effects;
 mod history;
 mod nodes;
 mod storm;
+mod way;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,11 +31,14 @@ use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
 
 use history::History;
-use nodes::Nodes;
+use nodes::{Encryption, Nodes};
 
 const SECONDS_DEFAULT: u64 = 180;
 /// How long the storm rages as part of all tests.
 const SECONDS_IN_TEST: u64 = 25;
+/// How often the owner changes under views and subscriptions.
+const EFFECT_ROUNDS: usize = 9;
+const EFFECT_ROUNDS_IN_TEST: usize = 2;
 /// Items that are written before the database is put back, and after.
 const CONTROL_WRITES: u64 = 20;
 
@@ -40,6 +49,7 @@ acknowledged may be missing, nothing may be done twice, no old value may be read
 const CHOICES: &[Choice] = &[
     Choice { name: "seconds", value: "N", meaning: "How long the storm rages (default 180)" },
     Choice { name: "seed", value: "N", meaning: "Repeat the choices of an earlier run" },
+    Choice { name: "blog", value: "", meaning: "Run the example blog on three nodes instead" },
     Choice { name: "binary", value: "PATH", meaning: "The server to test, instead of building it" },
 ];
 
@@ -55,6 +65,11 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
+    if arguments.has("blog") {
+        let trial = || blog::trial(&binary, seconds);
+        summary.add(row(("cluster blog", &trial), seed));
+        return Ok(summary.close());
+    }
     run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row));
     Ok(summary.close())
 }
@@ -64,27 +79,34 @@ pub(crate) fn run(binary: &Path) -> Vec<Row> {
     run_with(binary, SECONDS_IN_TEST, fastrand::u64(0..1_000_000))
 }
 
+/// A trial with its name.
+type Trial<'a> = (&'static str, &'a dyn Fn() -> Outcome<String>);
+
 fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
-    type Trial<'a> = (&'static str, &'a dyn Fn() -> Outcome<String>);
     let rage = || storm_trial(binary, seconds, seed);
     let back = || loss_trial(binary);
-    let trials: [Trial<'_>; 2] = [("cluster storm", &rage), ("cluster loss is noticed", &back)];
-    let row = |(name, trial): Trial<'_>| {
-        let started = Instant::now();
-        match trial() {
-            Ok(note) => {
-                Row { name: name.into(), passed: 1, failed: 0, took: started.elapsed(), note }
-            }
-            Err(error) => Row::broken(name, started.elapsed(), format!("seed {seed}: {error}")),
-        }
-    };
-    trials.into_iter().map(row).collect()
+    let rounds = if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST };
+    let effects = || effects_trial(binary, rounds, seed);
+    let trials: [Trial<'_>; 3] = [
+        ("cluster storm", &rage),
+        ("cluster views and subscriptions", &effects),
+        ("cluster loss is noticed", &back),
+    ];
+    trials.into_iter().map(|trial| row(trial, seed)).collect()
+}
+
+fn row((name, trial): Trial<'_>, seed: u64) -> Row {
+    let started = Instant::now();
+    match trial() {
+        Ok(note) => Row { name: name.into(), passed: 1, failed: 0, took: started.elapsed(), note },
+        Err(error) => Row::broken(name, started.elapsed(), format!("seed {seed}: {error}")),
+    }
 }
 
 /// Nodes and database fail in every way while clients ask.
 fn storm_trial(binary: &Path, seconds: u64, seed: u64) -> Outcome<String> {
     announce(&format!("cluster: a storm of {seconds} s over three nodes, seed {seed}"));
-    let mut nodes = Nodes::start(binary, "storm")?;
+    let mut nodes = Nodes::start(binary, "storm", Encryption::Everywhere, Vec::new())?;
     let history = History::default();
     history.prepare(&nodes.client(1)?)?;
     let note = storm::rage(&mut nodes, &history, Duration::from_secs(seconds), seed)?;
@@ -94,15 +116,27 @@ fn storm_trial(binary: &Path, seconds: u64, seed: u64) -> Outcome<String> {
             .judge(&nodes.client(node)?)
             .map_err(|error| format!("through node {node}: {error}"))?;
     }
-    nodes.stop_all()?;
+    let backup = nodes.backup()?;
+    let owner = nodes.stop_owner_last()?;
     nodes.verify_all()?;
+    nodes.compare_copy(owner)?;
+    nodes.restore(&backup, "restored")?;
+    history.judge(&nodes.client(2)?).map_err(|error| format!("restored: {error}"))?;
     Ok(note)
+}
+
+/// What follows the feed does so once, whoever owns the account.
+fn effects_trial(binary: &Path, rounds: usize, seed: u64) -> Outcome<String> {
+    announce(&format!(
+        "cluster: views and subscriptions over {rounds} changes of the owner, seed {seed}"
+    ));
+    effects::trial(binary, rounds, seed)
 }
 
 /// A database that was put back to an earlier state.
 fn loss_trial(binary: &Path) -> Outcome<String> {
     announce("cluster: a database that lost acknowledged writes");
-    let mut nodes = Nodes::start(binary, "loss")?;
+    let mut nodes = Nodes::start(binary, "loss", Encryption::None, Vec::new())?;
     let history = History::default();
     history.prepare(&nodes.client(0)?)?;
     history.write_some(&nodes.client(0)?, CONTROL_WRITES)?;
@@ -115,10 +149,16 @@ fn loss_trial(binary: &Path) -> Outcome<String> {
     nodes.stop_all()?;
     nodes.use_database("earlier")?;
     nodes.expect_refusal("lost acknowledged writes")?;
-    nodes.forget_copies()?;
+    let unsure = nodes.command(&["cluster", "accept-loss"], "earlier");
+    if unsure.is_ok() {
+        return Err("a loss was accepted without a yes".into());
+    }
+    nodes.command(&["cluster", "accept-loss", "--yes"], "earlier")?;
     nodes.start_all()?;
     match history.judge(&nodes.client(2)?) {
         Ok(()) => Err("acknowledged writes are gone and the check did not notice".into()),
-        Err(found) => Ok(format!("nodes refused; without their copies the check found: {found}")),
+        Err(found) => {
+            Ok(format!("nodes refused; after the loss was accepted the check found: {found}"))
+        }
     }
 }

@@ -21,12 +21,12 @@
 
 mod brief;
 pub(crate) mod check;
-mod events;
+pub(crate) mod events;
 pub(crate) mod follower;
 mod hook;
 pub(crate) mod model;
 pub(crate) mod scaler;
-mod views;
+pub(crate) mod views;
 pub(crate) mod writer;
 
 use std::ffi::OsString;

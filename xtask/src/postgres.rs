@@ -20,7 +20,17 @@ pub(crate) struct Postgres {
     folder: tempfile::TempDir,
     port: u16,
     is_root: bool,
+    /// It takes encrypted connections alone.
+    is_encrypted: bool,
 }
+
+/// Makes an authority, and a certificate of it for the server on loopback.
+const CERTIFICATES: &str = "\
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem 2>/dev/null && \
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=database -keyout server.key -out server.csr 2>/dev/null && \
+echo subjectAltName=IP:127.0.0.1 > server.ext && \
+openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile server.ext -out server.pem 2>/dev/null && \
+chmod 600 server.key && echo 'hostssl all all 127.0.0.1/32 trust' > data/pg_hba.conf";
 
 impl Postgres {
     /// Makes a cluster and starts it; installs the package where there is none and that is possible.
@@ -30,10 +40,22 @@ impl Postgres {
 
     /// The same with further lines of configuration.
     pub(crate) fn start_with(settings: &str) -> Outcome<Self> {
+        Self::start_any(settings, false)
+    }
+
+    /// The same for encrypted connections alone, with a certificate of an authority of its own.
+    pub(crate) fn start_encrypted() -> Outcome<Self> {
+        Self::start_any(
+            "ssl = on\nssl_cert_file = '../server.pem'\nssl_key_file = '../server.key'\n",
+            true,
+        )
+    }
+
+    fn start_any(settings: &str, is_encrypted: bool) -> Outcome<Self> {
         let programs = find_or_install()?;
         let folder = tempfile::Builder::new().prefix("armilla-postgres-").tempdir()?;
         let is_root = rustix::process::geteuid().is_root();
-        let postgres = Self { programs, folder, port: free_port()?, is_root };
+        let postgres = Self { programs, folder, port: free_port()?, is_root, is_encrypted };
         if is_root {
             let owner = format!("{PACKAGE_USER}:");
             let mut give = Command::new("chown");
@@ -42,6 +64,9 @@ impl Postgres {
         }
         let options = "--auth=trust --username=postgres --encoding=UTF8 --locale=C.UTF-8";
         postgres.run("initdb", &format!("-D {} {options}", postgres.data().display()))?;
+        if is_encrypted {
+            postgres.shell("openssl", CERTIFICATES)?;
+        }
         let configuration = postgres.data().join("postgresql.conf");
         let mut file = fs::File::options().append(true).open(configuration)?;
         file.write_all(settings.as_bytes())?;
@@ -58,7 +83,15 @@ impl Postgres {
 
     /// How to reach a database of this server.
     pub(crate) fn address(&self, database: &str) -> String {
-        format!("host=127.0.0.1 port={} user=postgres dbname={database}", self.port)
+        let encrypted = self.encryption().map_or(String::new(), |(mode, file)| {
+            format!(" sslmode={mode} sslrootcert={}", file.display())
+        });
+        format!("host=127.0.0.1 port={} user=postgres dbname={database}{encrypted}", self.port)
+    }
+
+    /// The mode of encryption that clients shall ask for, and the file of the authority.
+    pub(crate) fn encryption(&self) -> Option<(&'static str, PathBuf)> {
+        self.is_encrypted.then(|| ("verify-full", self.folder.path().join("ca.pem")))
     }
 
     /// Makes an empty database.
@@ -109,13 +142,18 @@ impl Postgres {
     /// Runs a program of the package as a user that may.
     fn run(&self, program: &str, words: &str) -> Outcome<()> {
         let line = format!("{} {words} >/dev/null", self.programs.join(program).display());
+        self.shell(program, &line)
+    }
+
+    /// Has a shell of that user run a line in the folder.
+    fn shell(&self, program: &str, line: &str) -> Outcome<()> {
         let mut command = if self.is_root {
             let mut su = Command::new("su");
-            su.args([PACKAGE_USER, "-s", "/bin/sh", "-c", &line]);
+            su.args([PACKAGE_USER, "-s", "/bin/sh", "-c", line]);
             su
         } else {
             let mut sh = Command::new("sh");
-            sh.args(["-c", &line]);
+            sh.args(["-c", line]);
             sh
         };
         let status = command.current_dir(self.folder.path()).status()?;

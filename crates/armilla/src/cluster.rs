@@ -2,21 +2,32 @@
 //!
 //! * `armilla cluster init` makes the ledger and prints the account key.
 //! * `armilla serve --store …` is a node: first a standby that follows, then perhaps the owner ([`node`]).
-//! * `armilla cluster status` tells who is who; it asks the database alone.
+//! * `armilla cluster status` tells who is who; it asks the database alone. So do `move`, `drain` and `remove`, which change what
+//!   the database says ([`operations`]).
+//! * `armilla cluster accept-loss`, and `backup`, `restore` and `verify` with `--store`, visit the account in the database ([`keeping`]).
 
 mod folder;
+mod handover;
+pub(crate) mod keeping;
 mod node;
+mod operations;
 mod record;
 pub(crate) mod serve;
 mod status;
+mod visitor;
 
 use crate::config::environment;
 use crate::given_file;
 use crate::terminal::say;
-use armilla_storage::ledger::{ACCOUNT, Ledger as _, LedgerError, PostgresLedger, StoreAddress};
+use armilla_gateway::cluster::NodeAddress;
+use armilla_storage::ledger::{
+    ACCOUNT, Ledger as _, LedgerError, PostgresLedger, Protection, StoreAddress,
+};
 use clap::{Args, Subcommand};
 use record::AccountRecord;
-use std::path::PathBuf;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,7 +46,7 @@ pub(crate) struct NodeOptions {
     /// Name of this node, unique in the account [environment also: HOSTNAME]
     #[arg(long, env = "ARMILLA_NODE_NAME", requires = "store")]
     pub(crate) node_name: Option<String>,
-    /// Where other nodes reach this one, as http://10.0.0.1:8081
+    /// Where other nodes reach this one, as https://10.0.0.1:8081, or http:// on a network of their own
     #[arg(long, env = "ARMILLA_ADVERTISE", value_name = "URL", requires = "store")]
     pub(crate) advertise: Option<String>,
     /// Minutes for which the database keeps what a node that is away may still want to read
@@ -55,12 +66,76 @@ pub(crate) struct StoreOptions {
     store_password_file: Option<PathBuf>,
 }
 
+/// The store of a command that works on a data folder where none is given. Not from the environment: with it set for nodes, the
+/// same words would mean something else.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LedgerChoice {
+    /// Database that holds the account of several nodes, as postgres://user@host/database, instead of a data folder
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// File with the password of that database, where the URL has none
+    #[arg(long, value_name = "FILE", requires = "store")]
+    store_password_file: Option<PathBuf>,
+}
+
+impl LedgerChoice {
+    /// The store, if one is given.
+    pub(crate) fn given(&self) -> Option<StoreOptions> {
+        let store_password_file = self.store_password_file.clone();
+        Some(StoreOptions { store: self.store.clone()?, store_password_file })
+    }
+}
+
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
     /// Make the account in an empty database, once; prints its key
     Init(InitOptions),
     /// Tell which nodes there are and which of them owns the account
     Status(StatusOptions),
+    /// Hand the account over to a node, in order and at once
+    Move(MoveOptions),
+    /// Have a node hand the account over and not take it again, before it is stopped for good
+    Drain(MoveOptions),
+    /// Strike a node from the list that is gone, or whose machine is off
+    Remove(RemoveOptions),
+    /// Serve what the database has left after it lost acknowledged writes
+    AcceptLoss(AcceptLossOptions),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AcceptLossOptions {
+    #[command(flatten)]
+    store: StoreOptions,
+    /// Yes: what only the nodes' copies have will be gone for good
+    #[arg(long)]
+    yes: bool,
+}
+
+/// A node of an account.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NodeChoice {
+    #[command(flatten)]
+    store: StoreOptions,
+    /// Name of the node
+    node: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MoveOptions {
+    #[command(flatten)]
+    choice: NodeChoice,
+    /// Seconds to wait until it is done
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    wait: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RemoveOptions {
+    #[command(flatten)]
+    choice: NodeChoice,
+    /// The node's machine is off: do not wait for the end of its lease
+    #[arg(long)]
+    machine_is_off: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -87,9 +162,19 @@ pub(crate) struct StatusOptions {
 /// Runs a command of `armilla cluster`.
 pub(crate) fn run(command: &ClusterCommand) -> Result<ExitCode, String> {
     match command {
-        ClusterCommand::Init(options) => init(options).map(|()| ExitCode::SUCCESS),
+        ClusterCommand::Init(options) => done(init(options)),
         ClusterCommand::Status(options) => status::run(options),
+        ClusterCommand::Move(options) => done(operations::hand_to(options)),
+        ClusterCommand::Drain(options) => done(operations::drain(options)),
+        ClusterCommand::Remove(options) => done(operations::remove(options)),
+        ClusterCommand::AcceptLoss(options) => {
+            done(keeping::accept_loss(&options.store, options.yes))
+        }
     }
+}
+
+fn done(outcome: Result<(), String>) -> Result<ExitCode, String> {
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 impl StoreOptions {
@@ -112,23 +197,12 @@ impl NodeOptions {
         Ok(given)
     }
 
-    /// Where other nodes reach this one: `host:port`.
-    fn advertised(&self) -> Result<http::uri::Authority, String> {
-        let given = self
-            .advertise
-            .as_deref()
-            .ok_or("a node needs --advertise http://HOST:PORT, where the other nodes reach it")?;
-        if given.starts_with("https://") {
-            return Err(
-                "--advertise takes http:// only: what nodes say to each other is not encrypted yet. Put them on a \
-                 network of their own"
-                    .to_owned(),
-            );
-        }
-        let rest = given.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-        let authority = rest.and_then(|rest| rest.parse::<http::uri::Authority>().ok());
-        let authority = authority.filter(|found| found.port_u16().is_some());
-        authority.ok_or_else(|| format!("--advertise is '{given}', which is not http://HOST:PORT"))
+    /// Where other nodes reach this one.
+    fn advertised(&self) -> Result<NodeAddress, String> {
+        let given = self.advertise.as_deref().ok_or(
+            "a node needs --advertise http://HOST:PORT or https://HOST:PORT, where the other nodes reach it",
+        )?;
+        given.parse().map_err(|error| format!("--advertise: {error}"))
     }
 
     fn retention(&self) -> Duration {
@@ -146,7 +220,26 @@ fn address(url: &str, password_file: Option<&PathBuf>) -> Result<StoreAddress, S
         let text = text.map_err(|_| format!("{} is not text", file.display()))?;
         address.password = Some(text.trim_end_matches(['\r', '\n']).to_owned());
     }
+    let (protection, root_file) = address.protection().map_err(|error| error.to_string())?;
+    if matches!(protection, Protection::KnownAuthority | Protection::KnownHost) {
+        address.roots = roots(root_file.as_deref())?;
+    }
     Ok(address)
+}
+
+/// The authorities that may vouch for the database: those of a file, or those that the system trusts.
+fn roots(file: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
+    let Some(file) = file else {
+        let found = rustls_native_certs::load_native_certs().certs;
+        return Ok(found.into_iter().map(|certificate| certificate.to_vec()).collect());
+    };
+    let text = given_file::read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| format!("{}: {error}", file.display()))?;
+    if found.is_empty() {
+        return Err(format!("{} holds no certificate in PEM", file.display()));
+    }
+    Ok(found.into_iter().map(|certificate| certificate.to_vec()).collect())
 }
 
 fn init(options: &InitOptions) -> Result<(), String> {

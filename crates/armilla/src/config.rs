@@ -5,7 +5,7 @@
 
 use crate::advise::{AdviseOptions, ObserveOptions};
 use crate::ask::QueryOptions;
-use crate::cluster::{ClusterCommand, NodeOptions};
+use crate::cluster::{ClusterCommand, LedgerChoice, NodeOptions};
 use crate::dials::DialOptions;
 use crate::emulator::{self, EmulatorOptions, Scheme};
 use crate::entra::EntraOptions;
@@ -228,6 +228,8 @@ pub(crate) struct BackupOptions {
     /// The new folder for the backup
     #[arg(long)]
     pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerChoice,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -238,6 +240,8 @@ pub(crate) struct RestoreOptions {
     /// The data folder to fill; it must be new or empty
     #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
     pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerChoice,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -245,6 +249,11 @@ pub(crate) struct VerifyOptions {
     /// The data folder; no server may have it open
     #[arg(long, env = "ARMILLA_DATA", default_value = "./armilla-data")]
     pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerChoice,
+    /// Folder of a node that is stopped, to be compared with the account in the database; may be given several times
+    #[arg(long, value_name = "FOLDER", requires = "store")]
+    pub(crate) against: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]

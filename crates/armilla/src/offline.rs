@@ -2,6 +2,7 @@
 //!
 //! Backup and verify never write into the folder, and need no right to.
 
+use crate::cluster::keeping;
 use crate::config::{BackupOptions, MergeOptions, RestoreOptions, VerifyOptions};
 use crate::control;
 use crate::terminal::{note, say};
@@ -14,6 +15,9 @@ use tempfile::TempDir;
 
 /// Copies a data folder, through the server that has it open if there is one.
 pub(crate) fn backup(options: &BackupOptions) -> Result<(), String> {
+    if let Some(store) = options.ledger.given() {
+        return keeping::backup(&store, &options.to);
+    }
     let to = absolute(&options.to).map_err(|error| error.to_string())?;
     let scratch = scratch()?;
     match open(&options.data, &scratch) {
@@ -47,6 +51,9 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<(), String> {
 
 /// Fills a new data folder.
 pub(crate) fn restore(options: &RestoreOptions) -> Result<(), String> {
+    if let Some(store) = options.ledger.given() {
+        return keeping::restore(&store, &options.from);
+    }
     armilla_storage::backup::restore_into(
         &options.from,
         &options.data,
@@ -60,13 +67,23 @@ pub(crate) fn restore(options: &RestoreOptions) -> Result<(), String> {
 
 /// Walks everything and compares.
 pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
+    if let Some(store) = options.ledger.given() {
+        return keeping::verify(&store, &options.against);
+    }
     let scratch = scratch()?;
     let store = open(&options.data, &scratch).map_err(refusal)?;
+    verify_store(Arc::new(store), Some(Arc::new(OverlayDisk::new(&options.data))))
+}
+
+/// Walks everything in a store, with the index files of a disk.
+pub(crate) fn verify_store(
+    store: Arc<dyn Store>,
+    disk: Option<Arc<dyn Disk>>,
+) -> Result<(), String> {
     let damage = armilla_storage::verify::verify(&*store.snapshot());
     armilla_storage::verify::first_damage(&damage).map_err(refusal)?;
-    let disk: Option<Arc<dyn Disk>> = Some(Arc::new(OverlayDisk::new(&options.data)));
     let options = Options { background: false, disk, ..Options::default() };
-    let account = Account::open(Arc::new(store), options).map_err(refusal)?;
+    let account = Account::open(store, options).map_err(refusal)?;
     let report = account.verify().map_err(|error| error.to_string())?;
     account.close().map_err(|error| error.to_string())?;
     if report.findings.is_empty() {
@@ -92,7 +109,7 @@ fn open(folder: &Path, scratch: &TempDir) -> Result<EmbeddedStore, StoreError> {
 }
 
 /// Where the store's engine may write while the data folder is only read.
-fn scratch() -> Result<TempDir, String> {
+pub(crate) fn scratch() -> Result<TempDir, String> {
     tempfile::tempdir().map_err(|error| format!("no temporary folder could be made: {error}"))
 }
 

@@ -110,7 +110,9 @@ pub(crate) fn endpoint(
     };
     // A node says by which scheme the client came; whoever pretends to be one fools itself alone.
     let passed_on = context.from_node.then_some(context.forwarded_proto).flatten();
-    let passed_on = passed_on.filter(|scheme| *scheme == "https").map(|_| "https".to_owned());
+    let passed_on =
+        ["http", "https"].into_iter().find(|scheme| passed_on.is_some_and(|told| told == scheme));
+    let passed_on = passed_on.map(str::to_owned);
     let scheme = forwarded(context.forwarded_proto)
         .or(passed_on)
         .unwrap_or_else(|| if arrival.is_secure { "https" } else { "http" }.to_owned());
@@ -190,16 +192,18 @@ mod tests {
             })
             .into_iter()
             .collect();
-        let named = |headers: &HeaderMap| {
+        let named = |headers: &HeaderMap, is_secure| {
             let (context, _, _) = HttpContext::read(headers);
             let local_address = "127.0.0.1:8081".parse().unwrap();
-            let arrival = Arrival { authority: None, is_secure: false, local_address };
+            let arrival = Arrival { authority: None, is_secure, local_address };
             endpoint(&AccountSettings::default(), &context, arrival)
         };
-        assert_eq!(named(&headers), "http://a:1/", "anybody can say that");
+        assert_eq!(named(&headers, false), "http://a:1/", "anybody can say that");
         let mut passed_on = headers;
         passed_on.insert("x-armilla-from", HeaderValue::from_static("node"));
-        assert_eq!(named(&passed_on), "https://a:1/");
+        assert_eq!(named(&passed_on, false), "https://a:1/");
+        passed_on.insert("x-forwarded-proto", HeaderValue::from_static("http"));
+        assert_eq!(named(&passed_on, true), "http://a:1/", "nodes may speak TLS to each other");
     }
 
     #[test]

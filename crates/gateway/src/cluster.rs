@@ -12,11 +12,15 @@
 //! ([`HELD_WAIT_MAX`](crate::limits::HELD_WAIT_MAX)) and then told to come back (429); a write whose answer was lost on its way is told
 //! so (408), because it may have been done.
 
+mod address;
 pub(crate) mod front;
+mod gauges;
 mod late;
 mod nodes;
 
+pub use address::NodeAddress;
 pub use front::{Front, OwnerPlace, OwnerPlaces};
+pub use gauges::NodeGauges;
 pub use late::LateService;
 pub use nodes::{NodeFacts, NodeRole, Nodes};
 

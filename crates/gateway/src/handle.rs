@@ -294,7 +294,12 @@ impl<S: Service> Exchange<'_, S> {
             let message = "A resource token does not allow reading the metrics of the account.";
             return Error::Forbidden(message.to_owned()).into();
         }
-        match self.gateway.service.metrics() {
+        let metrics = self.gateway.service.metrics();
+        let metrics = match &self.gateway.settings.front {
+            Some(front) => Some(front.metrics(metrics)),
+            None => metrics,
+        };
+        match metrics {
             Some(text) => Reply::other(StatusCode::OK, text, OPEN_METRICS),
             None => Error::NotFound("No resource has this path.".to_owned()).into(),
         }

@@ -83,6 +83,11 @@ pub trait Service: Standing + Send + Sync + 'static {
     /// Answers one request.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Reply> + Send;
 
+    /// Whether this process serves the account, or another node does.
+    fn is_here(&self) -> bool {
+        true
+    }
+
     /// How a range of a container stands that a client in Direct mode addresses.
     fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {
         let _ = address;

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use crate::disk::{Disk, FolderDisk};
+use crate::ledger::Position;
 use crate::{
     Batch, Direction, Durability, FORMAT_VERSION, KeyRange, Keyspace, Snapshot, Store, StoreError,
 };
@@ -143,6 +144,10 @@ pub fn restore_on(
     let mut batch = Batch::new();
     for file in &manifest.files {
         records::read(disk, folder, file, &mut |key, value| {
+            // A node's backup of an earlier version has its place in the journal.
+            if Position::is_noted_at(file.keyspace, key) {
+                return Ok(());
+            }
             batch.put(file.keyspace, key.to_vec(), Bytes::copy_from_slice(value));
             if batch.bytes() < RESTORE_BATCH_BYTES {
                 return Ok(());
@@ -156,7 +161,8 @@ pub fn restore_on(
 
 fn require_empty(snapshot: &dyn Snapshot, folder: &Path) -> Result<(), StoreError> {
     for keyspace in Keyspace::ALL {
-        if snapshot.first(keyspace, &KeyRange::all(), Direction::Forward)?.is_some() {
+        let first = snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, 2)?;
+        if first.iter().any(|(key, _)| !Position::is_noted_at(keyspace, key)) {
             return Err(refusal("restore", folder, "the store is not empty"));
         }
     }
@@ -171,18 +177,18 @@ fn write_keyspace(
 ) -> Result<Vec<BackupFile>, StoreError> {
     let mut writer = RecordWriter::new(disk, folder, keyspace);
     let mut failure = None;
-    snapshot.scan(
-        keyspace,
-        &KeyRange::all(),
-        Direction::Forward,
-        &mut |key, value| match writer.write(key, &value) {
+    snapshot.scan(keyspace, &KeyRange::all(), Direction::Forward, &mut |key, value| {
+        if Position::is_noted_at(keyspace, key) {
+            return ControlFlow::Continue(());
+        }
+        match writer.write(key, &value) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failure = Some(error);
                 ControlFlow::Break(())
             }
-        },
-    )?;
+        }
+    })?;
     match failure {
         Some(error) => Err(error),
         None => writer.finish(),

@@ -45,7 +45,7 @@ pub use member::{Beat, JoinError, Lease, Member, Ownership};
 pub use memory::MemoryLedger;
 pub use owned::{LedgerStore, OwnershipWatcher};
 pub use position::{ACCOUNT, Position};
-pub use postgres::{PostgresLedger, SCHEMA, StoreAddress};
+pub use postgres::{PostgresLedger, Protection, SCHEMA, StoreAddress};
 pub use replica::{Followed, Replica, ReplicaError};
 pub use rows::{
     Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, NodeCard, NodeRow, NodeState, Place,
@@ -97,6 +97,28 @@ pub trait Ledger: Send + Sync {
     ///
     /// As [`Ledger::join`].
     fn evict(&self, node: &NodeRow) -> Result<bool, LedgerError>;
+
+    /// Has a node hand over what it owns and take nothing any more; false when that life is not [up](NodeState::Up).
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::join`].
+    fn drain(&self, node: &NodeRow) -> Result<bool, LedgerError>;
+
+    /// Strikes a node that is gone from the list; false when it is not there or not gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::join`].
+    fn forget(&self, node: &NodeRow) -> Result<bool, LedgerError>;
+
+    /// Names the life of a node that shall own a shard next; false when `epoch` is not the shard's epoch any more or that life is not
+    /// [up](NodeState::Up).
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::join`].
+    fn name_heir(&self, at: ShardAt, epoch: Epoch, heir: &NodeRow) -> Result<bool, LedgerError>;
 
     /// Every shard.
     ///

@@ -9,9 +9,9 @@ mod model;
 use std::sync::mpsc;
 
 use armilla_storage::ledger::{
-    Chain, Entry, Epoch, Home, KeyStates, Ledger, LedgerError, MemoryLedger, NodeCard, NodeState,
-    Place, PostgresLedger, Reshape, ReshapedShard, Shard, ShardAt, ShardState, StoreAddress,
-    Verdict, decode_batch, encode_batch,
+    Chain, Entry, Epoch, Home, Incarnation, KeyStates, Ledger, LedgerError, MemoryLedger, NodeCard,
+    NodeRow, NodeState, Place, PostgresLedger, Reshape, ReshapedShard, Shard, ShardAt, ShardState,
+    StoreAddress, Verdict, decode_batch, encode_batch,
 };
 use armilla_storage::{Batch, KeyRange, Keyspace};
 use bytes::Bytes;
@@ -131,6 +131,46 @@ fn a_released_shard_is_free() {
         let late = pair.entry(1, Chain::START, "late");
         assert_eq!(append(&*pair.a, vec![late]).unwrap(), [Verdict::Refused]);
         assert!(pair.b.take(at(1), Epoch(pair.epoch.0 + 1)).unwrap().is_some());
+    }
+}
+
+#[test]
+fn an_heir_is_named_under_the_present_epoch_and_only_while_its_life_takes_part() {
+    for pair in pairs() {
+        let b = || pair.a.nodes().unwrap().into_iter().find(|node| node.card.name == "b").unwrap();
+        let heir = || {
+            let shards = pair.b.shards().unwrap();
+            shards.into_iter().find(|row| row.at == at(1)).unwrap().heir
+        };
+        assert_eq!(heir(), None);
+        assert!(!pair.a.name_heir(at(1), Epoch(pair.epoch.0 + 1), &b()).unwrap(), "another epoch");
+        assert!(pair.a.name_heir(at(1), pair.epoch, &b()).unwrap());
+        assert_eq!(heir(), Some(("b".to_owned(), b().incarnation)));
+        let entry = pair.entry(1, Chain::START, "an heir changes nothing for the owner");
+        assert_eq!(append(&*pair.a, vec![entry]).unwrap(), [Verdict::Accepted]);
+        assert_eq!(pair.b.take(at(1), pair.epoch).unwrap(), None, "nor for itself");
+        let other = NodeRow { incarnation: Incarnation(b().incarnation.0 + 1), ..b() };
+        assert!(!pair.a.name_heir(at(1), pair.epoch, &other).unwrap(), "another life");
+        assert!(!pair.a.drain(&other).unwrap(), "another life");
+        assert!(pair.a.drain(&b()).unwrap());
+        assert_eq!(b().state, NodeState::Draining);
+        assert!(!pair.a.drain(&b()).unwrap(), "it is already");
+        assert!(!pair.a.name_heir(at(1), pair.epoch, &b()).unwrap(), "it is being drained");
+        assert!(pair.b.beat(Place(1)).unwrap().is_some(), "it lives");
+    }
+}
+
+#[test]
+fn only_a_node_that_is_gone_can_be_forgotten() {
+    for pair in pairs() {
+        let a = || pair.b.nodes().unwrap().into_iter().find(|node| node.card.name == "a");
+        assert!(!pair.b.forget(&a().unwrap()).unwrap(), "it is up");
+        pair.evict_a();
+        assert!(pair.b.forget(&a().unwrap()).unwrap());
+        assert_eq!(a(), None);
+        assert_eq!(pair.a.beat(Place(0)).unwrap(), None, "its life is over all the same");
+        assert_eq!(pair.a.take(at(2), Epoch(0)).unwrap(), None);
+        assert!(pair.b.take(at(1), pair.epoch).unwrap().is_some(), "what it had is free");
     }
 }
 

@@ -85,6 +85,18 @@ impl Ledger for Flaky {
         self.inner.evict(node)
     }
 
+    fn drain(&self, node: &NodeRow) -> Result<bool, LedgerError> {
+        self.inner.drain(node)
+    }
+
+    fn forget(&self, node: &NodeRow) -> Result<bool, LedgerError> {
+        self.inner.forget(node)
+    }
+
+    fn name_heir(&self, at: ShardAt, epoch: Epoch, heir: &NodeRow) -> Result<bool, LedgerError> {
+        self.inner.name_heir(at, epoch, heir)
+    }
+
     fn shards(&self) -> Result<Vec<ShardRow>, LedgerError> {
         self.meet(|| self.inner.shards()).map_err(|_| LedgerError::Unreachable("test".into()))
     }
@@ -336,6 +348,42 @@ fn a_released_account_is_taken_at_once_and_nobody_takes_one_that_is_owned() {
     let ownership = b.member.look().unwrap();
     assert_eq!(ownership.owner, None);
     assert!(b.replica().take(ownership.epoch, RETENTION, b.ears.clone()).is_ok());
+}
+
+#[test]
+fn an_owner_knows_its_successor_and_a_drained_node_stays_drained_when_it_starts_again() {
+    let tables = MemoryLedger::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| Node::join(&tables, name, 1));
+    let _store = a.own();
+    let own = a.member.incarnation();
+    let row = |name: &str| {
+        a.ledger.nodes().unwrap().into_iter().find(|node| node.card.name == name).unwrap()
+    };
+    let name = |node: Option<&NodeRow>| node.map(|node| node.card.name.clone());
+    let seen = a.member.look().unwrap();
+    assert!(seen.successor(own).is_none() && !seen.is_moving());
+    assert!(a.member.name_heir(seen.epoch, &row("b")).unwrap());
+    let seen = c.member.look().unwrap();
+    assert!(seen.is_moving());
+    assert_eq!(name(a.member.look().unwrap().successor(own)).as_deref(), Some("b"));
+    a.ledger.drain(&row("b")).unwrap();
+    assert!(a.member.look().unwrap().successor(own).is_none(), "it takes no part");
+    // Who is drained itself hands over to the newest copy of those that take part.
+    assert_eq!(c.member.beat(Place(0)), armilla_storage::ledger::Beat::Heard);
+    a.ledger.drain(&row("a")).unwrap();
+    let seen = a.member.look().unwrap();
+    assert_eq!(name(seen.successor(own)).as_deref(), Some("c"));
+    assert!(seen.is_draining);
+    let again = Member::join(
+        Flaky::new(tables.another_node(), 2),
+        card("b"),
+        Some(b.member.incarnation()),
+        Duration::from_secs(10),
+    );
+    assert!(again.unwrap().look().unwrap().is_draining, "it has only started again");
+    b.ledger.evict(&row("b")).unwrap();
+    let anew = Node::join(&tables, "b", 3);
+    assert!(!anew.member.look().unwrap().is_draining, "it had left");
 }
 
 /// A database that lost rows is not followed, by nobody who knows better.

@@ -31,7 +31,7 @@ export async function startBlog(users) {
     client.dispose();
   };
   try {
-    return { address: await addressOf(child), close };
+    return { address: await addressOf(child), database, close };
   } catch (error) {
     await close();
     throw error;

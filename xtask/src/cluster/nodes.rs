@@ -1,16 +1,14 @@
 //! Three nodes, their database, and the ways between them.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use serde_json::Value;
 
+use super::way::Way;
 use crate::Outcome;
 use crate::postgres::Postgres;
 use crate::rest::Client;
@@ -31,9 +29,18 @@ pub(super) struct Nodes {
     pub(super) postgres: Postgres,
     database: String,
     key: String,
+    /// What every node is told beside its name and its places.
+    options: Vec<String>,
     nodes: Vec<Node>,
     /// Copies and logs; they vanish with the run.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+/// Whether nodes speak TLS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encryption {
+    None,
+    Everywhere,
 }
 
 struct Node {
@@ -46,9 +53,18 @@ struct Node {
 }
 
 impl Nodes {
-    /// Makes a database and an account in it, and starts the nodes.
-    pub(super) fn start(binary: &Path, database: &str) -> Outcome<Self> {
-        let postgres = Postgres::start()?;
+    /// Makes a database and an account in it, and starts the nodes. With encryption, everything that nodes say to the database and to each
+    /// other is encrypted, and certificates are checked.
+    pub(super) fn start(
+        binary: &Path,
+        database: &str,
+        encryption: Encryption,
+        options: Vec<String>,
+    ) -> Outcome<Self> {
+        let postgres = match encryption {
+            Encryption::None => Postgres::start()?,
+            Encryption::Everywhere => Postgres::start_encrypted()?,
+        };
         postgres.create_database(database)?;
         let folder = tempfile::Builder::new().prefix("armilla-cluster-").tempdir()?;
         let key = init(binary, &postgres.address(database))?;
@@ -62,7 +78,7 @@ impl Nodes {
         let nodes = nodes.collect::<Outcome<Vec<_>>>()?;
         let database = database.to_owned();
         let mut all =
-            Self { binary: binary.to_owned(), postgres, database, key, nodes, _folder: folder };
+            Self { binary: binary.to_owned(), postgres, database, key, options, nodes, folder };
         all.start_all()?;
         Ok(all)
     }
@@ -77,6 +93,11 @@ impl Nodes {
         Ok(Client::new(&base).with_key(&self.key)?.patient(ANSWER_WITHIN))
     }
 
+    /// Where a node is for clients, and the account's key.
+    pub(super) fn access(&self, node: usize) -> (String, String) {
+        (format!("http://127.0.0.1:{}/", self.nodes[node].port), self.key.clone())
+    }
+
     pub(super) fn start_all(&mut self) -> Outcome<()> {
         for node in 0..self.len() {
             self.start_node(node)?;
@@ -89,8 +110,13 @@ impl Nodes {
 
     /// Starts a node that does not run.
     pub(super) fn start_node(&mut self, number: usize) -> Outcome<()> {
-        let (host, port) = ("127.0.0.1", self.nodes[number].way.port);
-        let store = format!("postgres://postgres@{host}:{port}/{}", self.database);
+        let (host, port) = ("127.0.0.1", self.nodes[number].way.port());
+        let mut store = format!("postgres://postgres@{host}:{port}/{}", self.database);
+        let encryption = self.postgres.encryption();
+        if let Some((mode, file)) = &encryption {
+            store.push_str(&format!("?sslmode={mode}&sslrootcert={}", file.display()));
+        }
+        let scheme = if encryption.is_some() { "https" } else { "http" };
         let node = &mut self.nodes[number];
         if node.ended()?.is_none() && node.child.is_some() {
             return Ok(());
@@ -98,9 +124,10 @@ impl Nodes {
         let output = fs::File::options().create(true).append(true).open(&node.log)?;
         let mut command = Command::new(&self.binary);
         forget_settings(&mut command);
-        let advertise = format!("http://{host}:{}", node.port);
+        let advertise = format!("{scheme}://{host}:{}", node.port);
         let child = command
             .args(["serve", "--host", host, "--port", &node.port.to_string(), "--store", &store])
+            .args(&self.options)
             .args(["--node-name", &node.name, "--advertise", &advertise, "--data"])
             .arg(&node.data)
             .stdin(Stdio::null())
@@ -111,7 +138,7 @@ impl Nodes {
         Ok(())
     }
 
-    fn wait_until_ready(&mut self, number: usize) -> Outcome<()> {
+    pub(super) fn wait_until_ready(&mut self, number: usize) -> Outcome<()> {
         let client = self.client(number)?;
         let node = &mut self.nodes[number];
         let end = Instant::now() + READY_WITHIN;
@@ -144,6 +171,65 @@ impl Nodes {
         let output =
             command.args(["cluster", "status", "--json", "--store", &store]).output().ok()?;
         serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// Has an operator's command done to a node.
+    pub(super) fn operate(&self, command: &str, node: usize) -> Outcome<()> {
+        let name = &self.nodes[node].name;
+        self.command(&["cluster", command, name], &self.database).map_err(|error| {
+            format!("cluster {command} {name}: {error}\n{}", tail(&self.nodes[node].log)).into()
+        })
+    }
+
+    /// Has a node drained that owns the account, and waits until it has started itself anew: one that is told to stop before ends, too, but
+    /// in the middle of its start, and stays drained.
+    pub(super) fn drain(&mut self, node: usize) -> Outcome<()> {
+        let life = |nodes: &Self| nodes.tell(&nodes.status()?, "incarnation").get(node)?.as_u64();
+        let before = life(self);
+        self.operate("drain", node)?;
+        let end = Instant::now() + READY_WITHIN;
+        while life(self) == before && Instant::now() < end {
+            thread::sleep(POLL);
+        }
+        self.wait_until_ready(node)
+    }
+
+    /// Runs a command on the account in a database.
+    pub(super) fn command(&self, words: &[&str], database: &str) -> Outcome<()> {
+        let store = self.postgres.address(database);
+        let mut command = Command::new(&self.binary);
+        forget_settings(&mut command);
+        let output = command.args(words).args(["--store", &store]).output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("{words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    }
+
+    /// A backup of the account while nodes serve it.
+    pub(super) fn backup(&self) -> Outcome<PathBuf> {
+        let to = self.folder.path().join("backup");
+        let place = to.display().to_string();
+        self.command(&["backup", "--to", &place], &self.database)?;
+        Ok(to)
+    }
+
+    /// The copy of a node that has stopped is exactly what the database holds.
+    pub(super) fn compare_copy(&self, node: usize) -> Outcome<()> {
+        let folder = self.nodes[node].data.display().to_string();
+        self.command(&["verify", "--against", &folder], &self.database)
+    }
+
+    /// Restores a backup into a database of its own, which the nodes then serve with new copies.
+    pub(super) fn restore(&mut self, backup: &Path, database: &str) -> Outcome<()> {
+        self.postgres.create_database(database)?;
+        self.key = init(&self.binary, &self.postgres.address(database))?;
+        let from = backup.display().to_string();
+        self.command(&["restore", "--from", &from], database)?;
+        self.command(&["verify"], database)?;
+        database.clone_into(&mut self.database);
+        self.forget_copies()?;
+        self.start_all()
     }
 
     /// Waits until every copy has what was acknowledged before: until each node has told its place anew, and all tell the same.
@@ -243,14 +329,27 @@ impl Nodes {
         for node in 0..self.len() {
             self.signal(node, "-TERM")?;
         }
-        for node in 0..self.len() {
-            let status = self.wait_for_end(node)?;
-            if !status.success() {
-                let log = tail(&self.nodes[node].log);
-                return Err(format!("node {node} stopped with {status}:\n{log}").into());
-            }
+        (0..self.len()).try_for_each(|node| self.expect_stopped(node))
+    }
+
+    /// Stops the owner last, so that its copy has everything; answers which that was.
+    pub(super) fn stop_owner_last(&mut self) -> Outcome<usize> {
+        let owner = self.owner().ok_or("nobody owns the account")?;
+        let others: Vec<usize> = (0..self.len()).filter(|node| *node != owner).collect();
+        for node in others.into_iter().chain([owner]) {
+            self.signal(node, "-TERM")?;
+            self.expect_stopped(node)?;
         }
-        Ok(())
+        Ok(owner)
+    }
+
+    fn expect_stopped(&mut self, node: usize) -> Outcome<()> {
+        let status = self.wait_for_end(node)?;
+        if status.success() {
+            return Ok(());
+        }
+        let log = tail(&self.nodes[node].log);
+        Err(format!("node {node} stopped with {status}:\n{log}").into())
     }
 
     /// Every copy is whole.
@@ -291,7 +390,7 @@ impl Nodes {
         Ok(())
     }
 
-    pub(super) fn forget_copies(&self) -> io::Result<()> {
+    fn forget_copies(&self) -> io::Result<()> {
         self.nodes.iter().try_for_each(|node| fs::remove_dir_all(&node.data))
     }
 }
@@ -326,69 +425,4 @@ fn init(binary: &Path, store: &str) -> Outcome<String> {
         Some(key) if output.status.success() => Ok(key.trim().to_owned()),
         _ => Err(format!("cluster init: {}", String::from_utf8_lossy(&output.stderr)).into()),
     }
-}
-
-/// A way to the database that can be cut.
-pub(super) struct Way {
-    port: u16,
-    is_open: Arc<AtomicBool>,
-}
-
-impl Way {
-    fn open(to: SocketAddr) -> Outcome<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
-        let is_open = Arc::new(AtomicBool::new(true));
-        let open = Arc::clone(&is_open);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let Ok(onward) = TcpStream::connect(to) else { continue };
-                for stream in [&stream, &onward] {
-                    // Looks now and then whether the way was cut.
-                    stream.set_read_timeout(Some(POLL)).ok();
-                    stream.set_nodelay(true).ok();
-                }
-                let (Ok(back), Ok(forth)) = (stream.try_clone(), onward.try_clone()) else {
-                    continue;
-                };
-                let flags = [Arc::clone(&open), Arc::clone(&open)];
-                let [first, second] = flags;
-                thread::spawn(move || carry(stream, onward, &first));
-                thread::spawn(move || carry(forth, back, &second));
-            }
-        });
-        Ok(Self { port, is_open })
-    }
-
-    /// Bytes stop in both directions while it is shut, and nobody is told.
-    pub(super) fn set_open(&self, open: bool) {
-        self.is_open.store(open, Ordering::SeqCst);
-    }
-}
-
-fn carry(mut from: TcpStream, mut to: TcpStream, open: &AtomicBool) {
-    use std::io::{Read as _, Write as _};
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        if !open.load(Ordering::SeqCst) {
-            thread::sleep(POLL);
-            continue;
-        }
-        match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(length) => {
-                while !open.load(Ordering::SeqCst) {
-                    thread::sleep(POLL);
-                }
-                if to.write_all(&buffer[..length]).is_err() {
-                    break;
-                }
-            }
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-            Err(_) => break,
-        }
-    }
-    from.shutdown(std::net::Shutdown::Both).ok();
-    to.shutdown(std::net::Shutdown::Both).ok();
 }

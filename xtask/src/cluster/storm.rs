@@ -28,14 +28,20 @@ enum Misfortune {
     OwnerCutOff,
     ConnectionsKilled,
     DatabaseCrashed,
+    /// The account is moved to another node.
+    OwnerMoved,
+    /// The owner is drained, stopped, and started again.
+    OwnerDrained,
 }
 
-const MISFORTUNES: [Misfortune; 7] = [
+const MISFORTUNES: [Misfortune; 9] = [
     Misfortune::OwnerKilled,
+    Misfortune::OwnerMoved,
     Misfortune::OwnerPaused,
     Misfortune::DatabaseCrashed,
     Misfortune::OwnerStopped,
     Misfortune::ConnectionsKilled,
+    Misfortune::OwnerDrained,
     Misfortune::OwnerCutOff,
     Misfortune::StandbyKilled,
 ];
@@ -143,6 +149,11 @@ fn strike(nodes: &mut Nodes, what: Misfortune, (owner, other): (usize, usize)) -
                 return Err(format!("a node that was told to stop ended with {status}").into());
             }
             nodes.start_node(owner)
+        }
+        Misfortune::OwnerMoved => nodes.operate("move", other),
+        Misfortune::OwnerDrained => {
+            nodes.drain(owner)?;
+            strike(nodes, Misfortune::OwnerStopped, (owner, other))
         }
         Misfortune::OwnerPaused => {
             nodes.signal(owner, "-STOP")?;

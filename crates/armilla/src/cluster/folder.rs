@@ -1,5 +1,6 @@
 //! The file `node` in a node's data folder: whose copy it is.
 
+use super::record::AccountRecord;
 use armilla_storage::disk::{Disk as _, FolderDisk};
 use armilla_storage::ledger::Incarnation;
 use armilla_storage::{Direction, KeyRange, Keyspace, Store, StoreError};
@@ -41,14 +42,15 @@ impl NodeFile {
         disk.replace(Path::new(FILE), &bytes).map_err(|error| error.to_string())
     }
 
-    /// The life that the folder remembers, if the folder is this node's own.
-    pub(super) fn incarnation_of(
+    /// What a folder with this file is to the node of a name in an account.
+    pub(super) fn belongs(
         found: Option<&Self>,
         folder: &Path,
-        (account, name): (&str, &str),
-    ) -> Result<Option<Incarnation>, String> {
-        let Some(found) = found else { return Ok(None) };
-        if found.account != account {
+        (account, name, record): (&str, &str, &AccountRecord),
+    ) -> Result<FolderCopy, String> {
+        let Some(found) = found else { return Ok(FolderCopy::None) };
+        let is_lost = record.is_lost(&found.account);
+        if found.account != account && !is_lost {
             return Err(format!(
                 "{} holds a copy of another account: give another --data, or move it away",
                 folder.display()
@@ -61,8 +63,43 @@ impl NodeFile {
                 found.name
             ));
         }
-        Ok(Some(Incarnation(found.incarnation)))
+        let life = Incarnation(found.incarnation);
+        Ok(if is_lost { FolderCopy::Lost(life) } else { FolderCopy::Own(life) })
     }
+}
+
+/// What a data folder is to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FolderCopy {
+    /// No node has had it.
+    None,
+    /// This node has, in this life.
+    Own(Incarnation),
+    /// This node has, before a loss that was accepted: its copy may hold what the account does not.
+    Lost(Incarnation),
+}
+
+impl FolderCopy {
+    pub(super) fn incarnation(self) -> Option<Incarnation> {
+        match self {
+            Self::None => None,
+            Self::Own(life) | Self::Lost(life) => Some(life),
+        }
+    }
+}
+
+/// Throws away what lies in a folder that no other process may have open.
+pub(super) fn empty(folder: &Path) -> Result<(), String> {
+    let disk = FolderDisk::existing(folder);
+    // The name goes last: a folder without one that holds something is nobody's.
+    let names = disk.list(Path::new("")).map_err(|error| error.to_string())?;
+    for name in names.iter().filter(|name| *name != FILE) {
+        let path = Path::new(name);
+        let removed =
+            if folder.join(path).is_dir() { disk.remove_folder(path) } else { disk.remove(path) };
+        removed.map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Refuses to serve a node's copy as if it were a server's own data: what it would acknowledge, no other node would know of.
@@ -101,6 +138,7 @@ pub(super) fn refuse_foreign_data(store: &dyn Store, folder: &Path) -> Result<()
 mod tests {
     use super::*;
     use armilla_storage::{Batch, Durability, MemoryStore};
+    use std::time::Duration;
 
     #[test]
     fn a_folder_remembers_whose_it_is() {
@@ -112,11 +150,31 @@ mod tests {
         file.write(folder).unwrap();
         let found = NodeFile::read(folder).unwrap();
         assert_eq!(found.as_ref(), Some(&file));
-        let own = |account, name| NodeFile::incarnation_of(found.as_ref(), folder, (account, name));
-        assert_eq!(own("x", "a").unwrap(), Some(Incarnation(7)));
+        let record = AccountRecord::new(Duration::from_secs(7), Vec::new()).unwrap();
+        let own =
+            |account, name| NodeFile::belongs(found.as_ref(), folder, (account, name, &record));
+        assert_eq!(own("x", "a").unwrap(), FolderCopy::Own(Incarnation(7)));
         assert!(own("y", "a").unwrap_err().contains("another account"));
         assert!(own("x", "b").unwrap_err().contains("'a'"));
+        let after = record.clone().with_loss_of("x");
+        let lost = NodeFile::belongs(found.as_ref(), folder, ("y", "a", &after));
+        assert_eq!(lost.unwrap(), FolderCopy::Lost(Incarnation(7)));
         assert!(refuse_node_folder(folder).unwrap_err().contains("--store"));
+    }
+
+    #[test]
+    fn a_lost_copy_is_thrown_away_and_the_name_stays() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        let file = NodeFile { account: "x".into(), name: "a".into(), incarnation: 7 };
+        file.write(folder).unwrap();
+        std::fs::create_dir_all(folder.join("index/1")).unwrap();
+        std::fs::write(folder.join("index/1/segment"), b"x").unwrap();
+        std::fs::write(folder.join("other"), b"x").unwrap();
+        empty(folder).unwrap();
+        let left: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(NodeFile::read(folder).unwrap(), Some(file));
     }
 
     #[test]

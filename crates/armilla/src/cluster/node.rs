@@ -3,27 +3,32 @@
 //!
 //! Two threads. The one of the *beats* tells the ledger that this node lives, looks after the others, and tells the front who owns the
 //! account. The other *follows*, takes over, and opens the account. A node that loses the account ends its process with
-//! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one.
+//! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one. A node that
+//! hands the account over ([`super::handover`]) starts itself anew, for the same reason.
 
 use crate::terminal::note;
-use armilla_gateway::cluster::{NodeFacts, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
+use armilla_gateway::cluster::{NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
 use armilla_model::clock::monotonic;
 use armilla_storage::ledger::{
-    Beat, Followed, LedgerError, LedgerStore, Member, Ownership, OwnershipWatcher, Place, Position,
-    Replica, ReplicaError,
+    Beat, Epoch, Followed, LedgerError, LedgerStore, Member, NodeRow, Ownership, OwnershipWatcher,
+    Place, Position, Replica, ReplicaError,
 };
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The exit status of a node that was evicted or has lost the account.
-const LOST_STATUS: i32 = 3;
+pub(super) const LOST_STATUS: i32 = 3;
 /// The exit status of a node whose copy or database is not what it must be.
 const REFUSED_STATUS: i32 = 1;
 /// How often a standby reads the journal.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
+/// How often nodes look at each other while the account moves: requests are held meanwhile.
+const MOVING_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Pause after the ledger failed.
 const FAILED_PAUSE: Duration = Duration::from_millis(200);
 
@@ -31,9 +36,16 @@ const FAILED_PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct NodeState {
     pub(super) member: Member,
     places: OwnerPlaces,
+    gauges: Arc<NodeGauges>,
     /// The newest row that is in the local copy, as far as this thread knows.
     place: AtomicU64,
+    /// What that was at the look before.
+    place_before: AtomicU64,
     ownership: Mutex<Option<Ownership>>,
+    /// Since when the account is free in an epoch and left to a named heir.
+    left_to_heir: Mutex<Option<(Epoch, Instant)>>,
+    /// Who is told to hand the account over.
+    successors: mpsc::Sender<NodeRow>,
     serving: AtomicBool,
     /// Set when the process is told to stop: nothing is answered and nothing is taken any more.
     stopping: AtomicBool,
@@ -42,16 +54,27 @@ pub(super) struct NodeState {
 }
 
 impl NodeState {
-    pub(super) fn new(member: Member, places: OwnerPlaces) -> Self {
-        Self {
+    /// The state of a node that has joined, and whom it shall hand the account over to, once it shall.
+    pub(super) fn new(
+        member: Member,
+        places: OwnerPlaces,
+        gauges: Arc<NodeGauges>,
+    ) -> (Self, mpsc::Receiver<NodeRow>) {
+        let (successors, told) = mpsc::channel();
+        let state = Self {
             member,
             places,
+            gauges,
             place: AtomicU64::new(0),
+            place_before: AtomicU64::new(0),
             ownership: Mutex::new(None),
+            left_to_heir: Mutex::new(None),
+            successors,
             serving: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
-        }
+        };
+        (state, told)
     }
 
     /// Whether answers of this node count.
@@ -63,6 +86,18 @@ impl NodeState {
     pub(super) fn serve(&self) {
         self.serving.store(true, Ordering::Release);
         self.places.send_replace(OwnerPlace::Here);
+    }
+
+    /// Takes no more requests: those that come are held until another node owns the account. False when it did not take any.
+    pub(super) fn pause_serving(&self) -> bool {
+        let was_serving = self.serving.swap(false, Ordering::AcqRel);
+        self.places.send_replace(OwnerPlace::HereSoon);
+        was_serving
+    }
+
+    /// Another node owns the account, as far as this one knows.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(*self.places.borrow(), OwnerPlace::Elsewhere(_))
     }
 
     /// Answers nothing any more and takes nothing.
@@ -80,6 +115,18 @@ impl NodeState {
         }
     }
 
+    /// Writes down what the metrics tell.
+    fn measure(&self, ownership: &Ownership) {
+        let is_owned = self.serving.load(Ordering::Acquire);
+        let place = self.place.load(Ordering::Acquire);
+        let owner = ownership.owner.as_ref().map_or(0, |owner| owner.catalog.0);
+        let set = |gauge: &AtomicU64, value| gauge.store(value, Ordering::Relaxed);
+        set(&self.gauges.owned, u64::from(is_owned));
+        set(&self.gauges.following, u64::from(!is_owned));
+        set(&self.gauges.place, place);
+        set(&self.gauges.lag, owner.saturating_sub(place));
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -95,8 +142,7 @@ impl NodeState {
                 }
             }
             Some(owner) => {
-                let address = owner.card.address.strip_prefix("http://").unwrap_or_default();
-                address.parse().map_or(OwnerPlace::Nobody, OwnerPlace::Elsewhere)
+                owner.card.address.parse().map_or(OwnerPlace::Nobody, OwnerPlace::Elsewhere)
             }
         };
         self.places.send_if_modified(|known| {
@@ -132,6 +178,7 @@ impl OwnershipWatcher for NodeState {
     }
 
     fn failing(&self, error: &LedgerError) {
+        self.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, "writes wait for the ledger");
     }
 
@@ -157,9 +204,30 @@ pub(super) fn start_beats(node: Arc<NodeState>) -> thread::JoinHandle<()> {
         while !node.leaving.load(Ordering::Acquire) {
             let begun = monotonic();
             beat(&node);
+            let is_moving = node.ownership.lock().as_ref().is_some_and(Ownership::is_moving);
+            let every = if is_moving { every.min(MOVING_LOOK_EVERY) } else { every };
             thread::sleep(every.saturating_sub(begun.elapsed()));
         }
     })
+}
+
+/// Begins to hand the account over, when this node owns it, somebody else shall, and that one's copy has everything but the last moment.
+fn consider_successor(node: &NodeState, ownership: &Ownership) {
+    let place = node.place.load(Ordering::Acquire);
+    let before = node.place_before.swap(place, Ordering::AcqRel);
+    let own = node.member.incarnation();
+    let is_owner = ownership.owner.as_ref().is_some_and(|owner| owner.incarnation == own);
+    let may_hand_over = is_owner && node.serving.load(Ordering::Acquire) && !node.is_stopping();
+    let Some(successor) = ownership.successor(own).filter(|_| may_hand_over) else { return };
+    if ownership.heir.as_ref() != Some(successor) {
+        // So that no other node is faster than the best one. The next look finds it.
+        if let Err(error) = node.member.name_heir(ownership.epoch, successor) {
+            tracing::warn!(%error, "the node that shall own the account could not be named");
+        }
+    } else if successor.catalog.0 >= before {
+        // Nobody hears it only when the account is being handed over already.
+        let _ = node.successors.send(successor.clone());
+    }
 }
 
 fn beat(node: &NodeState) {
@@ -169,15 +237,26 @@ fn beat(node: &NodeState) {
             LOST_STATUS,
             "this node was silent for longer than its lease and was replaced; start it again, it will follow",
         ),
-        Beat::Unknown(error) => tracing::warn!(%error, "a beat was not heard"),
+        Beat::Unknown(error) => {
+            node.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "a beat was not heard");
+        }
     }
     match node.member.look() {
         Ok(ownership) => {
             node.publish(&ownership);
+            node.measure(&ownership);
+            consider_successor(node, &ownership);
             *node.ownership.lock() = Some(ownership);
         }
-        Err(error) => tracing::warn!(%error, "the other nodes could not be looked at"),
+        Err(error) => {
+            node.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "the other nodes could not be looked at");
+        }
     }
+    let left = node.member.lease().left().as_millis();
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    node.gauges.lease_millis.store(left, Ordering::Relaxed);
 }
 
 /// Starts the thread that follows; `open` makes an account of the store once this node owns it.
@@ -187,12 +266,18 @@ pub(super) fn start_following(
     retention: Duration,
     open: impl FnOnce(LedgerStore) -> Result<(), String> + Send + 'static,
 ) {
-    spawn("following", move || {
+    let follow = move || {
         let Some(store) = follow_until_owner(&node, replica, retention) else { return };
         match open(store) {
             Ok(()) => node.serve(),
             Err(_) if node.is_stopping() => {}
             Err(error) => end(REFUSED_STATUS, &format!("the account cannot be opened: {error}")),
+        }
+    };
+    spawn("following", move || {
+        // A node that beats and does not serve would keep the account from all others.
+        if catch_unwind(AssertUnwindSafe(follow)).is_err() {
+            end(REFUSED_STATUS, "this node stops: the account could not be followed or opened");
         }
     });
 }
@@ -221,7 +306,10 @@ fn follow_until_owner(
             continue;
         };
         match replica.take(epoch, retention, node.clone()) {
-            Ok(store) => return Some(store),
+            Ok(store) => {
+                node.gauges.takes.fetch_add(1, Ordering::Relaxed);
+                return Some(store);
+            }
             Err((again, error)) => {
                 error.iter().for_each(complain);
                 replica = again;
@@ -232,12 +320,25 @@ fn follow_until_owner(
     None
 }
 
-/// The epoch of an account that nobody owns, or that this very life owns without knowing.
-fn free_epoch(node: &NodeState) -> Option<armilla_storage::ledger::Epoch> {
+/// The epoch of an account that nobody owns, or that this very life owns without knowing, unless it is another node's turn.
+fn free_epoch(node: &NodeState) -> Option<Epoch> {
     let ownership = node.ownership.lock().clone()?;
-    let is_free =
-        ownership.owner.as_ref().is_none_or(|owner| owner.incarnation == node.member.incarnation());
-    (is_free && node.holds_lease()).then_some(ownership.epoch)
+    let own = node.member.incarnation();
+    let is_free = ownership.owner.as_ref().is_none_or(|owner| owner.incarnation == own);
+    // Better a node that is drained than none.
+    let is_out = ownership.is_draining && !ownership.candidates.is_empty();
+    if !is_free || is_out || !node.holds_lease() {
+        return None;
+    }
+    let heir = ownership.heir.as_ref().filter(|heir| heir.incarnation != own);
+    let has_waited = || {
+        let mut left = node.left_to_heir.lock();
+        let fresh = (ownership.epoch, monotonic());
+        let kept = left.filter(|left| left.0 == fresh.0).unwrap_or(fresh);
+        *left = Some(kept);
+        kept.1.elapsed() >= node.member.lease().length()
+    };
+    (heir.is_none() || has_waited()).then_some(ownership.epoch)
 }
 
 /// A ledger that is away comes back; anything else does not mend itself.

@@ -5,6 +5,7 @@ use crate::keys::{AccountKeys, KeySource, random};
 use armilla_gateway::auth::{Access, MasterKeys, WellKnownKey};
 use armilla_gateway::certificates::Authority;
 use armilla_model::clock::{Clock as _, SystemClock};
+use armilla_storage::ledger::{Lease, PostgresLedger};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,12 @@ pub(super) struct AccountRecord {
     authority_key: String,
     /// The names that the authority may vouch for, beside those of loopback.
     authority_names: Vec<String>,
+    /// A restore has begun and not ended: there is no account to serve.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    restoring: bool,
+    /// Ids that the account had before losses that an operator accepted: copies of those are thrown away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lost_accounts: Vec<String>,
 }
 
 impl AccountRecord {
@@ -39,6 +46,8 @@ impl AccountRecord {
             authority_certificate: authority.certificate_pem,
             authority_key: authority.key_pem,
             authority_names: names,
+            restoring: false,
+            lost_accounts: Vec::new(),
         })
     }
 
@@ -58,8 +67,45 @@ impl AccountRecord {
         Ok(record)
     }
 
+    /// What the ledger has.
+    pub(super) fn read(ledger: &PostgresLedger) -> Result<Self, String> {
+        Self::decode(&ledger.settings().map_err(|error| error.to_string())?)
+    }
+
     pub(super) fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_seconds)
+    }
+
+    /// The same, while a restore writes.
+    pub(super) fn unfinished(self) -> Self {
+        Self { restoring: true, ..self }
+    }
+
+    /// The same, after a loss was accepted in the account of this id.
+    pub(super) fn with_loss_of(mut self, account: &str) -> Self {
+        self.lost_accounts.push(account.to_owned());
+        self
+    }
+
+    /// A copy of the account of this id is to be thrown away.
+    pub(super) fn is_lost(&self, account: &str) -> bool {
+        self.lost_accounts.iter().any(|lost| lost == account)
+    }
+
+    /// Refuses an account that is not whole.
+    pub(super) fn require_whole(&self) -> Result<(), String> {
+        if self.restoring {
+            return Err(
+                "a restore into this database has not ended: wait for it, or empty the database (drop schema armilla cascade),                  make the account anew and restore again"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// How often a node beats.
+    pub(super) fn beat_every(&self) -> Duration {
+        Lease::new(self.lease()).beat_every()
     }
 
     pub(super) fn first_key(&self) -> &str {
@@ -108,6 +154,10 @@ mod tests {
         assert!(back.account_keys().is_ok());
         assert!(back.may_vouch_for("DB.example") && !back.may_vouch_for("other"));
         assert!(AccountRecord::decode(b"{}").is_err());
+        let lost = back.clone().with_loss_of("one");
+        let lost = AccountRecord::decode(&lost.encode()).unwrap();
+        assert!(lost.is_lost("one") && !lost.is_lost("two") && !back.is_lost("one"));
+        assert!(back.require_whole().is_ok() && back.unfinished().require_whole().is_err());
         let later = AccountRecord { journals: "per partition".into(), ..record };
         let refused = AccountRecord::decode(&later.encode()).err().unwrap();
         assert!(refused.contains("per partition"), "{refused}");

@@ -1,6 +1,7 @@
 //! `armilla serve --store …`: one of several nodes, from its start to its end.
 
-use super::folder::{NodeFile, refuse_foreign_data};
+use super::folder::{self, FolderCopy, NodeFile, refuse_foreign_data};
+use super::handover;
 use super::node::{self, NodeState};
 use super::record::AccountRecord;
 use super::{NodeOptions, address};
@@ -17,7 +18,7 @@ use crate::{keys, private, tls};
 use armilla_engine::Account;
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
-use armilla_gateway::cluster::{Front, LateService};
+use armilla_gateway::cluster::{Front, LateService, NodeAddress};
 use armilla_gateway::ops::EngineService;
 use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Settings};
@@ -26,9 +27,12 @@ use armilla_storage::Store;
 use armilla_storage::ledger::{
     ACCOUNT, JoinError, Ledger, LedgerError, Member, NodeCard, PostgresLedger, Replica,
 };
-use http::uri::Authority;
 use parking_lot::Mutex;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,15 +43,36 @@ const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(60);
 
 /// How long a node that starts waits for the database.
 const START_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long a node that starts itself anew looks whether it was told to stop.
+const LAST_LOOK: Duration = Duration::from_millis(5);
 /// Pause before it asks again.
 const START_PAUSE: Duration = Duration::from_millis(200);
 
 /// What the node has once it owns the account.
 #[derive(Default)]
-struct OpenAccount {
+pub(super) struct OpenAccount {
     account: Option<Arc<Account>>,
     _control: Option<Control>,
     _watching: Option<Arc<Watching>>,
+}
+
+impl OpenAccount {
+    /// Closes the account, and gives it up: another node may take it from now on.
+    pub(super) fn close(&mut self) -> Result<(), String> {
+        let Self { account, _control, _watching } = std::mem::take(self);
+        let Some(account) = account else { return Ok(()) };
+        // A database that is away is not waited for: what was not answered may be done or not.
+        account.store().end_waits();
+        account.close().map_err(|error| error.to_string())
+    }
+}
+
+/// How a node ended.
+enum Ending {
+    /// It was told to stop.
+    Stopped(Stopped),
+    /// It has handed the account over to the node of this name.
+    HandedOver(String),
 }
 
 /// Serves as a node until the process is told to stop.
@@ -57,6 +82,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     let (name, advertised) = (node_options.name()?, node_options.advertised()?);
     let ledger = Arc::new(open_ledger(node_options)?);
     let record = AccountRecord::decode(&patiently(|| ledger.settings())?)?;
+    record.require_whole()?;
     compare_clocks(&ledger)?;
     let descriptors = Descriptors::claim()?;
     if let Some(warning) = descriptors.warning() {
@@ -67,7 +93,10 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
         join(options, &ledger, &folder, (&name, &advertised, &record), &descriptors)?;
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
     let ports = Ports { name, advertised, record, descriptors };
-    let stopped = runtime.block_on(serve(options, ports, ledger, store, member))?;
+    let stopped = match runtime.block_on(serve(options, ports, ledger, store, member))? {
+        Ending::Stopped(stopped) => stopped,
+        Ending::HandedOver(heir) => handover::start_again(&heir),
+    };
     if let Stopped::CutOff(connections) = stopped {
         note(&format!("{connections} connections did not finish in time and were cut off"));
     }
@@ -78,7 +107,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
 /// What a node brings to its doors.
 struct Ports {
     name: String,
-    advertised: Authority,
+    advertised: NodeAddress,
     record: AccountRecord,
     descriptors: Descriptors,
 }
@@ -158,28 +187,39 @@ fn join(
     options: &ServeOptions,
     ledger: &Arc<PostgresLedger>,
     folder: &Path,
-    (name, advertised, record): (&str, &Authority, &AccountRecord),
+    (name, advertised, record): (&str, &NodeAddress, &AccountRecord),
     descriptors: &Descriptors,
 ) -> Result<(Arc<dyn Store>, Member), String> {
     let account = patiently(|| ledger.account())?;
     let found = NodeFile::read(folder)?;
-    let before = NodeFile::incarnation_of(found.as_ref(), folder, (&account, name))?;
+    let copy = NodeFile::belongs(found.as_ref(), folder, (&account, name, record))?;
     private::tighten(folder);
-    let store = open_store(options, Some(folder), descriptors)?;
-    if found.is_none() {
+    let mut store = open_store(options, Some(folder), descriptors)?;
+    if let FolderCopy::Lost(_) = copy {
+        note(
+            "the database has lost writes, which was accepted: this node's copy is thrown away and made anew",
+        );
+        // It could be opened, so no other process has the folder.
+        store.close().map_err(refusal)?;
+        drop(store);
+        folder::empty(folder)?;
+        store = open_store(options, Some(folder), descriptors)?;
+    }
+    if copy == FolderCopy::None {
         refuse_foreign_data(&*store, folder)?;
     }
     if let Some(disk) = disk(Some(folder))? {
         Account::retain_index_files(&*store, disk).map_err(refusal)?;
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let address = format!("http://{advertised}");
+    let address = advertised.to_string();
     let card = NodeCard { name: name.to_owned(), address, version };
-    let member =
-        patiently(|| match Member::join(ledger.clone(), card.clone(), before, record.lease()) {
+    let member = patiently(|| {
+        match Member::join(ledger.clone(), card.clone(), copy.incarnation(), record.lease()) {
             Err(JoinError::Ledger(error)) => Err(error),
             other => Ok(other),
-        })?;
+        }
+    })?;
     let member = member.map_err(|error| error.to_string())?;
     let incarnation = member.incarnation().0;
     NodeFile { account, name: name.to_owned(), incarnation }.write(folder)?;
@@ -192,16 +232,19 @@ async fn serve(
     ledger: Arc<PostgresLedger>,
     store: Arc<dyn Store>,
     member: Member,
-) -> Result<Stopped, String> {
+) -> Result<Ending, String> {
     let folder = options.data();
     let replica = Replica::new(store, ledger).map_err(refusal)?;
-    let (front, places) = Front::new(&ports.name).map_err(|error| error.to_string())?;
-    let node = Arc::new(NodeState::new(member, places));
+    let trusted = trusted(options, &ports.record)?;
+    let (front, places) = Front::new(&ports.name, trusted).map_err(|error| error.to_string())?;
+    let (node, successors) = NodeState::new(member, places, front.gauges());
+    let node = Arc::new(node);
     let asked = node.clone();
     let late = LateService::new(Arc::new(move || asked.holds_lease()));
     let (server, authenticator) = bind(options, &ports, front, late.clone())?;
     let bound = server.local_addresses().map_err(|error| error.to_string())?;
     let opened = Arc::new(Mutex::new(OpenAccount::default()));
+    let handover = handover::start(node.clone(), late.clone(), opened.clone(), successors);
     let beats = node::start_beats(node.clone());
     let tickets = Tickets {
         authenticator: authenticator.clone(),
@@ -211,7 +254,10 @@ async fn serve(
     let (kept, own, place) = (opened.clone(), options.clone(), folder.clone());
     let incarnation = node.member.incarnation().0;
     let nodes = node.clone();
+    let runtime = tokio::runtime::Handle::current();
     node::start_following(node.clone(), replica, options.node.retention(), move |store| {
+        // Webhooks are called from tasks of the server.
+        let _entered = runtime.enter();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let disk = disk(Some(&place))?;
         let account = open_account(&own, Arc::new(store), clock, disk.clone(), Some(incarnation))?;
@@ -224,16 +270,25 @@ async fn serve(
         Ok(())
     });
     greet(&ports, &bound, &folder);
-    let stopped = server.run(stop_signal()).await;
-    node.stop();
-    let OpenAccount { account, _control, _watching } = std::mem::take(&mut *opened.lock());
-    if let Some(account) = account {
-        // A database that is away is not waited for: what was not answered may be done or not.
-        account.store().end_waits();
-        account.close().map_err(|error| error.to_string())?;
+    let mut heir = None;
+    let mut told = pin!(stop_signal());
+    let stop = async {
+        tokio::select! {
+            () = &mut told => {}
+            name = handover.done() => heir = Some(name),
+        }
+    };
+    let stopped = server.run(stop).await;
+    // Who was told to stop in the meantime does not start again: the new process would know nothing of it.
+    if let Some(heir) = heir
+        && tokio::time::timeout(LAST_LOOK, &mut told).await.is_err()
+    {
+        return Ok(Ending::HandedOver(heir));
     }
+    node.stop();
+    opened.lock().close()?;
     node.leave(beats);
-    Ok(stopped)
+    Ok(Ending::Stopped(stopped))
 }
 
 type NodeServer = Server<LateService<EngineService>>;
@@ -269,7 +324,7 @@ fn bind(
     let settings = settings(options, loopback, &certificates, &ports.descriptors)?;
     let settings = Settings {
         facts: facts(options, &keys.source, clock.now_seconds()),
-        advertised: Some(format!("http://{}", ports.advertised)),
+        advertised: Some(ports.advertised.to_string()),
         front: Some(Arc::new(front)),
         ..settings
     };
@@ -295,18 +350,42 @@ fn certificate_names(options: &ServeOptions, ports: &Ports) -> Result<Vec<String
              init, or a certificate of your own (--tls-cert)"
         ));
     }
-    let host = ports.advertised.host().trim_matches(['[', ']']).to_owned();
+    let host = ports.advertised.host().to_owned();
     if ports.record.may_vouch_for(&host) && !names.contains(&host) {
         names.push(host);
+    } else if ports.advertised.is_secure() && !has_own && !is_loopback(&host) {
+        return Err(format!(
+            "other nodes could not check the certificate of {}: the account's authority may not vouch for '{host}'. Give \
+             --tls-name {host} to armilla cluster init, or a certificate of your own (--tls-cert)",
+            ports.advertised
+        ));
     }
     Ok(names)
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost"
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whose certificates other nodes may show: the account's authority, and those that the system trusts where nodes have
+/// certificates of their own.
+fn trusted(options: &ServeOptions, record: &AccountRecord) -> Result<RootCertStore, String> {
+    let mut trusted = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(record.authority().certificate_pem.as_bytes());
+    let authority = authority.map_err(|error| format!("the account's authority: {error}"))?;
+    trusted.add(authority).map_err(|error| format!("the account's authority: {error}"))?;
+    if options.tls.tls_cert.is_some() || options.tls.tls_pfx.is_some() {
+        trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    Ok(trusted)
 }
 
 fn greet(ports: &Ports, bound: &[std::net::SocketAddr], folder: &Path) {
     let port = bound.first().map_or(0, std::net::SocketAddr::port);
     say(&format!("Armilla {}: node {} is up", env!("CARGO_PKG_VERSION"), ports.name));
     say(&format!("  port               {port}, http and https"));
-    say(&format!("  other nodes reach  http://{}", ports.advertised));
+    say(&format!("  other nodes reach  {}", ports.advertised));
     say(&format!("  copy in            {}", folder.display()));
     say("  account key        as armilla cluster init has printed it");
     say("  to stop            Ctrl+C, or SIGTERM: the account is handed over");

@@ -51,6 +51,18 @@ impl ClusterStatus {
         self.nodes.iter().find(is_owner)
     }
 
+    /// The node that shall own the account and does not yet.
+    fn heir(&self) -> Option<&NodeRow> {
+        let (name, incarnation) = self.journal.as_ref()?.heir.as_ref()?;
+        let is_heir = |node: &&NodeRow| {
+            node.card.name == *name
+                && node.incarnation == *incarnation
+                && node.state == NodeState::Up
+        };
+        let heir = self.nodes.iter().find(is_heir)?;
+        self.owner().is_none_or(|owner| owner.incarnation != heir.incarnation).then_some(heir)
+    }
+
     /// What a node does, in a word.
     fn role(&self, node: &NodeRow) -> &'static str {
         match node.state {
@@ -67,6 +79,9 @@ impl ClusterStatus {
             Some(owner) => format!("owner    {} at {}", owner.card.name, owner.card.address),
             None => "owner    none: requests are told to come back".to_owned(),
         });
+        if let Some(heir) = self.heir() {
+            lines.push(format!("moving   to {}", heir.card.name));
+        }
         if let Some(journal) = &self.journal {
             lines.push(format!(
                 "journal  epoch {}, folded up to place {}",
@@ -103,9 +118,12 @@ impl ClusterStatus {
         let journal = self.journal.as_ref();
         let journal = journal.map(|row| json!({ "epoch": row.epoch.0, "folded": row.folded.0 }));
         let nodes: Vec<_> = self.nodes.iter().map(node).collect();
-        let owner = self.owner().map(|owner| owner.card.name.clone());
-        json!({ "account": self.account, "owner": owner, "journal": journal, "nodes": nodes })
-            .to_string()
+        let name = |node: &NodeRow| node.card.name.clone();
+        let (owner, heir) = (self.owner().map(name), self.heir().map(name));
+        json!({
+            "account": self.account, "owner": owner, "moving_to": heir, "journal": journal, "nodes": nodes,
+        })
+        .to_string()
     }
 }
 
@@ -130,6 +148,7 @@ mod tests {
             state: ShardState::Open,
             folded: Place(5),
             lsn: 5,
+            heir: None,
         };
         let nodes = vec![
             node("a", 1, NodeState::Up),
@@ -143,6 +162,10 @@ mod tests {
         assert_eq!(roles, ["owner", "standby", "gone"]);
         let json: serde_json::Value = serde_json::from_str(&status.to_json()).unwrap();
         assert_eq!((&json["owner"], &json["journal"]["epoch"]), (&"a".into(), &4.into()));
+        status.journal.as_mut().unwrap().heir = Some(("b".into(), Incarnation(2)));
+        assert!(status.to_text().contains("moving   to b"));
+        status.journal.as_mut().unwrap().heir = Some(("b".into(), Incarnation(1)));
+        assert!(status.heir().is_none(), "that life is over");
         status.nodes[0].incarnation = Incarnation(9);
         assert!(status.owner().is_none(), "the life that owned the account is over");
         assert!(status.to_text().contains("owner    none"));

@@ -5,6 +5,7 @@ mod full_disk;
 use super::*;
 use crate::client::Client;
 use crate::client::items::{ContainerName, Key, OnConflict};
+use crate::cluster::LedgerChoice;
 use crate::config::SalvageOptions;
 use crate::local::LocalServer;
 use armilla_model::clock::SystemClock;
@@ -74,11 +75,15 @@ fn listing(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn verify_folder(data: &Path) -> Result<(), String> {
-    verify(&VerifyOptions { data: data.into() })
+    verify(&VerifyOptions {
+        data: data.into(),
+        ledger: LedgerChoice::default(),
+        against: Vec::new(),
+    })
 }
 
 fn backup_folder(data: &Path, to: &Path) -> Result<(), String> {
-    backup(&BackupOptions { data: data.into(), to: to.into() })
+    backup(&BackupOptions { data: data.into(), to: to.into(), ledger: LedgerChoice::default() })
 }
 
 #[test]
@@ -106,7 +111,8 @@ async fn verify_and_backup_leave_the_folder_as_it_is_and_a_backup_comes_back() {
     backup_folder(&data, &to).unwrap();
     assert!(before == listing(&data));
     let restored = above.path().join("restored");
-    restore(&RestoreOptions { from: to, data: restored.clone() }).unwrap();
+    let ledger = LedgerChoice::default();
+    restore(&RestoreOptions { from: to, data: restored.clone(), ledger }).unwrap();
     let (server, client) = serve(&restored, &[]).await.unwrap();
     assert_eq!((read(&client, 0).await, read(&client, 49).await), (200, 200));
     server.stop().await;

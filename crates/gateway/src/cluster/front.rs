@@ -1,5 +1,7 @@
 //! Where a request is answered: here, or by the node that owns the account.
 
+use super::address::NodeAddress;
+use super::gauges::{ForwardOutcome, NodeGauges};
 use super::late::unknown_outcome;
 use super::{FROM, NOT_OWNER};
 use crate::limits::{
@@ -10,13 +12,16 @@ use armilla_model::{Error, Result};
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -30,8 +35,8 @@ pub enum OwnerPlace {
     HereSoon,
     /// This node.
     Here,
-    /// Another node, at `host:port`.
-    Elsewhere(Authority),
+    /// Another node.
+    Elsewhere(NodeAddress),
 }
 
 /// How a node tells its front who serves the account.
@@ -41,9 +46,10 @@ pub type OwnerPlaces = watch::Sender<OwnerPlace>;
 pub struct Front {
     name: HeaderValue,
     places: watch::Receiver<OwnerPlace>,
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     under_way: AtomicUsize,
     held_bytes: AtomicUsize,
+    gauges: Arc<NodeGauges>,
 }
 
 impl fmt::Debug for Front {
@@ -74,12 +80,12 @@ enum ForwardAttempt {
 }
 
 impl Front {
-    /// The front of a node of this name.
+    /// The front of a node of this name. `trusted` says whose certificates other nodes may show, where their addresses are `https://`.
     ///
     /// # Errors
     ///
-    /// When the name cannot be said in a header.
-    pub fn new(name: &str) -> Result<(Self, OwnerPlaces)> {
+    /// When the name cannot be said in a header, or the authorities are unusable.
+    pub fn new(name: &str, trusted: RootCertStore) -> Result<(Self, OwnerPlaces)> {
         let name = HeaderValue::from_str(name).map_err(|_| {
             Error::bad_request("A node's name consists of visible ASCII characters.")
         })?;
@@ -87,9 +93,28 @@ impl Front {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(FORWARD_CONNECT_WAIT_MAX));
+        // What is no TLS is said by the scheme of an address.
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(client_config(trusted)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let (under_way, held_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Ok((Self { name, places, client, under_way, held_bytes }, sender))
+        let gauges = Arc::default();
+        Ok((Self { name, places, client, under_way, held_bytes, gauges }, sender))
+    }
+
+    /// The numbers of this node, for it to tell.
+    #[must_use]
+    pub fn gauges(&self) -> Arc<NodeGauges> {
+        Arc::clone(&self.gauges)
+    }
+
+    /// The metrics of this node, with those of the account where it serves one.
+    pub(crate) fn metrics(&self, account: Option<String>) -> String {
+        self.gauges.text(account, self.under_way.load(Ordering::Relaxed))
     }
 
     /// Who serves the account now.
@@ -133,7 +158,7 @@ impl Front {
         let _holding = self.hold(passed.body.len())?;
         loop {
             match self.find(passed.deadline).await {
-                OwnerPlace::Elsewhere(owner) => match self.attempt(&owner, passed).await {
+                OwnerPlace::Elsewhere(owner) => match self.counted(&owner, passed).await {
                     ForwardAttempt::Answered(response) => return Ok(response),
                     ForwardAttempt::Unknown if !passed.is_read => return Err(unknown_outcome()),
                     ForwardAttempt::Unknown | ForwardAttempt::NotDone => sleep(FORWARD_PAUSE).await,
@@ -148,7 +173,17 @@ impl Front {
         }
     }
 
-    async fn attempt(&self, owner: &Authority, passed: &Passed<'_>) -> ForwardAttempt {
+    async fn counted(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
+        let attempt = self.attempt(owner, passed).await;
+        self.gauges.count(match &attempt {
+            ForwardAttempt::Answered(_) => ForwardOutcome::Answered,
+            ForwardAttempt::NotDone => ForwardOutcome::NotDone,
+            ForwardAttempt::Unknown => ForwardOutcome::Unknown,
+        });
+        attempt
+    }
+
+    async fn attempt(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
         let Some(request) = self.request(owner, passed) else { return ForwardAttempt::NotDone };
         let mut places = self.places.clone();
         let is_other =
@@ -179,13 +214,12 @@ impl Front {
     }
 
     /// The request as it came, to another address.
-    fn request(&self, owner: &Authority, passed: &Passed<'_>) -> Option<Request<Full<Bytes>>> {
+    fn request(&self, owner: &NodeAddress, passed: &Passed<'_>) -> Option<Request<Full<Bytes>>> {
         let parts = passed.parts;
         let path = parts.uri.path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let uri = Uri::builder().scheme(Scheme::HTTP).authority(owner.clone()).path_and_query(path);
         let mut request = Request::new(Full::new(passed.body.clone()));
-        *request.uri_mut() = uri.build().ok()?;
+        *request.uri_mut() = owner.uri(path)?;
         *request.method_mut() = parts.method.clone();
         let mut headers = parts.headers.clone();
         remove_hop_by_hop(&mut headers);
@@ -203,6 +237,15 @@ impl Front {
 }
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+fn client_config(trusted: RootCertStore) -> Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder =
+        builder.map_err(|error| Error::Internal(format!("TLS between nodes: {error}")))?;
+    Ok(builder.with_root_certificates(trusted).with_no_client_auth())
+}
 
 /// The place of a request that is being passed on, given back when dropped.
 pub(crate) struct Holding<'a> {
@@ -262,7 +305,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_held_until_somebody_owns_the_account_or_its_time_is_over() {
-        let (front, places) = Front::new("a").unwrap();
+        let (front, places) = Front::new("a", RootCertStore::empty()).unwrap();
         let at_once = Instant::now();
         assert_eq!(front.find(at_once).await, OwnerPlace::Nobody);
         places.send_replace(OwnerPlace::HereSoon);
@@ -278,11 +321,11 @@ mod tests {
 
     #[test]
     fn no_more_is_held_than_there_is_room_for() {
-        let (front, _places) = Front::new("a").unwrap();
+        let (front, _places) = Front::new("a", RootCertStore::empty()).unwrap();
         let held = front.hold(HELD_BYTES_MAX).unwrap();
         assert!(front.hold(1).is_err());
         drop(held);
         assert!(front.hold(1).is_ok());
-        assert!(Front::new("no\nname").is_err());
+        assert!(Front::new("no\nname", RootCertStore::empty()).is_err());
     }
 }

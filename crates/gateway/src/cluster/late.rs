@@ -9,6 +9,7 @@ use armilla_model::Error;
 use armilla_model::partition_key::PartitionKey;
 use http::StatusCode;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::time::timeout;
 
@@ -19,18 +20,60 @@ type HoldsLease = Arc<dyn Fn() -> bool + Send + Sync>;
 pub struct LateService<S> {
     service: Arc<OnceLock<S>>,
     holds_lease: HoldsLease,
+    gate: Arc<Gate>,
 }
 
 impl<S> Clone for LateService<S> {
     fn clone(&self) -> Self {
-        Self { service: Arc::clone(&self.service), holds_lease: Arc::clone(&self.holds_lease) }
+        let (service, gate) = (Arc::clone(&self.service), Arc::clone(&self.gate));
+        Self { service, holds_lease: Arc::clone(&self.holds_lease), gate }
+    }
+}
+
+/// Who is inside while the account is handed over. Whoever enters is counted before it looks whether the gate is shut, so that nobody is
+/// inside and not counted once it is.
+#[derive(Default)]
+struct Gate {
+    is_shut: AtomicBool,
+    inside: AtomicUsize,
+}
+
+impl Gate {
+    fn enter(&self) -> Option<Inside<'_>> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside(self);
+        (!self.is_shut()).then_some(inside)
+    }
+
+    fn is_shut(&self) -> bool {
+        self.is_shut.load(Ordering::SeqCst)
+    }
+}
+
+/// One request, which is inside until this is dropped.
+struct Inside<'a>(&'a Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl<S: Service> LateService<S> {
     /// A service that has not begun.
     pub fn new(holds_lease: HoldsLease) -> Self {
-        Self { service: Arc::default(), holds_lease }
+        Self { service: Arc::default(), holds_lease, gate: Arc::default() }
+    }
+
+    /// Lets nobody in any more: the account is handed over.
+    pub fn shut(&self) {
+        self.gate.is_shut.store(true, Ordering::SeqCst);
+    }
+
+    /// Requests that are being answered.
+    #[must_use]
+    pub fn inside(&self) -> usize {
+        self.gate.inside.load(Ordering::SeqCst)
     }
 
     /// Begins. Only the first word counts.
@@ -69,6 +112,9 @@ impl<S: Service> Service for LateService<S> {
         let Some(service) = self.service.get() else {
             return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
         };
+        let Some(_inside) = self.gate.enter() else {
+            return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
+        };
         if call.operation.is_read() {
             return self.judge(service.call(call).await, true);
         }
@@ -83,9 +129,13 @@ impl<S: Service> Service for LateService<S> {
         }
     }
 
+    fn is_here(&self) -> bool {
+        self.service.get().is_some() && !self.gate.is_shut() && (self.holds_lease)()
+    }
+
     fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {
         match self.service.get() {
-            Some(service) if (self.holds_lease)() => service.range_state(address),
+            Some(service) if self.is_here() => service.range_state(address),
             _ => RangeState::Elsewhere,
         }
     }
@@ -114,15 +164,18 @@ impl<S: Service> Standing for LateService<S> {
         self.service.get()?.container_rid(path)
     }
 
+    /// Where the account is elsewhere nobody knows, and nothing is served: whoever comes with a permission is sent to the owner, which looks.
     fn permission_stands(&self, permission: &PermissionId) -> bool {
-        self.service.get().is_some_and(|service| service.permission_stands(permission))
+        match self.service.get() {
+            Some(service) if self.is_here() => service.permission_stands(permission),
+            _ => true,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     struct Nothing;
 
@@ -149,6 +202,21 @@ mod tests {
         assert_eq!(status(not_found(), false), 429, "and so may be what a write was refused for");
         assert_eq!(status(Reply::created("{}"), false), 201, "it is in the ledger");
         assert_eq!(status(Reply::new(StatusCode::MULTI_STATUS), false), 408);
+    }
+
+    #[test]
+    fn who_is_inside_when_the_gate_is_shut_is_counted_and_nobody_else_gets_in() {
+        let late = LateService::<Nothing>::new(Arc::new(|| true));
+        late.begin(Nothing);
+        let inside = late.gate.enter();
+        assert!(inside.is_some());
+        late.shut();
+        assert!(late.gate.enter().is_none());
+        assert_eq!(late.inside(), 1);
+        drop(inside);
+        assert_eq!(late.inside(), 0);
+        let address = RangeAddress { container_rid: "x", range: 0, range_text: "0", named: None };
+        assert_eq!(late.range_state(&address), RangeState::Elsewhere);
     }
 
     #[tokio::test]

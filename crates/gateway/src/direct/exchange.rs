@@ -153,8 +153,13 @@ impl<'a, S: Service> DirectExchange<'a, S> {
         };
         let admitted = request::route_of(&asked.segments).and_then(|route| {
             let principal = self.gateway.authenticate(&request)?;
-            if let Target::Range(_, state, is_primary) = target {
-                check_state(asked, state, is_primary)?;
+            match target {
+                Target::Range(_, state, is_primary) => check_state(asked, state, is_primary)?,
+                // The catalog is where the account is: clients ask for its address again.
+                Target::Master if !self.gateway.service.is_here() => {
+                    return Err(Box::new(not_here()));
+                }
+                Target::Master => {}
             }
             Ok((self.gateway.authorize(&request, route, &principal)?, principal))
         });

@@ -39,12 +39,13 @@ impl<S: Service> Gateway<S> {
         let reply = match about_this_node(parts) {
             Some(Route::Ready | Route::Status) if !self.is_ready(front) => not_ready(),
             Some(_) => return AtOwner::Here(body),
+            // The node that passed it on holds it, and knows then that it was not done.
+            None if parts.headers.contains_key(FROM) && front.place() != OwnerPlace::Here => {
+                return AtOwner::Answered(not_owner(self, parts));
+            }
             None => match front.find(deadline).await {
                 OwnerPlace::Here => return AtOwner::Here(body),
                 OwnerPlace::Nobody | OwnerPlace::HereSoon => Reply::error(come_back()),
-                OwnerPlace::Elsewhere(_) if parts.headers.contains_key(FROM) => {
-                    return AtOwner::Answered(not_owner(self, parts));
-                }
                 OwnerPlace::Elsewhere(_) => {
                     match self.pass_on(front, (peer, parts), body, deadline).await {
                         Ok(response) => return AtOwner::Answered(response),
@@ -78,7 +79,7 @@ impl<S: Service> Gateway<S> {
         if auth::is_session(context.authorization) || route == Some(Route::Session) {
             let OwnerPlace::Elsewhere(owner) = front.place() else { return Err(come_back()) };
             return Err(Error::Misdirected(format!(
-                "This node does not own the account, and sessions are the owner's: sign in at http://{owner}/_explorer/."
+                "This node does not own the account, and sessions are the owner's: sign in at {owner}/_explorer/."
             )));
         }
         if !body.is_end_stream() {
@@ -112,6 +113,7 @@ fn about_this_node(parts: &Parts) -> Option<Route<'static>> {
         "/alive" => Some(Route::Alive),
         "/ready" => Some(Route::Ready),
         "/status" => Some(Route::Status),
+        "/metrics" => Some(Route::Metrics),
         _ => None,
     }
 }

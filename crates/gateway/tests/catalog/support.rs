@@ -100,27 +100,39 @@ impl Armilla {
 
     /// The same account, asked through a node that does not own it.
     pub(crate) fn through_another_node(&self, authenticator: Authenticator) -> Self {
-        let (front, places) = Front::new("another").unwrap();
-        places.send_replace(OwnerPlace::Elsewhere(self.address.to_string().parse().unwrap()));
+        let (front, places) = Front::new("another", rustls::RootCertStore::empty()).unwrap();
+        places.send_replace(OwnerPlace::Elsewhere(
+            format!("http://{}", self.address).parse().unwrap(),
+        ));
         let host_names = HostNames::new(Vec::new(), true);
         let late = LateService::<EngineService>::new(Arc::new(|| true));
+        let settings = Settings {
+            host_names,
+            front: Some(Arc::new(front)),
+            direct: DirectMode::SamePort,
+            ..Settings::default()
+        };
+        let (account, clock) = (self.account.clone(), self.clock.clone());
+        let certificate = String::new();
+        let mut node = Self { address: NOWHERE, direct: NOWHERE, certificate, account, clock };
+        let protocols = node.with_certificate();
         let gateway = Gateway {
             service: late,
-            settings: Settings { host_names, front: Some(Arc::new(front)), ..Settings::default() },
+            settings,
             authenticator: Arc::new(authenticator),
             clock: self.clock.clone(),
             activity_ids: ActivityIds::new(2),
         };
         let any_port = ["127.0.0.1:0".parse().unwrap()];
-        let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
+        let server = Server::bind(&any_port, protocols, gateway).unwrap();
         let address = server.local_addresses().unwrap()[0];
         tokio::spawn(async move {
             // It knows its owner for as long as it runs.
             let _places = places;
             server.run(std::future::pending()).await
         });
-        let (account, clock) = (self.account.clone(), self.clock.clone());
-        Self { address, direct: NOWHERE, certificate: String::new(), account, clock }
+        (node.address, node.direct) = (address, address);
+        node
     }
 
     fn engine(store: Arc<dyn Store>, options: Options) -> Self {

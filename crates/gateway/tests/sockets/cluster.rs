@@ -31,7 +31,7 @@ impl Node {
         // The account's own key, as nodes have it: it happens to be the one that the requests here are signed with.
         let mut keys = MasterKeys::new(WellKnownKey::Nowhere);
         keys.add(WELL_KNOWN_KEY, Access::ReadWrite).unwrap();
-        let (front, places) = Front::new(name).unwrap();
+        let (front, places) = Front::new(name, rustls::RootCertStore::empty()).unwrap();
         let gateway = Gateway {
             service: late.clone(),
             settings: Settings { front: Some(Arc::new(front)), ..Settings::default() },
@@ -56,7 +56,7 @@ impl Node {
     }
 
     fn follow(&self, owner: SocketAddr) {
-        self.places.send_replace(OwnerPlace::Elsewhere(owner.to_string().parse().unwrap()));
+        self.places.send_replace(OwnerPlace::Elsewhere(format!("http://{owner}").parse().unwrap()));
     }
 
     async fn ask(&self, request: String) -> Answer {

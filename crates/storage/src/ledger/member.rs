@@ -45,6 +45,19 @@ impl Lease {
         self.micros(monotonic()) < self.held_until.load(Ordering::Acquire)
     }
 
+    /// For how long it is still held, if no beat is heard.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        let until = self.held_until.load(Ordering::Acquire);
+        Duration::from_micros(until.saturating_sub(self.micros(monotonic())))
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        self.length
+    }
+
     /// How often a node beats.
     #[must_use]
     pub fn beat_every(&self) -> Duration {
@@ -116,6 +129,28 @@ pub struct Ownership {
     pub owner: Option<NodeRow>,
     /// The other nodes that live.
     pub others: Vec<NodeRow>,
+    /// The node that shall own it next, if one was named and that life of it takes part.
+    pub heir: Option<NodeRow>,
+    /// Whether this node is being drained.
+    pub is_draining: bool,
+    /// The nodes other than this one that may own the account, the one whose copy is newest first.
+    pub candidates: Vec<NodeRow>,
+}
+
+impl Ownership {
+    /// Whom the owner, this node, shall hand the account to: who was named, or, when this node is drained, the best of the others.
+    #[must_use]
+    pub fn successor(&self, own: Incarnation) -> Option<&NodeRow> {
+        let named = self.heir.as_ref().filter(|heir| heir.incarnation != own);
+        named.or_else(|| if self.is_draining { self.candidates.first() } else { None })
+    }
+
+    /// Whether the account is to change its owner.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        let owner = self.owner.as_ref().map(|owner| owner.incarnation);
+        self.heir.as_ref().is_some_and(|heir| owner != Some(heir.incarnation))
+    }
 }
 
 /// A node that has joined.
@@ -143,6 +178,8 @@ impl Member {
         let lease = Arc::new(Lease::new(lease));
         let mut watch = SilenceWatch::new(lease.length);
         let started = monotonic();
+        // A node that starts again by itself is still what the operator wanted it to be.
+        let mut is_draining = false;
         let incarnation = loop {
             let sent = monotonic();
             if let Some(incarnation) = ledger.join(&card)? {
@@ -157,6 +194,7 @@ impl Member {
             let is_own = before == Some(namesake.incarnation);
             let is_silent = watch.see(&nodes).iter().any(|node| node.card.name == card.name);
             if is_own || is_silent {
+                is_draining = is_own && namesake.state == NodeState::Draining;
                 ledger.evict(namesake)?;
                 continue;
             }
@@ -166,13 +204,18 @@ impl Member {
             }
             thread::sleep(lease.beat_every());
         };
-        Ok(Self {
-            ledger,
-            card,
-            incarnation,
-            watch: Mutex::new(SilenceWatch::new(lease.length)),
-            lease,
-        })
+        let watch = Mutex::new(SilenceWatch::new(lease.length));
+        let member = Self { ledger, card, incarnation, watch, lease };
+        if is_draining {
+            member.drain()?;
+        }
+        Ok(member)
+    }
+
+    fn drain(&self) -> Result<(), LedgerError> {
+        let nodes = self.ledger.nodes()?;
+        let own = nodes.iter().find(|node| node.incarnation == self.incarnation);
+        own.map_or(Ok(false), |own| self.ledger.drain(own)).map(drop)
     }
 
     /// Its name.
@@ -236,8 +279,29 @@ impl Member {
             let life = (node.card.name.clone(), node.incarnation);
             row.owner.as_ref() == Some(&life)
         };
-        let (owner, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_owner);
-        Ok(Ownership { epoch: row.epoch, owner: owner.into_iter().next(), others })
+        let (owner, others) = nodes.iter().cloned().partition::<Vec<_>, _>(is_owner);
+        let owner = owner.into_iter().next();
+        let is_own = |node: &NodeRow| node.incarnation == self.incarnation;
+        let is_draining =
+            nodes.iter().any(|node| is_own(node) && node.state == NodeState::Draining);
+        nodes.retain(|node| node.state == NodeState::Up);
+        let is_heir = |node: &&NodeRow| {
+            row.heir.as_ref() == Some(&(node.card.name.clone(), node.incarnation))
+        };
+        let heir = nodes.iter().find(is_heir).cloned();
+        nodes.retain(|node| !is_own(node));
+        nodes.sort_by_key(|node| std::cmp::Reverse(node.catalog));
+        let candidates = nodes;
+        Ok(Ownership { epoch: row.epoch, owner, others, heir, is_draining, candidates })
+    }
+
+    /// Says who shall own the account next, if `epoch` is still its epoch.
+    ///
+    /// # Errors
+    ///
+    /// When the ledger fails.
+    pub fn name_heir(&self, epoch: Epoch, heir: &NodeRow) -> Result<bool, LedgerError> {
+        self.ledger.name_heir(ACCOUNT, epoch, heir)
     }
 
     /// Leaves: others need not wait for the end of the lease. Beats must have ended.

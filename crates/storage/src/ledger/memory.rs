@@ -153,6 +153,36 @@ impl Ledger for MemoryLedger {
         Ok(true)
     }
 
+    fn drain(&self, seen: &NodeRow) -> Result<bool, LedgerError> {
+        let mut tables = self.tables.lock();
+        let node = tables.nodes.get_mut(&seen.card.name);
+        let node = node.filter(|node| node.incarnation == seen.incarnation);
+        let Some(node) = node.filter(|node| node.state == NodeState::Up) else { return Ok(false) };
+        node.state = NodeState::Draining;
+        Ok(true)
+    }
+
+    fn forget(&self, seen: &NodeRow) -> Result<bool, LedgerError> {
+        let mut tables = self.tables.lock();
+        let node = tables.nodes.get(&seen.card.name);
+        let is_gone = node.is_some_and(|node| {
+            node.incarnation == seen.incarnation && node.state == NodeState::Gone
+        });
+        Ok(is_gone && tables.nodes.remove(&seen.card.name).is_some())
+    }
+
+    fn name_heir(&self, at: ShardAt, epoch: Epoch, heir: &NodeRow) -> Result<bool, LedgerError> {
+        let mut tables = self.tables.lock();
+        let life = (heir.card.name.clone(), heir.incarnation);
+        let is_up = tables
+            .nodes
+            .get(&life.0)
+            .is_some_and(|node| node.incarnation == life.1 && node.state == NodeState::Up);
+        let Some(shard) = tables.held(at, epoch).filter(|_| is_up) else { return Ok(false) };
+        shard.row.heir = Some(life);
+        Ok(true)
+    }
+
     fn shards(&self) -> Result<Vec<ShardRow>, LedgerError> {
         Ok(self.tables.lock().shards.values().map(|shard| shard.row.clone()).collect())
     }
@@ -170,6 +200,7 @@ impl Ledger for MemoryLedger {
                     state: ShardState::Open,
                     folded: place,
                     lsn,
+                    heir: None,
                 };
                 let batch = Bytes::new();
                 ShardTable::new(row, JournalRow { at, place, lsn, chain: Chain::START, batch })
@@ -270,6 +301,7 @@ impl Ledger for MemoryLedger {
                 state: ShardState::Open,
                 folded: Place(0),
                 lsn: new.lsn,
+                heir: None,
             };
             let chain = Chain::START.with(&new.batch);
             let first = JournalRow { at, place: Place(1), lsn: new.lsn, chain, batch: new.batch };

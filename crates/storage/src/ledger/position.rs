@@ -46,6 +46,11 @@ impl Position {
         Ok(Some(Self { place: Place(number(place)), chain: Chain(number(chain)) }))
     }
 
+    /// Whether an entry is the note of a position: it belongs to one copy, and goes into no backup.
+    pub(crate) fn is_noted_at(keyspace: Keyspace, key: &[u8]) -> bool {
+        keyspace == Keyspace::Meta && key == POSITION_KEY
+    }
+
     /// Notes the position in the batch that brings a copy there.
     pub(super) fn note(self, batch: &mut Batch) {
         let bytes = [self.place.0.to_be_bytes(), self.chain.0.to_be_bytes()].concat();

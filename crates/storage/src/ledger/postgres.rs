@@ -8,10 +8,13 @@
 //! (folds and cuts, whose loss costs nothing and which therefore do not wait for the disk), the *pulse* (beats, and the look at who else beats,
 //! which must not wait behind anything), and the *desk* for everything else. They live on one thread of their own.
 
+mod encryption;
+mod operations;
 mod session;
 mod statements;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -22,6 +25,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio_postgres::Config;
 
+pub use self::encryption::Protection;
+use self::encryption::{Connector, Wish};
 use self::session::{Line, Role};
 use super::{
     Appended, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT, Ledger,
@@ -42,23 +47,37 @@ pub struct StoreAddress {
     pub url: String,
     /// A password that the address does not hold.
     pub password: Option<String>,
+    /// Certificates of the authorities that may vouch for the database, in DER; see [`StoreAddress::protection`].
+    pub roots: Vec<Vec<u8>>,
 }
 
 impl StoreAddress {
     /// An address that says everything.
     #[must_use]
     pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), password: None }
+        Self { url: url.to_owned(), password: None, roots: Vec::new() }
     }
 
-    fn config(&self) -> Result<Config, LedgerError> {
-        let mut config: Config = self.url.parse().map_err(|error| {
+    /// How the connection is to be protected, and the file with the authorities that are trusted, if the address names one.
+    ///
+    /// # Errors
+    ///
+    /// When the address is not understood, or could leave a connection to another machine without encryption and does not say so.
+    pub fn protection(&self) -> Result<(Protection, Option<PathBuf>), LedgerError> {
+        let wish = Wish::read(&self.url)?;
+        Ok((wish.protection, wish.root_file))
+    }
+
+    fn config(&self) -> Result<(Config, Connector), LedgerError> {
+        let wish = Wish::read(&self.url)?;
+        let mut config: Config = wish.address.parse().map_err(|error| {
             LedgerError::Unreachable(format!("the address is not understood: {error}"))
         })?;
         if let Some(password) = &self.password {
             config.password(password);
         }
-        Ok(config)
+        let connector = Connector::new(wish.protection, &self.roots, &mut config)?;
+        Ok((config, connector))
     }
 }
 
@@ -126,6 +145,35 @@ impl PostgresLedger {
         self.wait(|lines| async move { statements::settings(&lines.desk).await })
     }
 
+    /// Replaces the settings, if they are still what they were.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached, or the outcome is unknown.
+    pub fn replace_settings(&self, before: &[u8], after: &[u8]) -> Result<bool, LedgerError> {
+        let (before, after) = (before.to_vec(), after.to_vec());
+        self.wait(
+            |lines| async move { operations::replace_settings(&lines.desk, before, after).await },
+        )
+    }
+
+    /// Gives the account another id and other settings, if both are still what they were and nobody owns it.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresLedger::replace_settings`].
+    pub fn replace_account(
+        &self,
+        (id_before, id_after): (&str, u128),
+        (before, after): (&[u8], &[u8]),
+    ) -> Result<bool, LedgerError> {
+        let ids = (id_before.to_owned(), format!("{id_after:032x}"));
+        let settings = (before.to_vec(), after.to_vec());
+        self.wait(
+            |lines| async move { operations::replace_account(&lines.desk, ids, settings).await },
+        )
+    }
+
     /// The id of the account, which tells copies of one from copies of another.
     ///
     /// # Errors
@@ -145,12 +193,13 @@ impl PostgresLedger {
     }
 
     fn connect(address: &StoreAddress) -> Result<Self, LedgerError> {
-        let config = address.config()?;
+        let (config, connector) = address.config()?;
+        let line = |role| Line::new(config.clone(), connector.clone(), role);
         let lines = Arc::new(Lines {
-            lane: Line::new(config.clone(), Role::Lane),
-            folder: Line::new(config.clone(), Role::Folder),
-            pulse: Line::new(config.clone(), Role::Pulse),
-            desk: Line::new(config, Role::Desk),
+            lane: line(Role::Lane),
+            folder: line(Role::Folder),
+            pulse: line(Role::Pulse),
+            desk: line(Role::Desk),
         });
         let (end, ended) = oneshot::channel();
         let handle = start_thread(ended)?;
@@ -225,6 +274,21 @@ impl Ledger for PostgresLedger {
     fn evict(&self, node: &NodeRow) -> Result<bool, LedgerError> {
         let node = node.clone();
         self.wait(|lines| async move { statements::evict(&lines.pulse, node).await })
+    }
+
+    fn drain(&self, node: &NodeRow) -> Result<bool, LedgerError> {
+        let node = node.clone();
+        self.wait(|lines| async move { operations::drain(&lines.pulse, node).await })
+    }
+
+    fn forget(&self, node: &NodeRow) -> Result<bool, LedgerError> {
+        let node = node.clone();
+        self.wait(|lines| async move { operations::forget(&lines.pulse, node).await })
+    }
+
+    fn name_heir(&self, at: ShardAt, epoch: Epoch, heir: &NodeRow) -> Result<bool, LedgerError> {
+        let heir = heir.clone();
+        self.wait(|lines| async move { operations::name_heir(&lines.pulse, at, epoch, heir).await })
     }
 
     fn shards(&self) -> Result<Vec<ShardRow>, LedgerError> {

@@ -49,7 +49,7 @@ impl fmt::Display for ReplicaError {
                 formatter,
                 "this node's copy has the journal up to place {copy}, the ledger continues differently from place {ledger}: the \
                  database has lost acknowledged writes (a failover to a replica that was behind, or a restored backup?). Bring \
-                 the lost rows back, or accept the loss: start every node with an empty data folder"
+                 the lost rows back, or accept the loss: armilla cluster accept-loss"
             ),
         }
     }

@@ -122,6 +122,8 @@ pub struct ShardRow {
     pub folded: Place,
     /// The LSN at that place.
     pub lsn: u64,
+    /// The life of a node that shall own it next, if one was named. It means nothing once that life is over.
+    pub heir: Option<(String, Incarnation)>,
 }
 
 /// What a take found.

@@ -1,9 +1,12 @@
 //! The same table in Direct mode, for the operations that go that way.
 
-use super::{CREDENTIALS, OPEN_SERVER, Row, STALE, Situation, houses, rows};
+use super::{CREDENTIALS, OPEN_SERVER, Row, STALE, Situation, houses, locked, rows};
 use crate::direct::client::{Client, Frame, MASTER};
 use crate::support::DATE;
 use armilla_gateway::routes::Segments;
+
+/// Credentials that are keys of the account come first.
+const KEYS: usize = 2;
 
 /// Resource and operation of a frame; nothing for what goes over HTTP alone.
 fn numbers_of(operation: &str) -> Option<(&'static str, &'static str)> {
@@ -116,4 +119,48 @@ async fn direct_mode_allows_what_http_allows() {
     }
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(count > 1000, "only {count} requests were sent");
+}
+
+/// At a node that does not own the account, whoever may come in is sent to ask for addresses again (410/0), whatever they want; nobody
+/// else learns even that, and nothing is done.
+#[tokio::test]
+async fn a_node_that_does_not_own_the_account_sends_everybody_to_the_owner() {
+    let (house, _, tokens) = houses().await;
+    let node = house.server.through_another_node(locked());
+    let mut client = Client::connect_as(&node, "localhost").await;
+    let path = house.replica().await;
+    let here = Situation { name: "here", header: None, cells: vec!["="; CREDENTIALS.len()] };
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for row in rows() {
+        for (credentials, column) in CREDENTIALS.iter().enumerate().take(OPEN_SERVER) {
+            let Some(frame) = frame_of(&row, &path) else { continue };
+            let is_key = credentials < KEYS;
+            let is_stranger = row.expected(credentials, &here) == 401;
+            for authorization in house.authorizations(credentials, &row, &tokens) {
+                let frame = match authorization.is_empty() {
+                    true => frame.clone(),
+                    false => frame.clone().with("AuthorizationToken", &*authorization),
+                };
+                let answer = client.call(&frame).await;
+                count += 1;
+                let told = (answer.status, answer.number("SubStatus").unwrap_or(0));
+                // Whether a permission still stands, only the owner knows; that a token has expired, everybody.
+                let is_right = match told {
+                    (410, 0) => !is_stranger,
+                    (401, _) => !is_key,
+                    (403, _) => *column == "dead",
+                    _ => false,
+                };
+                if !is_right {
+                    wrong.push(format!(
+                        "{} by {column}: {told:?}: {}",
+                        row.operation,
+                        answer.text()
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count > 500, "only {count} requests were sent");
 }

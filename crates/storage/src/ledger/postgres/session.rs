@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
 use tokio_postgres::config::TargetSessionAttrs;
-use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Row, Socket, Statement};
 
 use super::LedgerError;
+use super::encryption::Connector;
 
 /// How long a connection may take to be made.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -52,18 +55,19 @@ impl Role {
 /// A session that is opened when it is needed, and again after it broke.
 pub(super) struct Line {
     config: Config,
+    connector: Connector,
     role: Role,
     session: tokio::sync::Mutex<Option<Arc<Session>>>,
 }
 
 impl Line {
-    pub(super) fn new(mut config: Config, role: Role) -> Self {
+    pub(super) fn new(mut config: Config, connector: Connector, role: Role) -> Self {
         config
             .application_name(format!("armilla {}", role.name()))
             .connect_timeout(CONNECT_WAIT_MAX)
             .tcp_user_timeout(ANSWER_WAIT_MAX)
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        Self { config, role, session: tokio::sync::Mutex::new(None) }
+        Self { config, connector, role, session: tokio::sync::Mutex::new(None) }
     }
 
     /// The open session, or a new one.
@@ -73,7 +77,7 @@ impl Line {
             return Ok(Arc::clone(session));
         }
         *kept = None;
-        let opened = Arc::new(Session::open(&self.config, self.role).await?);
+        let opened = Arc::new(Session::open(&self.config, &self.connector, self.role).await?);
         *kept = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -135,18 +139,17 @@ pub(super) struct Session {
     /// Warnings that came so far; an answer with one does not count.
     warnings: Arc<AtomicU64>,
     statements: Mutex<HashMap<&'static str, Statement>>,
-    driver: tokio::task::AbortHandle,
+    driver: AbortHandle,
 }
 
 impl Session {
-    async fn open(config: &Config, role: Role) -> Result<Self, LedgerError> {
+    async fn open(config: &Config, connector: &Connector, role: Role) -> Result<Self, LedgerError> {
         let unreachable = |error: tokio_postgres::Error| LedgerError::Unreachable(told(&error));
-        let opened = tokio::time::timeout(CONNECT_WAIT_MAX, config.connect(NoTls)).await;
-        let opened =
-            opened.map_err(|_| LedgerError::Unreachable("no connection in time".into()))?;
-        let (client, connection) = opened.map_err(unreachable)?;
         let warnings = Arc::new(AtomicU64::new(0));
-        let driver = tokio::spawn(drive(connection, Arc::clone(&warnings))).abort_handle();
+        let (client, driver) = match connector {
+            Connector::Plain => connect(config, NoTls, Arc::clone(&warnings)).await?,
+            Connector::Tls(tls) => connect(config, (**tls).clone(), Arc::clone(&warnings)).await?,
+        };
         let statements = Mutex::default();
         let session = Self { client, warnings, statements, driver };
         session.client.batch_execute(&greeting(role)).await.map_err(unreachable)?;
@@ -219,8 +222,27 @@ impl Drop for Session {
     }
 }
 
+/// Makes a connection, in a bounded time, and starts the task that moves its bytes.
+async fn connect<T>(
+    config: &Config,
+    tls: T,
+    warnings: Arc<AtomicU64>,
+) -> Result<(Client, AbortHandle), LedgerError>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let opened = tokio::time::timeout(CONNECT_WAIT_MAX, config.connect(tls)).await;
+    let opened = opened.map_err(|_| LedgerError::Unreachable("no connection in time".into()))?;
+    let (client, connection) = opened.map_err(|error| LedgerError::Unreachable(told(&error)))?;
+    Ok((client, tokio::spawn(drive(connection, warnings)).abort_handle()))
+}
+
 /// Moves the bytes of a connection until it ends, and counts the warnings that come.
-async fn drive(mut connection: Connection<Socket, NoTlsStream>, warnings: Arc<AtomicU64>) {
+async fn drive<T>(mut connection: Connection<Socket, T>, warnings: Arc<AtomicU64>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
     while let Some(Ok(message)) =
         std::future::poll_fn(|context| connection.poll_message(context)).await
     {
@@ -249,6 +271,10 @@ fn greeting(role: Role) -> String {
 fn told(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
-        None => error.to_string(),
+        None => {
+            // The driver tells the reason apart from what it was doing.
+            let reason = std::error::Error::source(error).map(|source| format!(": {source}"));
+            format!("{error}{}", reason.unwrap_or_default())
+        }
     }
 }

@@ -12,6 +12,7 @@ use futures_util::stream::FuturesOrdered;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_postgres::Row;
 
+use super::operations;
 use super::session::{Line, Parameters, Session};
 use super::{LANE_STATEMENTS_MAX, Lines, SCHEMA};
 use crate::ledger::{
@@ -28,7 +29,7 @@ const BASE_BYTES_MAX: i64 = 8 << 20;
 /// The most rows of journals in one answer.
 const JOURNAL_ROWS_MAX: i64 = 4096;
 
-type Answer<T> = Result<T, LedgerError>;
+pub(super) type Answer<T> = Result<T, LedgerError>;
 
 pub(super) async fn create(desk: &Line, account: u128, settings: Vec<u8>) -> Answer<()> {
     let session = desk.session().await?;
@@ -110,7 +111,7 @@ pub(super) async fn evict(desk: &Line, node: NodeRow) -> Answer<bool> {
 }
 
 pub(super) async fn shards(desk: &Line) -> Answer<Vec<ShardRow>> {
-    let text = "select home, shard, epoch, owner, incarnation, state, folded, lsn from armilla.shards order by home, shard";
+    let text = "select home, shard, epoch, owner, incarnation, state, folded, lsn, standby from armilla.shards order by home, shard";
     desk.read(text, &[]).await?.iter().map(shard_row).collect()
 }
 
@@ -130,6 +131,7 @@ fn shard_row(row: &Row) -> Answer<ShardRow> {
         },
         folded: Place(number(row, 6)),
         lsn: number(row, 7),
+        heir: row.get::<_, Option<&str>>(8).map(operations::heir_of).transpose()?,
     })
 }
 
@@ -393,11 +395,11 @@ pub(super) async fn reserve(desk: &Line, name: String, many: u64) -> Answer<u64>
 }
 
 /// Numbers of the ledger are the database's signed ones, bit by bit.
-const fn signed(number: u64) -> i64 {
+pub(super) const fn signed(number: u64) -> i64 {
     number.cast_signed()
 }
 
-const fn home_number(home: Home) -> i32 {
+pub(super) const fn home_number(home: Home) -> i32 {
     home.0.cast_signed()
 }
 

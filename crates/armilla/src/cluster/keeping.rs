@@ -1,0 +1,158 @@
+//! Backup, restore and verify of an account in a database, and the acceptance of a loss.
+
+use super::StoreOptions;
+use super::record::AccountRecord;
+use super::visitor::Visitor;
+use crate::offline::{self, refusal};
+use crate::terminal::{note, say};
+use armilla_storage::ledger::{Position, PostgresLedger};
+use armilla_storage::{
+    Direction, EmbeddedOptions, EmbeddedStore, KeyRange, Keyspace, Snapshot, Store,
+};
+use std::path::{Path, PathBuf, absolute};
+
+/// Rows that are compared at once.
+const COMPARED_ROWS: usize = 1000;
+
+/// Writes a backup of the account as it is now. Nodes go on serving.
+pub(crate) fn backup(store: &StoreOptions, to: &Path) -> Result<(), String> {
+    let to = absolute(to).map_err(|error| error.to_string())?;
+    let visitor = Visitor::copy(store)?;
+    armilla_storage::backup::backup(&*visitor.store.snapshot(), &to).map_err(refusal)?;
+    say(&format!(
+        "backup written to {}: the account at place {} of its journal",
+        to.display(),
+        visitor.place()
+    ));
+    Ok(())
+}
+
+/// Fills an account that `armilla cluster init` has just made.
+pub(crate) fn restore(store: &StoreOptions, from: &Path) -> Result<(), String> {
+    let visitor = Visitor::copy(store)?;
+    if visitor.place().0 > 0 {
+        return Err("the database holds an account with data: restore into an empty database, after armilla cluster init".to_owned());
+    }
+    // Checked before anything is written.
+    armilla_storage::backup::check(from).map_err(refusal)?;
+    let record = visitor.record.clone();
+    let unfinished = record.clone().unfinished();
+    replace(&visitor.ledger, &record, &unfinished)?;
+    let (ledger, _) = visitor.own("restore", |owned| {
+        armilla_storage::backup::restore(from, owned).map_err(refusal)?;
+        armilla_engine::restore::raise_heads(owned).map_err(refusal)
+    })?;
+    replace(&ledger, &unfinished, &record)?;
+    say(&format!("the account is restored from {}", from.display()));
+    Ok(())
+}
+
+fn replace(
+    ledger: &PostgresLedger,
+    before: &AccountRecord,
+    after: &AccountRecord,
+) -> Result<(), String> {
+    let replaced = ledger.replace_settings(&before.encode(), &after.encode());
+    match replaced.map_err(|error| error.to_string())? {
+        true => Ok(()),
+        false => Err("the settings in the database were changed by somebody else".to_owned()),
+    }
+}
+
+/// Accepts that the database has lost acknowledged writes: the nodes' copies are thrown away at their next start.
+pub(super) fn accept_loss(store: &StoreOptions, is_sure: bool) -> Result<(), String> {
+    if !is_sure {
+        return Err(
+            "acknowledged writes that only the nodes' copies have will be gone for good, and every node copies the account \
+             anew at its next start. Back a copy up first (armilla backup --data FOLDER); then give --yes"
+                .to_owned(),
+        );
+    }
+    let visitor = Visitor::copy(store)?;
+    let before = visitor.ledger.account().map_err(|error| error.to_string())?;
+    let (ledger, record) = visitor.own("accept-loss", |owned| {
+        // Clients hold session tokens and feed positions of what was lost.
+        armilla_engine::restore::raise_heads(owned).map_err(refusal)
+    })?;
+    let after = record.clone().with_loss_of(&before);
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| error.to_string())?;
+    let replaced = ledger
+        .replace_account((&before, u128::from_be_bytes(id)), (&record.encode(), &after.encode()));
+    if !replaced.map_err(|error| error.to_string())? {
+        return Err(
+            "the settings in the database were changed by somebody else: look again".to_owned()
+        );
+    }
+    say(
+        "the loss is accepted. Start the nodes: each throws its copy away and copies the account anew",
+    );
+    Ok(())
+}
+
+/// Copies the account, checks all of it, and compares folders of nodes with it.
+pub(crate) fn verify(store: &StoreOptions, against: &[PathBuf]) -> Result<(), String> {
+    let visitor = Visitor::copy(store)?;
+    let snapshot = visitor.store.snapshot();
+    for folder in against {
+        let scratch = offline::scratch()?;
+        let options = EmbeddedOptions::default();
+        let copy = EmbeddedStore::open_read_only(folder, scratch.path(), &options);
+        let copy = copy.map_err(refusal)?.snapshot();
+        compare(&*snapshot, &*copy).map_err(|reason| format!("{}: {reason}", folder.display()))?;
+        say(&format!("{} is exactly the account", folder.display()));
+    }
+    drop(snapshot);
+    let place = visitor.place();
+    offline::verify_store(visitor.store.clone(), None)?;
+    say(&format!("base and journal agree up to place {place}"));
+    Ok(())
+}
+
+/// Byte by byte.
+fn compare(truth: &dyn Snapshot, copy: &dyn Snapshot) -> Result<(), String> {
+    let [expected, found] = [truth, copy].map(Position::read);
+    let (expected, found) = (expected.map_err(refusal)?, found.map_err(refusal)?);
+    if expected != found {
+        let place = |position: Option<Position>| match position {
+            Some(position) => format!("at place {}", position.place),
+            None => "not complete".to_owned(),
+        };
+        return Err(format!(
+            "the copy is {}, the database {}: stop the nodes when all have followed, then compare",
+            place(found),
+            place(expected)
+        ));
+    }
+    for keyspace in Keyspace::ALL {
+        compare_keyspace(truth, copy, keyspace)?;
+    }
+    Ok(())
+}
+
+fn compare_keyspace(
+    truth: &dyn Snapshot,
+    copy: &dyn Snapshot,
+    keyspace: Keyspace,
+) -> Result<(), String> {
+    let mut range = KeyRange::all();
+    loop {
+        let page = |snapshot: &dyn Snapshot| {
+            let page = snapshot.page(keyspace, &range, Direction::Forward, COMPARED_ROWS);
+            page.map_err(refusal)
+        };
+        let (expected, found) = (page(truth)?, page(copy)?);
+        if expected != found {
+            let differs = expected.iter().zip(&found).position(|(one, other)| one != other);
+            let at = differs.unwrap_or(expected.len().min(found.len()));
+            note(&format!(
+                "{} entries in the database, {} in the copy",
+                expected.len(),
+                found.len()
+            ));
+            return Err(format!("the copy differs in {keyspace:?}, entry {at} of a page"));
+        }
+        let Some((last, _)) = expected.last() else { return Ok(()) };
+        range = KeyRange::all().starting_after(last.clone());
+    }
+}

@@ -1,0 +1,82 @@
+//! Views and subscriptions while the account changes its owner: they run at the owner, and the next one goes on where the last one was.
+//!
+//! The checks are those of the crash test: every view shows its source item by item, what procedures do happens exactly once, and what
+//! webhooks are sent comes at least once, under one key, in order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::nodes::{Encryption, Nodes};
+use crate::Outcome;
+use crate::crash::events::Events;
+use crate::crash::{create_container, views};
+use std::path::Path;
+
+/// How long events are written before the owner changes.
+const WRITING: Duration = Duration::from_millis(900);
+
+/// How an owner comes to its end.
+#[derive(Clone, Copy, Debug)]
+enum OwnerEnd {
+    Killed,
+    Moved,
+    Stopped,
+}
+
+/// Changes the owner again and again under event writers; answers what had its effect.
+pub(super) fn trial(binary: &Path, rounds: usize, seed: u64) -> Outcome<String> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut events = Events::new(&mut random)?;
+    let options = events.options().to_vec();
+    let mut nodes = Nodes::start(binary, "effects", Encryption::None, options)?;
+    let client = nodes.client(1)?;
+    create_container(&client)?;
+    views::create(&client)?;
+    events.subscribe(&client)?;
+    let ends = [OwnerEnd::Killed, OwnerEnd::Moved, OwnerEnd::Stopped];
+    for end in ends.into_iter().cycle().take(rounds) {
+        let owner = nodes.owner().ok_or("nobody owns the account")?;
+        println!("    {end:?}, owner {owner}");
+        change_owner(&mut nodes, &mut events, owner, end)?;
+        nodes.mend_all()?;
+        let now = nodes.owner().ok_or("nobody owns the account")?;
+        // Through a node that does not own it.
+        let client = nodes.client((now + 1) % nodes.len())?;
+        events.check(&client)?;
+        views::check(&client)?;
+        if now == owner && !matches!(end, OwnerEnd::Killed) {
+            return Err(format!("node {owner} owns the account still: {end:?}").into());
+        }
+    }
+    nodes.stop_all()?;
+    nodes.verify_all()?;
+    Ok(format!("{rounds} changes of the owner; {}", events.told()))
+}
+
+/// Lets events be written at the owner, and ends its ownership under them.
+fn change_owner(
+    nodes: &mut Nodes,
+    events: &mut Events,
+    owner: usize,
+    end: OwnerEnd,
+) -> Outcome<()> {
+    let client = nodes.client(owner)?;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| events.write(&client, &over));
+        thread::sleep(WRITING);
+        over.store(true, Ordering::SeqCst);
+        let ended = match end {
+            OwnerEnd::Killed => nodes.signal(owner, "-KILL"),
+            OwnerEnd::Moved => nodes.operate("move", (owner + 1) % nodes.len()),
+            OwnerEnd::Stopped => nodes.signal(owner, "-TERM"),
+        };
+        let written = writing.join().map_err(|_| "the event writers panicked")?;
+        written.and(ended)
+    })?;
+    if !matches!(end, OwnerEnd::Moved) {
+        nodes.wait_for_end(owner)?;
+    }
+    Ok(())
+}
