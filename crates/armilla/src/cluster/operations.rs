@@ -171,7 +171,11 @@ pub(super) fn remove(options: &RemoveOptions) -> Result<(), String> {
         // Twice the pause between two beats is not silence yet: one may be on its way.
         thread::sleep(record.beat_every() * SILENT_BEATS);
         let now = Seen::read(&ledger)?.node(name)?.clone();
-        if (now.incarnation, now.beats) != (before.incarnation, before.beats) {
+        let is_same = (now.incarnation, now.beats) == (before.incarnation, before.beats);
+        if now.state == NodeState::Gone {
+            return forget(&ledger, &now);
+        }
+        if !is_same {
             return Err(format!(
                 "the node '{name}' lives: it has just been heard. Stop it, or have it drained; nothing was changed"
             ));
@@ -188,7 +192,12 @@ pub(super) fn remove(options: &RemoveOptions) -> Result<(), String> {
         }
     }
     let gone = Seen::read(&ledger)?.node(name)?.clone();
-    match ledger.forget(&gone).map_err(|error| error.to_string())? {
+    forget(&ledger, &gone)
+}
+
+fn forget(ledger: &PostgresLedger, gone: &NodeRow) -> Result<(), String> {
+    let name = &gone.card.name;
+    match ledger.forget(gone).map_err(|error| error.to_string())? {
         true => {
             say(&format!("the node '{name}' is removed"));
             Ok(())
