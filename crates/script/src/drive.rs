@@ -51,6 +51,11 @@ impl<'js> Driver<'js> {
         })
     }
 
+    /// The context.
+    pub(crate) fn ctx(&self) -> &Ctx<'js> {
+        &self.ctx
+    }
+
     /// Runs `action` so that a stop during it cannot be swallowed.
     pub(crate) fn stoppable<R>(&self, meter: &Meter, action: impl FnOnce() -> R) -> R {
         meter.countdown.with(&self.ctx, || {

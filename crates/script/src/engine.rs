@@ -9,9 +9,9 @@ use rquickjs::{Ctx, Object};
 use crate::compile::{self, Compiled, ScriptKind};
 use crate::drive::{Driver, Failure};
 use crate::error::{CompileError, ScriptError, ScriptErrorKind, Thrown};
-use crate::host::Host;
+use crate::host::{CollectionLinks, CollectionSize, Host};
 use crate::limits::Limits;
-use crate::meter::Stop;
+use crate::meter::{Meter, Stop};
 use crate::offenders::Offenders;
 use crate::procedure::CallOptions;
 use crate::status;
@@ -257,9 +257,7 @@ fn execute(
 ) -> Result<Bodies, Failure> {
     let meter = &*workshop.meter;
     let driver = Driver::restore(ctx, workshop.driver())?;
-    let about =
-        about_call(ctx, limits, call, host).map_err(|error| Failure::Engine(error.to_string()))?;
-    driver.call::<()>(meter, "begin", (about,))?;
+    begin(&driver, meter, limits, call, host)?;
     driver.stoppable(meter, || {
         let function = driver.load(workshop, call.script)?;
         driver.run(meter, function, host)?;
@@ -283,45 +281,51 @@ fn check_response(limits: &Limits, response: Option<&str>) -> Result<(), Failure
     }))
 }
 
-/// The data `begin` wants to know.
-fn about_call<'js>(
-    ctx: &Ctx<'js>,
+/// Tells the library about the call.
+fn begin(
+    driver: &Driver<'_>,
+    meter: &Meter,
     limits: &Limits,
     call: &Call<'_>,
     host: &dyn Host,
-) -> Result<Object<'js>, rquickjs::Error> {
-    let about = Object::new(ctx.clone())?;
-    let links = host.collection();
+) -> Result<(), Failure> {
+    let CollectionLinks { self_link, alt_link } = host.collection();
     let size = host.collection_size();
-    about.set("selfLink", links.self_link)?;
-    about.set("altLink", links.alt_link)?;
-    about.set("sizeInMegabytes", size.megabytes.to_string())?;
-    about.set("sizeInMegabytesMax", size.megabytes_max.to_string())?;
-    about.set("responseLengthMax", limits.response_bytes_max)?;
-    about.set("logging", call.options.logging)?;
-    match call.role {
-        Role::Procedure { arguments } => {
-            about.set("kind", "procedure")?;
-            about.set("arguments", arguments)?;
-        }
-        Role::PreTrigger { request } => {
-            about.set("kind", "pre")?;
-            set_request(&about, request)?;
-        }
+    let (megabytes, megabytes_max) = (size.megabytes.to_string(), size.megabytes_max.to_string());
+    let arguments = match call.role {
+        Role::Procedure { arguments } => Some(arguments),
+        Role::PreTrigger { .. } | Role::PostTrigger { .. } => None,
+    };
+    let (length_max, logging) = (limits.response_bytes_max, call.options.logging);
+    let about = (self_link, alt_link, megabytes, megabytes_max, length_max, logging, arguments);
+    driver.call::<()>(meter, "begin", about)?;
+    let written = match call.role {
+        Role::Procedure { .. } => return Ok(()),
+        Role::PreTrigger { request } => about_write(driver.ctx(), request, None),
         Role::PostTrigger { request, response_body } => {
-            about.set("kind", "post")?;
-            set_request(&about, request)?;
-            about.set("responseBody", response_body)?;
-            about.set("quotaUsage", quota_text(size.megabytes))?;
-            about.set("quotaMax", quota_text(size.megabytes_max))?;
+            about_write(driver.ctx(), request, Some((response_body, size)))
         }
-    }
-    Ok(about)
+    };
+    let written = written.map_err(|error| Failure::Engine(error.to_string()))?;
+    driver.call(meter, "beginTrigger", (written,))
 }
 
-fn set_request(about: &Object<'_>, request: TriggerRequest<'_>) -> Result<(), rquickjs::Error> {
+/// The write that a trigger belongs to; behind it, with its answer.
+fn about_write<'js>(
+    ctx: &Ctx<'js>,
+    request: TriggerRequest<'_>,
+    written: Option<(&str, CollectionSize)>,
+) -> Result<Object<'js>, rquickjs::Error> {
+    let about = Object::new(ctx.clone())?;
     about.set("requestBody", request.body)?;
-    about.set("operationType", request.operation.name())
+    about.set("operationType", request.operation.name())?;
+    about.set("kind", if written.is_some() { "post" } else { "pre" })?;
+    if let Some((response_body, size)) = written {
+        about.set("responseBody", response_body)?;
+        about.set("quotaUsage", quota_text(size.megabytes))?;
+        about.set("quotaMax", quota_text(size.megabytes_max))?;
+    }
+    Ok(about)
 }
 
 /// Quotas as the service writes them: in kilobytes.

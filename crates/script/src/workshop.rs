@@ -336,12 +336,15 @@ fn native_functions<'js>(ctx: &Ctx<'js>, meter: &Arc<Meter>) -> Result<Object<'j
         shared.stop(Stop::Abort(thrown));
     };
     native.set("abort", Function::new(ctx.clone(), abort)?)?;
-    // SAFETY: the context is alive and its runtime locked by this thread; the function is ours and handed
-    // to `Value`, which frees it. Like all built-in functions it lies in the engine's memory.
-    let write = unsafe {
-        Value::from_raw(ctx.clone(), qjs::JS_NewCheckedJSONWriter(ctx.as_raw().as_ptr()))
+    // SAFETY: the context is alive and its runtime locked by this thread; the functions are ours and handed
+    // to `Value`, which frees them. Like all built-in functions they lie in the engine's memory.
+    let (write, sees) = unsafe {
+        let context = ctx.as_raw().as_ptr();
+        let of = |raw| Value::from_raw(ctx.clone(), raw);
+        (of(qjs::JS_NewCheckedJSONWriter(context)), of(qjs::JS_NewArgumentProbe(context)))
     };
     native.set("write", write)?;
+    native.set("sees", sees)?;
     Ok(native)
 }
 

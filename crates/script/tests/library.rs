@@ -46,6 +46,34 @@ fn check(body: &str, wanted: Value) {
     assert_eq!(serde_json::from_str::<Value>(&found).unwrap(), wanted, "{body}");
 }
 
+/// An item that a callback cannot see is not made; every form that can see it gets it.
+#[test]
+fn callbacks_that_can_see_the_item_are_given_it() {
+    let seeing = [
+        "(error, item) => { answer(item.n); }",
+        "(...all) => { answer(all[1].n); }",
+        "(error, { n }) => { answer(n); }",
+        "(error, item = null) => { answer(item.n); }",
+        "function (error) { answer(arguments[1].n); }",
+        "function () { const see = () => arguments[1].n; answer(see()); }",
+        "({ see(error) { answer(arguments[1].n); } }).see",
+        "function (error, item) { answer(item.n); }.bind(null)",
+        "new Proxy((error, item) => { answer(item.n); }, {})",
+    ];
+    let read = |callback: &str| {
+        format!(
+            "const answer = (n) => getContext().getResponse().setBody(n); \
+             __.readDocument(__.getAltLink() + '/docs/d3', {{}}, {callback});"
+        )
+    };
+    for callback in seeing {
+        check(&read(callback), json!(3));
+    }
+    // Its neighbours are where they were; `arguments` of an arrow function are those around it.
+    check(&read("(error) => { answer(error === undefined); }"), json!(true));
+    check(&read("() => { answer(arguments.length); }"), json!(0));
+}
+
 /// Runs an expression that must throw at the call; compares number and part of the message.
 fn check_refused(expression: &str, number: u32, part: &str) {
     let outcome = call(&engine(), &format!("function () {{ {expression}; }}"));

@@ -873,7 +873,9 @@ typedef struct JSFunctionBytecode {
     uint8_t super_allowed : 1;
     uint8_t arguments_allowed : 1;
     uint8_t backtrace_barrier : 1; /* stop backtrace on this function */
-    /* XXX: 5 bits available */
+    /* armilla: an arrow function, which has no `arguments` of its own */
+    uint8_t is_arrow : 1;
+    /* XXX: 4 bits available */
     uint8_t *byte_code_buf; /* (self pointer) */
     int byte_code_len;
     JSAtom func_name;
@@ -5870,7 +5872,8 @@ static no_inline int resize_properties(JSContext *ctx, JSShape **psh,
     intptr_t h;
 
     sh = *psh;
-    new_size = max_int(count, sh->prop_size * 3 / 2);
+    /* armilla: twice as large, like the hash table, instead of half as large again */
+    new_size = max_int(count, sh->prop_size * 2);
     /* Reallocate prop array first to avoid crash or size inconsistency
        in case of memory allocation failure */
     if (p) {
@@ -10260,6 +10263,35 @@ static JSProperty *add_property(JSContext *ctx,
     if (add_shape_property(ctx, &p->shape, p, prop, prop_flags))
         return NULL;
     return &p->prop[p->shape->prop_count - 1];
+}
+
+/* armilla: whether a value is an ordinary object that takes new members */
+static inline bool js_is_open_object(JSValueConst val)
+{
+    JSObject *p;
+
+    if (JS_VALUE_GET_TAG(val) != JS_TAG_OBJECT)
+        return false;
+    p = JS_VALUE_GET_OBJ(val);
+    return p->class_id == JS_CLASS_OBJECT && p->extensible && !p->is_exotic;
+}
+
+/* armilla: gives such an object another member, or the member another value as a definition does;
+   takes over the value */
+static int js_add_member(JSContext *ctx, JSValueConst obj, JSAtom name, JSValue val)
+{
+    JSObject *p = JS_VALUE_GET_OBJ(obj);
+    JSProperty *pr;
+
+    if (find_own_property(&pr, p, name))
+        return JS_DefinePropertyValue(ctx, obj, name, val, JS_PROP_C_W_E | JS_PROP_THROW);
+    pr = add_property(ctx, p, name, JS_PROP_C_W_E);
+    if (!pr) {
+        JS_FreeValue(ctx, val);
+        return -1;
+    }
+    pr->u.value = val;
+    return 0;
 }
 
 /* can be called on JS_CLASS_ARRAY, JS_CLASS_ARGUMENTS or
@@ -19870,6 +19902,14 @@ static JSValue JS_CallInternal(JSContext *caller_ctx, JSValueConst func_obj,
                 atom = get_u32(pc);
                 pc += 4;
 
+                /* armilla: another member of an ordinary object */
+                if (js_is_open_object(sp[-2]) && !__JS_AtomIsTaggedInt(atom)) {
+                    ret = js_add_member(ctx, sp[-2], atom, sp[-1]);
+                    sp--;
+                    if (unlikely(ret < 0))
+                        goto exception;
+                    BREAK;
+                }
                 ret = JS_DefinePropertyValue(ctx, sp[-2], atom, sp[-1],
                                              JS_PROP_C_W_E | JS_PROP_THROW);
                 sp--;
@@ -37327,6 +37367,7 @@ static JSValue js_create_function(JSContext *ctx, JSFunctionDef *fd)
     b->super_call_allowed = fd->super_call_allowed;
     b->super_allowed = fd->super_allowed;
     b->arguments_allowed = fd->arguments_allowed;
+    b->is_arrow = fd->func_type == JS_PARSE_FUNC_ARROW;
     b->backtrace_barrier = fd->backtrace_barrier;
     b->realm = JS_DupContext(ctx);
 
@@ -38990,6 +39031,7 @@ static int JS_WriteFunctionTag(BCWriterState *s, JSValueConst obj)
     bc_set_flags(&flags, &idx, b->super_allowed, 1);
     bc_set_flags(&flags, &idx, b->arguments_allowed, 1);
     bc_set_flags(&flags, &idx, b->backtrace_barrier, 1);
+    bc_set_flags(&flags, &idx, b->is_arrow, 1);
     bc_set_flags(&flags, &idx, s->allow_debug, 1);
     assert(idx <= 16);
     bc_put_u16(s, flags);
@@ -39924,6 +39966,7 @@ static JSValue JS_ReadFunctionTag(BCReaderState *s)
     bc.super_allowed = bc_get_flags(v16, &idx, 1);
     bc.arguments_allowed = bc_get_flags(v16, &idx, 1);
     bc.backtrace_barrier = bc_get_flags(v16, &idx, 1);
+    bc.is_arrow = bc_get_flags(v16, &idx, 1);
     has_debug_info = bc_get_flags(v16, &idx, 1);
     if (bc_get_u8(s, &v8))
         goto fail;
@@ -51211,23 +51254,6 @@ static void json_free_parse_record(JSContext *ctx, JSONParseRecord *pr)
     pr->value = JS_UNDEFINED; /* fail safe */
 }
 
-/* armilla: gives an object that nobody has seen yet another member; takes over the value */
-static int json_add_member(JSContext *ctx, JSValueConst obj, JSAtom name, JSValue val)
-{
-    JSObject *p = JS_VALUE_GET_OBJ(obj);
-    JSProperty *pr;
-
-    if (find_own_property(&pr, p, name))
-        return JS_DefinePropertyValue(ctx, obj, name, val, JS_PROP_C_W_E);
-    pr = add_property(ctx, p, name, JS_PROP_C_W_E);
-    if (!pr) {
-        JS_FreeValue(ctx, val);
-        return -1;
-    }
-    pr->u.value = val;
-    return 0;
-}
-
 /* 'pr' can be NULL */
 static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
 {
@@ -51302,7 +51328,7 @@ static JSValue json_parse_value(JSParseState *s, JSONParseRecord *pr)
                         JS_FreeAtom(ctx, prop_name);
                         goto fail;
                     }
-                    ret = json_add_member(ctx, val, prop_name, prop_val);
+                    ret = js_add_member(ctx, val, prop_name, prop_val);
                     JS_FreeAtom(ctx, prop_name);
                     if (ret < 0)
                         goto fail;
@@ -52166,6 +52192,30 @@ static JSValue js_json_write_checked(JSContext *ctx, JSValueConst this_val,
 JSValue JS_NewCheckedJSONWriter(JSContext *ctx)
 {
     return JS_NewCFunction(ctx, js_json_write_checked, "write", 2);
+}
+
+/* armilla: see quickjs.h */
+static JSValue js_sees_argument(JSContext *ctx, JSValueConst this_val,
+                                int argc, JSValueConst *argv)
+{
+    JSFunctionBytecode *b;
+    JSObject *p;
+    int32_t number;
+
+    if (JS_VALUE_GET_TAG(argv[0]) != JS_TAG_OBJECT ||
+        JS_VALUE_GET_TAG(argv[1]) != JS_TAG_INT)
+        return JS_TRUE;
+    p = JS_VALUE_GET_OBJ(argv[0]);
+    if (p->class_id != JS_CLASS_BYTECODE_FUNCTION)
+        return JS_TRUE;
+    b = p->u.func.function_bytecode;
+    number = JS_VALUE_GET_INT(argv[1]);
+    return js_bool(!b->is_arrow || !b->has_simple_parameter_list || b->arg_count > number);
+}
+
+JSValue JS_NewArgumentProbe(JSContext *ctx)
+{
+    return JS_NewCFunction(ctx, js_sees_argument, "sees", 2);
 }
 
 static JSValue js_json_stringify(JSContext *ctx, JSValueConst this_val,

@@ -1192,6 +1192,9 @@ JS_EXTERN int64_t JS_CountHeldReferences(JSRuntime *rt);
    argument. Every member is an interrupt check, as if there were a replacer that gives back what it
    is shown. */
 JS_EXTERN JSValue JS_NewCheckedJSONWriter(JSContext *ctx);
+/* armilla: a function that says whether a function can see its argument of that number, counted
+   from 0: an arrow function with fewer parameters, none of them for the rest, cannot. */
+JS_EXTERN JSValue JS_NewArgumentProbe(JSContext *ctx);
 /* if can_block is true, Atomics.wait() can be used */
 JS_EXTERN void JS_SetCanBlock(JSRuntime *rt, bool can_block);
 /* set the [IsHTMLDDA] internal slot */

@@ -29,4 +29,6 @@ unsafe extern "C" {
     pub fn JS_CountHeldReferences(rt: *mut JSRuntime) -> i64;
     /// A function that writes JSON; every member is an interrupt check.
     pub fn JS_NewCheckedJSONWriter(ctx: *mut JSContext) -> JSValue;
+    /// A function that says whether a function can see its argument of a number.
+    pub fn JS_NewArgumentProbe(ctx: *mut JSContext) -> JSValue;
 }

@@ -11,6 +11,7 @@
 // native.open()        the same question without counting
 // native.log(text)     appends to the log; false when the log is full
 // native.write(value)  JSON text of a value
+// native.sees(function, number)  can it see its argument of that number, from 0?
 // native.abort(...)    notes the reason of an abort; the interrupt handler then ends the script
 (function library(native) {
   'use strict';
@@ -19,7 +20,7 @@
   const { parse } = JSON;
   // Unlike JSON.stringify, this one counts every member as a check of the script's time: a value whose parts
   // are shared may be a thousand bytes to build and years to write.
-  const { write } = native;
+  const { write, sees } = native;
   const stringify = (value) => write(value);
   const { create, defineProperty, getOwnPropertyDescriptors, defineProperties } = Object;
   const { isInteger } = Number;
@@ -77,18 +78,20 @@
   let request = { Body: property([], false) }, response = { Body: property('', true) };
   let first = null, last = null, running = null; // the queue, and what is being fulfilled
 
+  // A wish is a list, and what the Rust side is handed: it reads the first nine places. All places are filled from
+  // the beginning, so nothing that a script puts on a prototype shows through.
+  const BY_RID = 1, NAMED = 2, BODY = 3, NEEDS_ID = 4, ETAG = 5, DIRECTIVE = 6, PAGE_SIZE = 7, CONTINUATION = 8,
+    CALLBACK = 9, OPTIONS = 10, SHAPE = 11, NEXT = 12;
+
   function enqueue(wish) {
     if (!native.accept()) return false;
-    if (last === null) first = wish; else last.next = wish;
+    if (last === null) first = wish; else last[NEXT] = wish;
     last = wish;
     return true;
   }
 
-  function wish(kind, callback) {
-    return {
-      kind, callback, options: undefined, next: null, shape: null, byRid: false, item: undefined, body: undefined,
-      needsId: false, etag: undefined, directive: undefined, pageSize: 0, continuation: undefined,
-    };
+  function wish(kind, shape, callback) {
+    return [kind, false, undefined, undefined, false, undefined, undefined, 0, undefined, callback, undefined, shape, null];
   }
 
   // ---- arguments --------------------------------------------------------------------------------
@@ -103,8 +106,8 @@
     }
   }
 
-  // `options` may be left out, so the callback may arrive in its place.
-  function checkOptions(options, callback, pair) {
+  // `options` may be left out, so the callback may arrive in its place. Both are put into the wish.
+  function checkOptions(options, callback, wanted) {
     if (typeof options === 'function' && (callback === undefined || callback === null)) {
       callback = options;
       options = undefined;
@@ -115,9 +118,9 @@
     if (callback !== undefined && callback !== null && typeof callback !== 'function') {
       refuse(`Parameter 'callback' must be a function, not ${typeName(callback)}.`);
     }
-    pair.options = options || {};
-    pair.callback = callback || undefined;
-    return pair;
+    wanted[OPTIONS] = options || {};
+    wanted[CALLBACK] = callback || undefined;
+    return wanted;
   }
 
   function optionalText(value) {
@@ -177,16 +180,16 @@
         let id = slice(link, byName ? altItems.length : selfItems.length);
         if (endsWith(id, '/')) id = slice(id, 0, -1);
         if (id !== '' && indexOf(id, '/') < 0) {
-          wanted.byRid = !byName;
-          wanted.item = id;
+          wanted[BY_RID] = !byName;
+          wanted[NAMED] = id;
           return;
         }
       }
     }
     const parts = linkParts(link, 6);
     if (parts === null) refuse(`The document link '${text(link)}' is malformed.`);
-    wanted.byRid = isRidLink(parts, link);
-    wanted.item = parts[5];
+    wanted[BY_RID] = isRidLink(parts, link);
+    wanted[NAMED] = parts[5];
   }
 
   // ---- bodies -----------------------------------------------------------------------------------
@@ -223,10 +226,10 @@
     if (fillId && (id === undefined || id === null || id === '')) {
       const copy = plain ? parse(json) : value;
       delete copy.id;
-      wanted.body = stringify(copy);
-      wanted.needsId = true;
+      wanted[BODY] = stringify(copy);
+      wanted[NEEDS_ID] = true;
     } else {
-      wanted.body = json;
+      wanted[BODY] = json;
     }
   }
 
@@ -245,13 +248,12 @@
     return refuse(`Parameter 'query' must be text or an object, not ${typeName(query)}.`);
   }
 
-  // Queues a query; shared with the JavaScript query API.
-  function enqueueQuery(json, options, callback) {
-    const wanted = wish(QUERY, callback);
-    wanted.shape = FEED;
-    wanted.body = json;
-    wanted.pageSize = pageSize(options);
-    wanted.continuation = optionalText(options.continuation);
+  // Queues a query whose options and callback are in the wish; shared with the JavaScript query API.
+  function enqueueQuery(wanted, json) {
+    const options = wanted[OPTIONS];
+    wanted[BODY] = json;
+    wanted[PAGE_SIZE] = pageSize(options);
+    wanted[CONTINUATION] = optionalText(options.continuation);
     return enqueue(wanted);
   }
 
@@ -261,68 +263,62 @@
 
     readDocument(link, options, callback) {
       checkCount('readDocument', 1, arguments.length);
-      const wanted = checkOptions(options, callback, wish(READ));
-      wanted.shape = ITEM;
+      const wanted = checkOptions(options, callback, wish(READ, ITEM));
       checkItemLink(link, wanted);
-      wanted.etag = optionalText(wanted.options.ifNoneMatch);
+      wanted[ETAG] = optionalText(wanted[OPTIONS].ifNoneMatch);
       return enqueue(wanted);
     },
 
     readDocuments(link, options, callback) {
       checkCount('readDocuments', 1, arguments.length);
-      const wanted = checkOptions(options, callback, wish(READ_FEED));
-      wanted.shape = FEED;
+      const wanted = checkOptions(options, callback, wish(READ_FEED, FEED));
       checkCollectionLink(link);
-      wanted.pageSize = pageSize(wanted.options);
-      wanted.continuation = optionalText(wanted.options.continuation);
+      wanted[PAGE_SIZE] = pageSize(wanted[OPTIONS]);
+      wanted[CONTINUATION] = optionalText(wanted[OPTIONS].continuation);
       return enqueue(wanted);
     },
 
     queryDocuments(link, query, options, callback) {
       checkCount('queryDocuments', 2, arguments.length);
-      const pair = checkOptions(options, callback, {});
+      const wanted = checkOptions(options, callback, wish(QUERY, FEED));
       checkCollectionLink(link);
-      return enqueueQuery(queryText(query), pair.options, pair.callback);
+      return enqueueQuery(wanted, queryText(query));
     },
 
     createDocument(link, body, options, callback) {
       checkCount('createDocument', 2, arguments.length);
-      const wanted = checkOptions(options, callback, wish(CREATE));
-      wanted.shape = ITEM;
+      const wanted = checkOptions(options, callback, wish(CREATE, ITEM));
       checkCollectionLink(link);
-      wanted.directive = directive(wanted.options);
-      takeBody(wanted, body, wanted.options.disableAutomaticIdGeneration !== true);
+      wanted[DIRECTIVE] = directive(wanted[OPTIONS]);
+      takeBody(wanted, body, wanted[OPTIONS].disableAutomaticIdGeneration !== true);
       return enqueue(wanted);
     },
 
     upsertDocument(link, body, options, callback) {
       checkCount('upsertDocument', 2, arguments.length);
-      const wanted = checkOptions(options, callback, wish(UPSERT));
-      wanted.shape = ITEM;
+      const wanted = checkOptions(options, callback, wish(UPSERT, ITEM));
       checkCollectionLink(link);
-      wanted.directive = directive(wanted.options);
-      wanted.etag = optionalText(wanted.options.etag);
-      takeBody(wanted, body, wanted.options.disableAutomaticIdGeneration !== true);
+      wanted[DIRECTIVE] = directive(wanted[OPTIONS]);
+      wanted[ETAG] = optionalText(wanted[OPTIONS].etag);
+      takeBody(wanted, body, wanted[OPTIONS].disableAutomaticIdGeneration !== true);
       return enqueue(wanted);
     },
 
     replaceDocument(link, body, options, callback) {
       checkCount('replaceDocument', 2, arguments.length);
-      const wanted = checkOptions(options, callback, wish(REPLACE));
-      wanted.shape = ITEM;
+      const wanted = checkOptions(options, callback, wish(REPLACE, ITEM));
       checkItemLink(link, wanted);
-      wanted.directive = directive(wanted.options);
-      wanted.etag = optionalText(wanted.options.etag);
+      wanted[DIRECTIVE] = directive(wanted[OPTIONS]);
+      wanted[ETAG] = optionalText(wanted[OPTIONS].etag);
       takeBody(wanted, body, false);
       return enqueue(wanted);
     },
 
     deleteDocument(link, options, callback) {
       checkCount('deleteDocument', 1, arguments.length);
-      const wanted = checkOptions(options, callback, wish(DELETE));
-      wanted.shape = NOTHING;
+      const wanted = checkOptions(options, callback, wish(DELETE, NOTHING));
       checkItemLink(link, wanted);
-      wanted.etag = optionalText(wanted.options.etag);
+      wanted[ETAG] = optionalText(wanted[OPTIONS].etag);
       return enqueue(wanted);
     },
   };
@@ -333,9 +329,8 @@
     collection[name] = function (...given) {
       checkCount(name, 1, given.length);
       const tail = given[given.length - 1];
-      const wanted = wish(UNSUPPORTED, typeof tail === 'function' ? tail : undefined);
-      wanted.shape = name === 'deleteAttachment' ? NOTHING : ITEM;
-      return enqueue(wanted);
+      const shape = name === 'deleteAttachment' ? NOTHING : ITEM;
+      return enqueue(wish(UNSUPPORTED, shape, typeof tail === 'function' ? tail : undefined));
     };
   }
 
@@ -498,26 +493,28 @@
   return {
     describe,
     // For the JavaScript query API, which is loaded as a second file on top of this one.
-    parts: { collection, native, refuse, checkOptions, enqueueQuery, context, shorthand },
+    parts: { collection, native, refuse, checkOptions, newQuery: () => wish(QUERY, FEED), enqueueQuery, CALLBACK, context, shorthand },
 
-    // Says what this context is used for. Everything here is data of the call.
-    begin(call) {
-      selfLink = call.selfLink;
-      altLink = call.altLink;
+    // Says what this context is used for. Everything here is data of the call; `given` are the arguments of a procedure.
+    begin(self, alt, megabytes, megabytesMax, lengthMax, isLogging, given) {
+      selfLink = self;
+      altLink = alt;
       selfItems = selfLink + (endsWith(selfLink, '/') ? 'docs/' : '/docs/');
       altItems = altLink + (endsWith(altLink, '/') ? 'docs/' : '/docs/');
-      sizeInMegabytes = call.sizeInMegabytes;
-      sizeInMegabytesMax = call.sizeInMegabytesMax;
-      responseLengthMax = call.responseLengthMax;
-      logging = call.logging;
-      if (call.kind === 'procedure') {
-        procedureArguments = parse(call.arguments);
-        if (!isArray(procedureArguments)) {
-          procedureArguments = procedureArguments === null ? [] : [procedureArguments];
-        }
-        request.Body.value = procedureArguments;
-        return;
+      sizeInMegabytes = megabytes;
+      sizeInMegabytesMax = megabytesMax;
+      responseLengthMax = lengthMax;
+      logging = isLogging;
+      if (given === undefined) return;
+      procedureArguments = parse(given);
+      if (!isArray(procedureArguments)) {
+        procedureArguments = procedureArguments === null ? [] : [procedureArguments];
       }
+      request.Body.value = procedureArguments;
+    },
+
+    // The rest for a trigger: the write that it belongs to.
+    beginTrigger(call) {
       request = {
         Body: property(call.requestBody, call.kind === 'pre', true),
         OperationType: property(call.operationType, false),
@@ -565,19 +562,18 @@
       return stringify(apply(functions[name], undefined, values));
     },
 
-    // The next wish as a list, or undefined when there is none.
+    // The next wish, or undefined when there is none.
     next() {
       running = first;
       if (running === null) return undefined;
-      first = running.next;
+      first = running[NEXT];
       if (first === null) last = null;
-      return [running.kind, running.byRid, running.item, running.body, running.needsId,
-        running.etag, running.directive, running.pageSize, running.continuation];
+      return running;
     },
 
     // How the wish ended; runs the callback.
     settle(number, json, status, continuation) {
-      const { callback, shape } = running;
+      const callback = running[CALLBACK], shape = running[SHAPE];
       running = null;
       const info = {
         currentCollectionSizeInMB: sizeInMegabytes, maxCollectionSizeInMB: sizeInMegabytesMax,
@@ -596,7 +592,8 @@
       }
       if (status === 304) info.notModified = true; else info.statusCode = status;
       if (shape === NOTHING) callback(undefined, info);
-      else callback(undefined, json === undefined ? undefined : parse(json), info);
+      // An item that the callback cannot see is not read.
+      else callback(undefined, json === undefined || !sees(callback, 1) ? undefined : parse(json), info);
     },
 
     // The body the client gets, as JSON text; undefined when a trigger left it alone.

@@ -5,7 +5,7 @@
 (function query(parts) {
   'use strict';
 
-  const { collection, native, refuse, checkOptions, enqueueQuery, context } = parts;
+  const { collection, native, refuse, checkOptions, newQuery, enqueueQuery, CALLBACK, context } = parts;
   const isArray = Array.isArray;
   const { write } = native; // as in library.js
   const stringify = (value) => write(value);
@@ -163,12 +163,12 @@
   }
 
   function execute(steps, options, callback) {
-    const pair = checkOptions(options, callback, {});
-    const userCallback = pair.callback;
+    const wanted = checkOptions(options, callback, newQuery());
+    const userCallback = wanted[CALLBACK];
     if (userCallback === undefined && context.getResponse === undefined) {
       refuse('A callback is needed where there is no response to write to.');
     }
-    const accepted = enqueueQuery(EVERYTHING, pair.options, function (error, rows, info) {
+    wanted[CALLBACK] = function (error, rows, info) {
       if (error) {
         if (userCallback === undefined) throw error;
         userCallback(error, undefined, info);
@@ -177,8 +177,8 @@
       for (let at = 0; at < steps.length; at++) rows = steps[at](rows);
       if (userCallback === undefined) appendToResponse(rows);
       else userCallback(undefined, rows, info);
-    });
-    return { isAccepted: accepted };
+    };
+    return { isAccepted: enqueueQuery(wanted, EVERYTHING) };
   }
 
   // A chain remembers its steps; `value` runs them. Once a link was refused, the rest does nothing.
