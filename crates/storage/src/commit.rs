@@ -46,10 +46,10 @@ const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 const _: () = assert!(GROUP_BYTES_MAX < crate::batch::VALUE_LENGTH_MAX);
 
 /// After so many groups of a single submission each, with nobody waiting behind them, the writer is alone.
-const LONE_GROUPS_MIN: usize = 32;
+const LONE_GROUPS_MIN: usize = 4;
 
 /// A commit that took longer ends that: a thread that has other things to do must not wait for a slow disk.
-const LONE_COMMIT_MAX: Duration = Duration::from_millis(1);
+const LONE_COMMIT_MAX: Duration = Duration::from_millis(2);
 
 /// A batch to commit and what to do when it is durable.
 ///
