@@ -23,10 +23,20 @@ impl Dataset {
     /// The files of `blog` below `scratch`, made if they are not there yet.
     pub(crate) fn of(blog: &Blog, seed: u64, scratch: &Path) -> io::Result<Self> {
         let folder = scratch.join(format!("blog-{seed}-{}", blog.users()));
-        let dataset = Self { folder };
+        Self { folder }.made(blog, true)
+    }
+
+    /// The same without the normalised posts, which are half of the data.
+    pub(crate) fn without_normalised(blog: &Blog, seed: u64, scratch: &Path) -> io::Result<Self> {
+        let folder = scratch.join(format!("blog-{seed}-{}-short", blog.users()));
+        Self { folder }.made(blog, false)
+    }
+
+    fn made(self, blog: &Blog, with_normalised: bool) -> io::Result<Self> {
+        let dataset = self;
         if !dataset.folder.join(DONE).is_file() {
             fs::create_dir_all(&dataset.folder)?;
-            dataset.make(blog)?;
+            dataset.make(blog, with_normalised)?;
             File::create(dataset.folder.join(DONE))?;
         }
         Ok(dataset)
@@ -36,7 +46,7 @@ impl Dataset {
         self.folder.join(format!("{name}.jsonl"))
     }
 
-    fn make(&self, blog: &Blog) -> io::Result<()> {
+    fn make(&self, blog: &Blog, with_normalised: bool) -> io::Result<()> {
         let create = |name: &str| -> io::Result<BufWriter<File>> {
             Ok(BufWriter::with_capacity(BUFFER_BYTES, File::create(self.file(name))?))
         };
@@ -52,7 +62,9 @@ impl Dataset {
             writeln!(users_v3, "{}", blog.user(user, Design::V3))?;
             for post in blog.posts_of(user) {
                 writeln!(users_v3, "{}", blog.post(post, Shape::Short))?;
-                write_post(&mut posts_v1, blog, post, Shape::Normalised)?;
+                if with_normalised {
+                    write_post(&mut posts_v1, blog, post, Shape::Normalised)?;
+                }
                 write_post(&mut posts, blog, post, Shape::Whole)?;
             }
         }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The kernel counts processor time of processes in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
+/// The unit in which the size of a file on the disk is told.
+const BLOCK_BYTES: u64 = 512;
 /// How long a look at the free share of the processors takes.
 const LOOK: Duration = Duration::from_millis(40);
 /// Of this share or more the machine is called quiet.
@@ -49,8 +53,29 @@ fn stat(process: u32) -> Option<(u32, Duration)> {
 
 /// Resident memory of a process without its children, in megabytes.
 pub(crate) fn resident_mb(process: u32) -> Option<f64> {
+    status_mb(process, "VmRSS:")
+}
+
+/// The most that it ever was.
+pub(crate) fn resident_peak_mb(process: u32) -> Option<f64> {
+    status_mb(process, "VmHWM:")
+}
+
+/// Bytes of the files below a folder, as the disk holds them: without holes.
+pub(crate) fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.blocks() * BLOCK_BYTES,
+        // Gone meanwhile: the server tidies up.
+        Err(_) => 0,
+    };
+    entries.map(size).sum()
+}
+
+fn status_mb(process: u32, name: &str) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes * 1024.0 / 1e6)
 }

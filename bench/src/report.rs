@@ -294,16 +294,27 @@ fn growth(text: &mut String, results: &Results) {
             loaded.per_second()
         );
     }
-    text.push_str("| row | p50 µs | p50 µs, large | ratio | CPU µs | CPU µs, large | ratio |\n|---|--:|--:|--:|--:|--:|--:|\n");
+    if let Some(bytes) = results.bytes_an_item {
+        let _ = writeln!(
+            text,
+            "On disk: {bytes:.0} bytes for each item of both sizes, indexes and journal included.\n"
+        );
+    }
+    if let Some(peak) = results.peak_mb {
+        let _ = writeln!(text, "Resident memory of the server, at most: {peak:.0} MB.\n");
+    }
+    text.push_str("| row | p50 µs | p50 µs, large | ratio | p99 µs | p99 µs, large | CPU µs | CPU µs, large | ratio |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for grown in &results.growth {
         let (small, large) = (&grown.small, &grown.large);
         let _ = writeln!(
             text,
-            "| {} | {:.0} | {:.0} | {} | {:.1} | {:.1} | {} |",
+            "| {} | {:.0} | {:.0} | {} | {:.0} | {:.0} | {:.1} | {:.1} | {} |",
             grown.row,
             small.latency_us(50),
             large.latency_us(50),
             ratio(large.latency_us(50), small.latency_us(50)),
+            small.latency_us(99),
+            large.latency_us(99),
             small.cpu_us(),
             large.cpu_us(),
             ratio(large.cpu_us(), small.cpu_us())

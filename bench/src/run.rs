@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) gin: bool,
     /// How long to wait for a quiet machine before each cell.
     pub(crate) patience: Duration,
+    /// Where Armilla keeps its data.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Settings {
@@ -104,6 +106,9 @@ pub(crate) struct Results {
     pub(crate) growth: Vec<GrowthResult>,
     pub(crate) growth_users: u64,
     pub(crate) growth_load: Option<Loaded>,
+    /// Bytes on disk for each item of both blogs.
+    pub(crate) bytes_an_item: Option<f64>,
+    pub(crate) peak_mb: Option<f64>,
 }
 
 /// Runs everything that the settings ask for.
@@ -352,11 +357,13 @@ impl<'a> Bench<'a> {
         let address = &self.settings.armilla.address;
         let large = Rc::new(Armilla { signer: Signer::new(address, "blog_large")? });
         let blog = Blog::new(SEED, users);
-        let dataset = Dataset::of(&blog, SEED, &self.settings.scratch)?;
+        let dataset = Dataset::without_normalised(&blog, SEED, &self.settings.scratch)?;
         armilla_data::create(&large).await?;
+        let mut items = self.results.items;
         for collection in COLLECTIONS.iter().filter(|collection| collection.name != "posts_v1") {
             let process = self.settings.armilla.process;
             let loaded = armilla_data::load(&large, &dataset, collection, process).await?;
+            items += loaded.items;
             if collection.name == "posts" {
                 self.results.growth_load = Some(loaded.clone());
             }
@@ -376,6 +383,9 @@ impl<'a> Bench<'a> {
             println!("{row}: {:.0} µs, {:.0} µs", small.latency_us(50), large.latency_us(50));
             self.results.growth.push(GrowthResult { row, small, large });
         }
+        let bytes = self.settings.data.as_deref().map(processes::bytes_below);
+        self.results.bytes_an_item = bytes.map(|bytes| bytes as f64 / items.max(1) as f64);
+        self.results.peak_mb = processes::resident_peak_mb(self.settings.armilla.process);
         Ok(())
     }
 }

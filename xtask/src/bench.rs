@@ -4,6 +4,8 @@
 //! server and Armilla, each on a free port of the loopback over empty temporary folders, and lets `bench` load and measure them.
 //! `docs/benchmarks.md` explains the tables.
 
+mod published;
+
 use std::ffi::OsString;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -73,6 +75,11 @@ const CHOICES: &[Choice] = &[
         value: "SECONDS",
         meaning: "Wait so long for a quiet machine before each cell",
     },
+    Choice {
+        name: "memory",
+        value: "MIB",
+        meaning: "Hold the server to so much memory of its own (ulimit -d; the system's file cache is not in it)",
+    },
     Choice { name: "without-postgres", value: "", meaning: "Leave PostgreSQL out" },
     Choice {
         name: "scratch",
@@ -83,6 +90,11 @@ const CHOICES: &[Choice] = &[
         name: "report",
         value: "FILE",
         meaning: "Where the tables go (default: bench-report.md in scratch)",
+    },
+    Choice {
+        name: "publish",
+        value: "",
+        meaning: "Put the tables into docs/benchmarks.md, in place of those of the last run",
     },
 ];
 
@@ -101,7 +113,8 @@ pub(crate) fn bench(words: &[OsString]) -> Outcome<bool> {
     let floor = Floor::start(&programs.bench)?;
     let data = tempfile::Builder::new().prefix("armilla-bench-").tempdir_in(&scratch)?;
     let log = scratch.join("armilla.log");
-    let server = Server::start(&programs.armilla, data.path(), &log)?;
+    let memory = arguments.text("memory").map(str::parse::<u64>).transpose()?;
+    let server = start(&programs.armilla, data.path(), &log, memory)?;
     let mut run = Command::new(&programs.bench);
     run.arg("run");
     run.args(["--armilla", &server.address().to_string()]);
@@ -112,11 +125,30 @@ pub(crate) fn bench(words: &[OsString]) -> Outcome<bool> {
         run.args(["--postgres-process", &postgres.process()?.to_string()]);
     }
     run.arg("--scratch").arg(&scratch).arg("--report").arg(&report);
+    run.arg("--data").arg(data.path());
     pass_on(&arguments, &mut run)?;
     processes::run("measure", &mut run)?;
-    println!("\nThe tables are in {}.", report.display());
     server.stop()?;
+    let again = Instant::now();
+    let server = start(&programs.armilla, data.path(), &log, memory)?;
+    let started =
+        format!("Started again over this data in {:.2} s.\n", again.elapsed().as_secs_f64());
+    server.stop()?;
+    let tables = format!("{}\n{started}", std::fs::read_to_string(&report)?);
+    std::fs::write(&report, &tables)?;
+    println!("{started}\nThe tables are in {}.", report.display());
+    if arguments.has("publish") {
+        published::publish(&published::head(words)?, &tables)?;
+    }
     Ok(true)
+}
+
+/// The server, with as much memory as it is allowed.
+fn start(armilla: &Path, data: &Path, log: &Path, memory: Option<u64>) -> Outcome<Server> {
+    match memory {
+        Some(mebibytes) => Server::start_with_memory(armilla, data, log, mebibytes),
+        None => Server::start(armilla, data, log),
+    }
 }
 
 /// Hands the options of the measurement over.

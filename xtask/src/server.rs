@@ -71,6 +71,21 @@ impl Server {
         Ok(server)
     }
 
+    /// The same for a server that may have so many bytes of memory of its own; what it asks for beyond them is refused by the system.
+    pub(crate) fn start_with_memory(
+        binary: &Path,
+        data: &Path,
+        log: &Path,
+        mebibytes: u64,
+    ) -> Outcome<Self> {
+        let mut shell = Command::new("sh");
+        let kilobytes = mebibytes * 1024;
+        shell.arg("-c").arg(format!("ulimit -d {kilobytes}; exec \"$0\" \"$@\"")).arg(binary);
+        let mut server = Self::spawn_as(shell, free_port()?, data, log, &[])?;
+        server.wait_until_ready(log)?;
+        Ok(server)
+    }
+
     /// The same for a command that runs the server under a tool which makes it many times slower. The command becomes the server.
     pub(crate) fn start_watched(
         command: Command,
