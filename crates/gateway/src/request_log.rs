@@ -418,6 +418,26 @@ mod tests {
         assert_eq!((page.newest, page.dropped, page.entries.len()), (3, 0, 2));
     }
 
+    /// One replace in four leaves the version before it, also where every second request is one, and only until it was looked at.
+    #[test]
+    fn some_replaced_versions_are_left_for_the_observer() {
+        let log = RequestLog::new(2_000);
+        let replaces = LoggedCall { written: Some(Bytes::from_static(b"{}")), ..asked() };
+        let large = vec![b' '; OBSERVED_BODY_MAX + 1];
+        for _ in 0..800 {
+            log.note(&asked(), &served(200), None, Some(b"{}"), 7);
+            log.note(&replaces, &served(200), None, Some(b"{\"a\":1}"), 7);
+        }
+        (0..100).for_each(|_| log.note(&replaces, &served(200), None, Some(&large), 7));
+        let left = |page: LogPage| {
+            page.entries.iter().filter_map(|entry| entry.replaced.clone()).collect::<Vec<_>>()
+        };
+        let texts = left(log.take_after(0));
+        assert!((150..=250).contains(&texts.len()), "{} of 800", texts.len());
+        assert!(texts.iter().all(|text| text.as_ref() == b"{\"a\":1}"));
+        assert!(left(log.take_after(0)).is_empty());
+    }
+
     #[test]
     fn texts_lie_behind_each_other_and_are_told_apart() {
         let mut texts = LoggedTexts::default();
