@@ -45,9 +45,10 @@ code{font-size:.86rem}.praise{border-left:4px solid var(--good);padding:.3rem .8
 fn points(document: &Value) -> String {
     let card = |point: &Value| {
         format!(
-            "<div><b>{}</b>{} changes<br><span class=saved>{:.0} % saved</span><br><span class=small>{} more stored</span></div>",
+            "<div><b>{}</b>{} change{}<br><span class=saved>{:.0} % saved</span><br><span class=small>{} more stored</span></div>",
             escaped(text(point, "name")),
             number(point, "changes"),
+            if number(point, "changes") == 1.0 { "" } else { "s" },
             number(point, "savedShare") * 100.0,
             bytes(number(point, "storageBytes"))
         )
@@ -93,20 +94,22 @@ fn article(at: usize, finding: &Value) -> String {
 
 fn bars(request: &Value) -> String {
     let (before, after) = (number(request, "unitsBefore"), number(request, "unitsAfter"));
-    let most = before.max(after).max(1e-9);
+    let measured = request.get("measured").and_then(Value::as_f64);
+    let most = before.max(after).max(measured.unwrap_or(0.0)).max(1e-9);
     let bar = |name: &str, class: &str, units: f64| {
         format!(
             "<span>{name}</span><span><i class=\"{class}\" style=\"width:{:.2}%\"></i></span><span>{units:.2} RU</span>",
             units.max(0.0) / most * 100.0
         )
     };
-    let measured = request.get("measured").and_then(Value::as_f64);
-    let measured = measured.map_or(String::new(), |units| bar("measured", "after", units));
+    // What a change makes dearer is not shown in the colour of a saving.
+    let class = |units: f64| if units > before { "" } else { "after" };
+    let measured = measured.map_or(String::new(), |units| bar("measured", class(units), units));
     format!(
         "<div class=row><code>{}</code><div class=bars>{}{}{measured}</div></div>",
         escaped(text(request, "head")),
         bar("before", "", before),
-        bar("after", "after", after)
+        bar("after", class(after), after)
     )
 }
 
@@ -143,4 +146,19 @@ fn workload(document: &Value) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_fit_and_what_becomes_dearer_is_no_saving() {
+        let row = |text: &str| bars(&armilla_model::json::parse(text.as_bytes()).unwrap());
+        let cheaper = row(r#"{"head":"<q>","unitsBefore":10,"unitsAfter":5,"measured":12}"#);
+        assert!(cheaper.contains("width:100.00%") && !cheaper.contains("width:120"), "{cheaper}");
+        assert!(cheaper.contains("&lt;q&gt;") && cheaper.contains("class=\"after\""));
+        let dearer = row(r#"{"head":"q","unitsBefore":5,"unitsAfter":10,"measured":null}"#);
+        assert!(!dearer.contains("class=\"after\""), "{dearer}");
+    }
 }
