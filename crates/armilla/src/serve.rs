@@ -24,6 +24,7 @@ use armilla_gateway::{Gateway, Server, Settings};
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_storage::disk::{Disk, FolderDisk};
 use armilla_storage::{Durability, EmbeddedOptions, EmbeddedStore, MemoryStore, Store};
+use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -340,7 +341,10 @@ fn greet(options: &ServeOptions, bound: &[SocketAddr], prepared: &Prepared, fold
 fn start_log(level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(level)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    // Colours are for people: who reads the log of a container or a file would find their codes.
+    let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_ansi(colours);
     // A second logger in one process can only be a test's, and it may keep its own.
     let _ = log.try_init();
 }

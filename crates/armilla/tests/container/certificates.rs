@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 /// Made by OpenSSL, with its present algorithms and with those of old.
@@ -164,6 +164,20 @@ fn the_port_speaks_http_https_and_direct_mode() {
         assert_eq!(greet(container.port, "modern.pfx"), None);
         assert_eq!(exchange(&mut connect(container.port, "modern.pfx"), "/ready", "").0, 200);
     });
+}
+
+#[test]
+fn the_port_of_the_explorer_speaks_http_and_https() {
+    for protocol in ["http", "https"] {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free.to_string();
+        let flags = ["--explorer-port", port.as_str(), "--explorer-protocol", protocol];
+        with_certificate("modern.pfx", &flags, |_| {
+            assert_eq!(get(free, "/_explorer/").0, 200, "{protocol}");
+            let mut stream = connect(free, "modern.pfx");
+            assert_eq!(exchange(&mut stream, "/_explorer/", "").0, 200, "{protocol}");
+        });
+    }
 }
 
 /// The host behind a marker in a document.

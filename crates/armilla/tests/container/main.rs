@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a client signs its requests with the time of day")]
 
 mod certificates;
+mod image;
 mod support;
 
 use armilla_gateway::auth::WELL_KNOWN_KEY;
@@ -108,13 +109,16 @@ fn variables_without_effect_are_named_in_one_line_each() {
 }
 
 #[test]
-fn a_host_alone_is_a_public_endpoint() {
-    let container = Container::start(&[("GATEWAY_PUBLIC_ENDPOINT", "cosmos")], &[]);
-    let (status, account) = read_account(container.port, WELL_KNOWN_KEY);
-    assert_eq!(status, 200, "{account}");
-    let told = format!(r#""databaseAccountEndpoint":"http://cosmos:{}/""#, container.port);
-    assert!(account.contains(&told), "{account}");
-    container.stop();
+fn a_public_endpoint_is_a_host_or_a_url() {
+    for (given, has_port) in [("cosmos", false), ("http://cosmos:9443/", true)] {
+        let container = Container::start(&[("GATEWAY_PUBLIC_ENDPOINT", given)], &[]);
+        let (status, account) = read_account(container.port, WELL_KNOWN_KEY);
+        assert_eq!(status, 200, "{account}");
+        let port = if has_port { 9443 } else { container.port };
+        let told = format!(r#""databaseAccountEndpoint":"http://cosmos:{port}/""#);
+        assert!(account.contains(&told), "{account}");
+        container.stop();
+    }
 }
 
 #[test]
@@ -180,13 +184,27 @@ fn variables_that_are_empty_are_not_given() {
     container.stop();
 }
 
+/// The store below says much while it opens its files, at the levels of those who look for faults.
 #[test]
 fn levels_of_the_log_are_understood() {
+    let log_of = |variables: &[(&str, &str)], flags: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data").to_string_lossy().into_owned();
+        let own = [("ARMILLA_IN_MEMORY", "false"), ("DATA_PATH", path.as_str())];
+        Container::start(&[variables, &own].concat(), flags).stop()
+    };
     for level in ["quiet", "error", "warn", "info", "debug", "trace"] {
-        let container = Container::start(&[("LOG_LEVEL", level)], &[]);
-        container.stop();
+        let log = log_of(&[("LOG_LEVEL", level)], &[]);
+        let expected = match level {
+            "quiet" | "error" | "warn" => [false, false],
+            "info" => [true, false],
+            _ => [true, true],
+        };
+        assert_eq!(["INFO", "DEBUG"].map(|word| log.contains(word)), expected, "{level}: {log}");
+        assert!(!log.contains('\u{1b}'), "colours where nobody sees them: {log}");
     }
-    Container::start(&[], &["--log-level", "quiet"]).stop();
+    assert!(!log_of(&[], &["--log-level", "quiet"]).contains("INFO"));
+    assert!(log_of(&[], &["--log-level", "info"]).contains("INFO"));
 }
 
 #[test]

@@ -28,13 +28,14 @@ pub(crate) struct Container {
     pub(crate) said: Vec<String>,
 }
 
-/// The variables that the image sets.
-fn image() -> Vec<(&'static str, String)> {
-    vec![
-        ("ARMILLA_HOST", "0.0.0.0".to_owned()),
-        ("ARMILLA_ALLOW_WELL_KNOWN_KEY", "true".to_owned()),
-        ("ARMILLA_IN_MEMORY", "true".to_owned()),
-    ]
+/// The variables that the image sets, as the Dockerfile has them, but for its ports and its volume, which
+/// several servers of one machine cannot share.
+fn image() -> Vec<(String, String)> {
+    let own = ["ARMILLA_HEALTH_PORT", "ARMILLA_EXPLORER_PORT", "ARMILLA_DATA"];
+    let mut variables = crate::image::variables();
+    variables.retain(|(name, _)| !own.contains(&name.as_str()));
+    variables.push(("ARMILLA_IN_MEMORY".to_owned(), "true".to_owned()));
+    variables
 }
 
 pub(crate) fn command(variables: &[(&str, &str)], flags: &[&str], port: u16) -> Command {
