@@ -266,7 +266,7 @@ async fn definitions_are_taken_and_refused_as_by_the_service() {
         armilla.get("/dbs/blog/colls/l").await.expect(200),
     ] {
         let echo = answer.json().get("indexingPolicy").unwrap().to_json();
-        assert!(echo.starts_with(r#"{"indexingMode":"lazy","automatic":false,"#), "{echo}");
+        assert!(echo.starts_with(r#"{"indexingMode":"consistent","automatic":false,"#), "{echo}");
     }
 }
 

@@ -381,14 +381,8 @@ fn named_paths(value: &Value, name: &str) -> Result<Vec<Path>> {
 }
 
 fn normalise(value: &Value, enabled: bool, included: &[Listed], excluded: &[Listed]) -> Value {
-    // A lazy index is a consistent one here. What the client wrote is answered all the same: tools that compare a
-    // policy with theirs would change it for ever.
-    let written = value.get("indexingMode").and_then(Value::as_str).unwrap_or_default();
-    let mode = match enabled {
-        true if written.eq_ignore_ascii_case("lazy") => "lazy",
-        true => "consistent",
-        false => "none",
-    };
+    // A lazy index is made a consistent one, in the answer too: so does the service, and the Java SDK's suite asks for it.
+    let mode = if enabled { "consistent" } else { "none" };
     let automatic = value.get("automatic").and_then(Value::as_bool).unwrap_or(enabled);
     let mut object = Object::new();
     object.insert("indexingMode", mode.into());
@@ -443,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lazy_index_is_a_consistent_one_and_is_answered_as_written() {
+    fn a_lazy_index_is_made_a_consistent_one() {
         let (policy, echo) = policy(
             r#"{"automatic":false,"indexingMode":"Lazy","includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}]}"#,
         )
@@ -451,7 +445,7 @@ mod tests {
         assert!(policy.enabled && policy.paths.root().name("a").value_is_indexed());
         assert_eq!(
             echo.to_json(),
-            r#"{"indexingMode":"lazy","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
+            r#"{"indexingMode":"consistent","automatic":false,"includedPaths":[{"path":"/*","indexes":[{"kind":"Range","dataType":"Number","precision":-1}]}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#
         );
     }
 
