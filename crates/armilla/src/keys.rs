@@ -34,16 +34,6 @@ pub(crate) enum KeySource {
 }
 
 impl KeySource {
-    /// How to name it instead of showing the key; nothing for one that everybody knows.
-    pub(crate) fn name(&self) -> Option<String> {
-        match self {
-            Self::Published => None,
-            Self::File(file) => Some(file.display().to_string()),
-            Self::Environment(variable) => Some((*variable).to_owned()),
-            Self::Ledger => Some("the ledger".to_owned()),
-        }
-    }
-
     /// What stands in the place of the key where it might end up in a log.
     pub(crate) fn in_place_of(&self, key: &str) -> String {
         match self {

@@ -237,7 +237,7 @@ pub(crate) fn facts(options: &ServeOptions, keys: &KeySource, started: u64) -> S
             DurabilityOption::Relaxed => "relaxed",
         },
         data_folder: (!options.in_memory).then(|| options.data().display().to_string()),
-        key_file: keys.name(),
+        key_placeholder: (*keys != KeySource::Published).then(|| keys.in_place_of("")),
         open_to_everybody: options.allow_well_known_key,
         started,
     }

@@ -5,6 +5,7 @@ mod containers;
 mod databases;
 mod encryption_keys;
 mod janitor;
+mod merges;
 mod open;
 mod partitions;
 mod rekey;
@@ -15,6 +16,7 @@ mod users;
 mod views;
 
 pub use containers::NewContainer;
+pub use merges::PromisedMerge;
 pub use rekey::{NewRekey, RekeyStatus};
 pub use scripts::NewScript;
 pub use throughput::OfferChange;
@@ -170,6 +172,11 @@ impl Account {
     /// A database by name or rid.
     pub fn database(&self, segment: &str) -> Result<Arc<Database>> {
         self.catalog.load().database(segment).cloned().ok_or_else(Error::not_found)
+    }
+
+    /// True when nothing is provisioned.
+    pub fn is_serverless(&self) -> bool {
+        self.options.serverless
     }
 
     /// A container by names or rids.

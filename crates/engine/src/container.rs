@@ -10,7 +10,7 @@ use crate::limits::{ITEM_PROBES_MAX, REKEY_GRACE, REKEY_RETRY};
 use crate::locks::PartitionLock;
 use crate::offers::MANUAL_MIN;
 use crate::ordinals::{Marks, Ordinals};
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionMerge};
 use crate::partition_sizes::LogicalSizes;
 use crate::ranges::{EpkSpan, Range};
 use crate::ranked::{Rank, RankedGuard, RankedLock};
@@ -19,7 +19,7 @@ use crate::scripts::{Kind, Script, Scripts};
 use crate::subscriptions::Subscriptions;
 use crate::throttle::{Budget, Recent};
 use crate::views::ContainerView;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
@@ -79,6 +79,8 @@ pub struct Container {
     ordinals: Ordinals,
     // Milliseconds; 0 when no split is waiting.
     split_due: AtomicU64,
+    /// The merge that is under way, or the last one.
+    pub(crate) merge: ArcSwapOption<PartitionMerge>,
     dropped: AtomicBool,
     // Clients are put off while another container takes this one's place.
     fenced: AtomicBool,
@@ -196,6 +198,7 @@ impl Container {
             progress: AtomicU8::new(100),
             removals_kept: AtomicUsize::new(0),
             split_due: AtomicU64::new(0),
+            merge: ArcSwapOption::empty(),
             dropped: AtomicBool::new(false),
             fenced: AtomicBool::new(false),
             rekeyed: OnceLock::new(),
@@ -287,6 +290,11 @@ impl Container {
     /// The physical partitions of now, in the order of their keys.
     pub fn partitions(&self) -> Arc<Vec<Arc<Partition>>> {
         self.partitions.load_full()
+    }
+
+    /// The merge that is under way, or else the last one since the start.
+    pub fn merge(&self) -> Option<Arc<PartitionMerge>> {
+        self.merge.load_full()
     }
 
     /// Puts other partitions in the place of some; they cover the same keys.

@@ -44,6 +44,17 @@ pub enum Throttling {
     Report,
 }
 
+impl Throttling {
+    /// What the dial is turned to.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Report => "report",
+        }
+    }
+}
+
 /// A table of charges and the name it goes by.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -176,14 +187,9 @@ impl Dials {
 
     /// All dials by name.
     pub fn show(&self) -> Object {
-        let throttle = match self.throttle {
-            Throttling::Off => "off",
-            Throttling::On => "on",
-            Throttling::Report => "report",
-        };
         let on_off = |on: bool| if on { "on" } else { "off" };
         Object::of([
-            ("throttle", throttle.into()),
+            ("throttle", self.throttle.name().into()),
             ("throttle-scale", self.throttle_scale.to_string().into()),
             ("burst", on_off(self.burst).into()),
             (

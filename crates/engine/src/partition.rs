@@ -20,6 +20,32 @@ use armilla_model::lsn::Lsn;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// A merge of a container's partitions.
+#[derive(Debug)]
+pub struct PartitionMerge {
+    /// How many there were.
+    pub from: usize,
+    /// How many the throughput asks for; the data may need more.
+    pub wanted: usize,
+    end: OnceLock<Result<usize, String>>,
+}
+
+impl PartitionMerge {
+    pub(crate) fn new(from: usize, wanted: usize) -> Self {
+        Self { from, wanted, end: OnceLock::new() }
+    }
+
+    /// How many were left, or why it stopped; nothing while it is under way.
+    pub fn end(&self) -> Option<&Result<usize, String>> {
+        self.end.get()
+    }
+
+    /// Says how it ended. Only the first word counts.
+    pub(crate) fn finish(&self, end: Result<usize, String>) {
+        let _later = self.end.set(end);
+    }
+}
+
 /// A physical partition.
 pub struct Partition {
     /// Its bounds and id.

@@ -78,8 +78,8 @@ pub struct ServerFacts {
     pub durability: &'static str,
     /// Where the data lies.
     pub data_folder: Option<String>,
-    /// Where the account key lies, if it is not the published one.
-    pub key_file: Option<String>,
+    /// What stands in the place of the account key, if that is not the published one: where it is found.
+    pub key_placeholder: Option<String>,
     /// The published key is accepted from other machines.
     pub open_to_everybody: bool,
     /// When the server started, in seconds since 1970.

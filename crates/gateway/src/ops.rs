@@ -46,7 +46,7 @@ use crate::observed::RequestFeed;
 use crate::reply::{FeedBody, FeedKind};
 use crate::request_log::RequestLog;
 use crate::routes::{ContainerPath, Operation};
-use crate::service::{DirectEvent, KeyShare, RangeAddress, RangeState};
+use crate::service::{DirectEvent, KeyShare, RangeAddress, RangeState, ServiceFacts};
 use crate::wire::{self, permission};
 use crate::{Call, Reply, Service};
 use addressed::ItemTarget;
@@ -213,6 +213,18 @@ impl Service for EngineService {
             tokio::time::sleep(latency).await;
         }
         reply
+    }
+
+    fn facts(&self) -> ServiceFacts {
+        let features = [
+            ("advice", self.adviser.is_some()),
+            ("nodes", self.nodes.is_some()),
+            ("requestLog", self.requests.capacity() > 0),
+            ("serverless", self.account.is_serverless()),
+        ];
+        let features = features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name);
+        let throttle = Some(self.account.dials().throttle.name());
+        ServiceFacts { throttle, features: features.collect() }
     }
 
     fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {

@@ -73,6 +73,15 @@ pub enum DirectEvent {
     Refused,
 }
 
+/// What a service says of itself to whoever has signed in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceFacts {
+    /// What becomes of requests beyond the throughput of the account: `off`, `on` or `report`.
+    pub throttle: Option<&'static str>,
+    /// What not every server has, by name: `advice`, `nodes`, `requestLog`, `serverless`.
+    pub features: Vec<&'static str>,
+}
+
 /// Serves operations.
 ///
 /// An implementation writes `async fn call(&self, call: Call<'_>) -> Reply`. The future runs on
@@ -86,6 +95,11 @@ pub trait Service: Standing + Send + Sync + 'static {
     /// Whether this process serves the account, or another node does.
     fn is_here(&self) -> bool {
         true
+    }
+
+    /// What it says of itself.
+    fn facts(&self) -> ServiceFacts {
+        ServiceFacts::default()
     }
 
     /// How a range of a container stands that a client in Direct mode addresses.

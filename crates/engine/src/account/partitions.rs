@@ -112,32 +112,6 @@ impl Account {
         Ok(())
     }
 
-    /// Merges neighbours until a container has no more partitions than its throughput and its data
-    /// need. Returns how many it has then.
-    pub fn merge_partitions(&self, database: &str, container: &str) -> Result<usize> {
-        let container = self.container(database, container).map_err(|_| Error::not_found())?;
-        let database = self.database(database)?;
-        let _alone = container.reshaping();
-        loop {
-            let partitions = container.partitions();
-            let wanted = self.wanted_partitions(&database, &container);
-            let fits = |reshape: &Reshape| {
-                let size: u64 = reshape.old.iter().map(|old| old.size()).sum();
-                size <= self.options.partition_size
-            };
-            match split::join(&partitions).filter(fits) {
-                Some(reshape) if partitions.len() > wanted => {
-                    let old = reshape.old.clone();
-                    old.iter().for_each(|partition| partition.announce_merge(true));
-                    let merged = self.repartition(&container, reshape);
-                    old.iter().for_each(|partition| partition.announce_merge(false));
-                    merged?;
-                }
-                _ => return Ok(partitions.len()),
-            }
-        }
-    }
-
     /// True while a container has fewer partitions than its offer asks for.
     pub fn is_scaling(&self, offer: &Offer) -> bool {
         let catalog = self.catalog();
@@ -155,7 +129,7 @@ impl Account {
     }
 
     /// How many partitions the throughput of a container asks for.
-    fn wanted_partitions(&self, database: &Database, container: &Container) -> usize {
+    pub(super) fn wanted_partitions(&self, database: &Database, container: &Container) -> usize {
         let dials = container.dials();
         if dials.partitions.is_some() {
             return 1;
@@ -171,7 +145,7 @@ impl Account {
 
     /// Puts new ranges in the place of old ones: builds their indexes while everybody goes on, and
     /// switches. Does nothing when something else changed meanwhile; whoever wants it asks again.
-    fn repartition(&self, container: &Arc<Container>, reshape: Reshape) -> Result<()> {
+    pub(super) fn repartition(&self, container: &Arc<Container>, reshape: Reshape) -> Result<()> {
         container.check_alive()?;
         let all = container.partitions();
         let first = all.iter().position(|known| Arc::ptr_eq(known, &reshape.old[0]));

@@ -4,7 +4,9 @@ use crate::auth::{PermissionId, Standing};
 use crate::limits::{LEASE_LOOK_EVERY, LEASE_RETRY_AFTER};
 use crate::reply::Reply;
 use crate::routes::ContainerPath;
-use crate::service::{Call, DirectEvent, KeyShare, RangeAddress, RangeState, Service};
+use crate::service::{
+    Call, DirectEvent, KeyShare, RangeAddress, RangeState, Service, ServiceFacts,
+};
 use armilla_model::Error;
 use armilla_model::partition_key::PartitionKey;
 use http::StatusCode;
@@ -131,6 +133,10 @@ impl<S: Service> Service for LateService<S> {
 
     fn is_here(&self) -> bool {
         self.service.get().is_some() && !self.gate.is_shut() && (self.holds_lease)()
+    }
+
+    fn facts(&self) -> ServiceFacts {
+        self.service.get().map(Service::facts).unwrap_or_default()
     }
 
     fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {

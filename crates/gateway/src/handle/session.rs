@@ -7,9 +7,11 @@
 use super::{Exchange, RequestBody, body};
 use crate::Service;
 use crate::auth::{Access, Denied, Opened};
+use crate::direct::DirectMode;
 use crate::limits::{Limits, SIGN_IN_BODY_MAX};
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::service::ServiceFacts;
 use crate::wire;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
@@ -126,14 +128,20 @@ impl<S: Service> Exchange<'_, S> {
             gateway.clock.now_seconds(),
         );
         let facts = &gateway.settings.facts;
+        let ServiceFacts { throttle, mut features } = gateway.service.facts();
+        if gateway.settings.direct != DirectMode::Off {
+            features.push("direct");
+        }
         let server = Object::of([
             ("version", env!("CARGO_PKG_VERSION").into()),
             ("consistency", gateway.settings.account.consistency.name().into()),
             ("durability", facts.durability.into()),
             ("inMemory", facts.in_memory.into()),
+            ("throttle", throttle.map_or(Value::Null, Into::into)),
+            ("features", Value::array(features.into_iter().map(Into::into).collect())),
             ("dataFolder", facts.data_folder.as_deref().map_or(Value::Null, Into::into)),
             ("trustsThisMachine", gateway.authenticator.trusts_loopback().into()),
-            ("keyFile", facts.key_file.as_deref().map_or(Value::Null, Into::into)),
+            ("keyPlaceholder", facts.key_placeholder.as_deref().map_or(Value::Null, Into::into)),
             ("openToEverybody", facts.open_to_everybody.into()),
             ("started", wire::ts_member(facts.started)),
         ]);

@@ -63,6 +63,20 @@ impl Pool {
         on_thread(self.place().await?, work).await
     }
 
+    /// Begins work that nobody waits for, once there is a place for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Overloaded`] when there was none.
+    pub(crate) async fn begin(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let place = self.place().await?;
+        let _on_its_own = tokio::task::spawn_blocking(move || {
+            work();
+            drop(place);
+        });
+        Ok(())
+    }
+
     /// Runs work that goes on with what was begun, and so waits for its place however long.
     ///
     /// # Errors

@@ -17,9 +17,10 @@ use crate::limits::{
 use crate::routes::{ContainerPath, Operation};
 use crate::wire;
 use crate::{Call, Reply};
+use armilla_engine::Container;
 use armilla_engine::query::{self, Limit, Query, Scope, language};
 use armilla_engine::ranges::EpkSpan;
-use armilla_engine::{Account, Container};
+use armilla_model::limits::ITEM_SIZE_MAX;
 use armilla_model::partition_key::Epk;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result};
@@ -37,7 +38,7 @@ pub(super) async fn answer(service: &EngineService, call: &Call<'_>) -> Result<R
         Operation::CheckQuery => check(service, call).await,
         Operation::ReadShape(path) => sample(service, call, path).await,
         Operation::ReadPartitions(path) => partitions::answer(service, call, path).await,
-        Operation::MergePartitions(path) => merge(service, path).await,
+        Operation::MergePartitions(path) => partitions::merge(service, path).await,
         Operation::PredictWrites(path) => prediction::answer(service, call, path).await,
         Operation::ReadActivity => history::activity(service, call).await,
         Operation::ListRequests => history::requests(service, call).await,
@@ -159,19 +160,41 @@ fn language() -> Object {
     let keywords = language::KEYWORDS.iter().map(|word| Value::from(*word)).collect();
     let functions = language::documented().map(|function| {
         let most = (function.arguments_max < usize::MAX).then_some(function.arguments_max);
+        let signature = signature(function.name, function.arguments_min, most);
         Value::object(Object::of([
             ("name", function.name.into()),
+            ("signatures", Value::array(vec![signature.into()])),
             ("min", count(function.arguments_min)),
             ("max", most.map_or(Value::Null, count)),
             ("result", function.result.into()),
             ("says", function.documentation.into()),
         ]))
     });
+    let limits = Object::of([
+        ("queryBytes", count(CHECK_TEXT_MAX)),
+        ("itemBytes", count(ITEM_SIZE_MAX)),
+        ("shapeItems", count(SHAPE_SAMPLE_MAX)),
+    ]);
     Object::of([
         ("keywords", Value::array(keywords)),
         ("functions", Value::array(functions.collect())),
-        ("queryLengthMax", count(CHECK_TEXT_MAX)),
+        ("limits", Value::object(limits)),
     ])
+}
+
+/// How a function is called: `CONTAINS(a, b[, c])`, `CONCAT(a, b, …)`.
+fn signature(name: &str, least: usize, most: Option<usize>) -> String {
+    let letters: Vec<_> = ('a'..='z').map(String::from).collect();
+    let shown = |count: usize| letters.get(..count).unwrap_or(&letters).join(", ");
+    let more = match most {
+        Some(most) if most > least && least == 0 => format!("[{}]", shown(most)),
+        Some(most) if most > least => {
+            format!("[, {}]", shown(most).split_off(shown(least).len() + 2))
+        }
+        Some(_) => String::new(),
+        None => ", …".to_owned(),
+    };
+    format!("{name}({}{more})", shown(least))
 }
 
 /// Compiles a query, runs nothing, and tells what is wrong with it or could be better.
@@ -234,11 +257,4 @@ async fn advice(service: &EngineService, call: &Call<'_>) -> Result<Reply> {
         prove: number_in(call, "prove") == Some(1),
     };
     service.reading(move || adviser.advice(&question)).await.map(Reply::ok)
-}
-
-async fn merge(service: &EngineService, path: ContainerPath<'_>) -> Result<Reply> {
-    let (database, container) = (path.database.to_owned(), path.container.to_owned());
-    let merged =
-        service.blocking(move |account: &Account| account.merge_partitions(&database, &container));
-    merged.await.map(|left| told(&Object::of([("partitions", count(left))])))
 }

@@ -1,6 +1,7 @@
-//! The explorer: its files, its sessions, and the views that it reads.
+//! The explorer: its files, and the views that it reads.
 
-use crate::support::{Answer, Armilla, encoded};
+use crate::sign_in::{session, sign_in};
+use crate::support::{Answer, Armilla};
 use armilla_engine::Options;
 use armilla_gateway::Settings;
 use armilla_gateway::auth::{Access, Authenticator, MasterKeys, WellKnownKey};
@@ -10,10 +11,10 @@ use armilla_model::Value;
 use armilla_storage::MemoryStore;
 use std::sync::Arc;
 
-const KEY: &str =
+pub(crate) const KEY: &str =
     "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQQ==";
 
-fn with_settings(settings: Settings) -> Armilla {
+pub(crate) fn with_settings(settings: Settings) -> Armilla {
     let mut keys = MasterKeys::new(WellKnownKey::Nowhere);
     keys.add(KEY, Access::ReadWrite).unwrap();
     let authenticator = Authenticator::new(keys, &[1; 32]);
@@ -23,14 +24,6 @@ fn with_settings(settings: Settings) -> Armilla {
 
 async fn get(server: &Armilla, path: &str, headers: &[(&str, &str)]) -> Answer {
     server.send_as("", "GET", path, headers, "").await
-}
-
-async fn sign_in(server: &Armilla, headers: &[(&str, &str)], body: &str) -> Answer {
-    server.send_as("", "POST", "/_armilla/session", headers, body).await
-}
-
-fn session(token: &str) -> String {
-    encoded(&format!("type=session&ver=1.0&sig={token}"))
 }
 
 #[tokio::test]
@@ -103,78 +96,6 @@ async fn an_explorer_that_is_off_leaves_the_certificate() {
     let refused = get(&server, "/_explorer/", &[]).await.expect(404);
     assert!(refused.body.contains("--no-explorer"), "{}", refused.body);
     assert_eq!(get(&server, "/_explorer/emulator.pem", &[]).await.expect(200).body, "PEM");
-}
-
-#[tokio::test]
-async fn this_machines_user_needs_no_key_where_the_published_one_is_good() {
-    let server = Armilla::start();
-    let opened = sign_in(&server, &[], r#"{"auto":true}"#).await.expect(201);
-    let session = session(&opened.text("token"));
-    server.send_as(&session, "GET", "/dbs", &[], "").await.expect(200);
-    let told = server.send_as(&session, "GET", "/_armilla/session", &[], "").await.expect(200);
-    assert_eq!(told.text("access"), "readWrite");
-    // What gives a stranger away closes the door, and the session that was made here.
-    for header in [
-        ("x-forwarded-for", "203.0.113.9"),
-        ("origin", "https://evil.example"),
-        ("origin", "null"),
-        ("host", "evil.example"),
-    ] {
-        sign_in(&server, &[header], r#"{"auto":true}"#).await.expect(403);
-        server.send_as(&session, "GET", "/dbs", &[header], "").await.expect(401);
-    }
-    server.send_as(&session, "DELETE", "/_armilla/session", &[], "").await.expect(204);
-    server.send_as(&session, "GET", "/dbs", &[], "").await.expect(401);
-    server.send_as(&session, "DELETE", "/_armilla/session", &[], "").await.expect(401);
-}
-
-#[tokio::test]
-async fn a_server_with_a_key_wants_it() {
-    let server = with_settings(Settings::default());
-    sign_in(&server, &[], r#"{"auto":true}"#).await.expect(403);
-    sign_in(&server, &[], "{}").await.expect(400);
-    sign_in(&server, &[], "nonsense").await.expect(400);
-    sign_in(&server, &[], r#"{"ticket":"x"}"#).await.expect(401);
-    let published = format!(r#"{{"key":"{}"}}"#, armilla_gateway::auth::WELL_KNOWN_KEY);
-    sign_in(&server, &[], &published).await.expect(401);
-    let key = format!(r#"{{"key":"{KEY}","readOnly":true}}"#);
-    let opened = sign_in(&server, &[], &key).await.expect(201);
-    assert_eq!(opened.text("access"), "readOnly");
-    let viewer = session(&opened.text("token"));
-    server.send_as(&viewer, "GET", "/dbs", &[], "").await.expect(200);
-    server.send_as(&viewer, "POST", "/dbs", &[], r#"{"id":"d"}"#).await.expect(403);
-    server.clock.advance_seconds(31 * 60);
-    server.send_as(&viewer, "GET", "/dbs", &[], "").await.expect(401);
-}
-
-#[tokio::test]
-async fn guessing_is_slowed_down() {
-    let server = with_settings(Settings::default());
-    for _ in 0..10 {
-        sign_in(&server, &[], r#"{"key":"d3Jvbmc="}"#).await.expect(401);
-    }
-    let key = format!(r#"{{"key":"{KEY}"}}"#);
-    let refused = sign_in(&server, &[], &key).await.expect(429);
-    assert!(refused.header("x-ms-retry-after-ms").is_some());
-    assert!(refused.text("message").contains("from this address"));
-    // What cannot be guessed is not slowed down.
-    sign_in(&server, &[], r#"{"ticket":"x"}"#).await.expect(401);
-    server.clock.advance_seconds(61);
-    sign_in(&server, &[], &key).await.expect(201);
-}
-
-/// A page that cannot read the answer could still use up this machine's attempts.
-#[tokio::test]
-async fn a_page_of_another_origin_neither_signs_in_nor_counts() {
-    let server = with_settings(Settings::default());
-    for _ in 0..20 {
-        let origin = [("origin", "https://evil.example")];
-        sign_in(&server, &origin, r#"{"key":"d3Jvbmc="}"#).await.expect(403);
-    }
-    let key = format!(r#"{{"key":"{KEY}"}}"#);
-    sign_in(&server, &[("origin", "http://localhost:3000")], &key).await.expect(201);
-    let long = format!(r#"{{"key":"{}"}}"#, "x".repeat(64 * 1024));
-    sign_in(&server, &[], &long).await.expect(413);
 }
 
 /// Names and paths of any length were repeated for each property below them.
@@ -260,7 +181,17 @@ async fn views_tell_of_containers_requests_and_partitions() {
     let known = [("if-none-match", told.header("etag").unwrap())];
     server.send("GET", "/_armilla/language", &known, "").await.expect(304);
     let language = told.json();
-    assert!(language.get("functions").unwrap().as_array().unwrap().len() >= 129);
+    let functions = language.get("functions").unwrap().as_array().unwrap();
+    assert!(functions.len() >= 129);
+    let signature = |name: &str| {
+        let named = |one: &&Value| one.get("name").unwrap().as_str() == Some(name);
+        functions.iter().find(named).unwrap().get("signatures").unwrap().to_json()
+    };
+    assert_eq!(signature("ABS"), r#"["ABS(a)"]"#);
+    assert_eq!(signature("CONTAINS"), r#"["CONTAINS(a, b[, c])"]"#);
+    assert_eq!(signature("CONCAT"), r#"["CONCAT(a, b, …)"]"#);
+    assert_eq!(signature("RAND"), r#"["RAND()"]"#);
+    assert_eq!(number(language.get("limits").unwrap(), "itemBytes"), 2_097_152.0);
     assert!(view("/_armilla/activity").await.get("seconds").unwrap().as_array().is_some());
 }
 

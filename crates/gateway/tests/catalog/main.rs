@@ -24,6 +24,7 @@ mod pressure;
 mod queries;
 mod rows;
 mod scripts;
+mod sign_in;
 mod spoken;
 mod subscriptions;
 #[allow(dead_code, reason = "shared with the tests of request units")]

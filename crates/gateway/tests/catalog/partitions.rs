@@ -18,11 +18,15 @@ async fn write(armilla: &Armilla, name: &str) {
 }
 
 async fn scale(armilla: &Armilla, units: u32) -> Answer {
+    rescale(armilla, 400, units).await
+}
+
+async fn rescale(armilla: &Armilla, from: u32, units: u32) -> Answer {
     let offer = armilla.get("/offers").await.expect(200);
     let offer = offer.rows("Offers")[0].clone();
     let link = offer.get("_self").unwrap().as_str().unwrap().trim_end_matches('/').to_owned();
-    let body =
-        offer.to_json().replace("\"offerThroughput\":400", &format!("\"offerThroughput\":{units}"));
+    let said = |units: u32| format!("\"offerThroughput\":{units}");
+    let body = offer.to_json().replace(&said(from), &said(units));
     armilla.put(&format!("/{link}"), &body).await
 }
 
@@ -189,4 +193,56 @@ async fn versions_have_their_envelope() {
     assert_eq!(text(&rows[2], "timeToLiveExpired"), None);
     assert_eq!(rows[2].get("current").unwrap().to_json(), "{}");
     assert!(rows[1].get("previous").is_none() && rows[2].get("previous").is_some());
+}
+
+/// What the partitions' view says of a merge.
+async fn merge_of(armilla: &Armilla) -> (String, i64, i64) {
+    let view = armilla.get("/_armilla/partitions/dbs/blog/colls/posts").await.expect(200).json();
+    let merge = view.get("merge").unwrap().clone();
+    let state = merge.get("state").unwrap().as_str().unwrap().to_owned();
+    let figure = |value: &armilla_model::Value, name: &str| {
+        value.get(name).unwrap().as_f64().unwrap() as i64
+    };
+    assert_eq!(figure(&view, "count"), figure(&merge, "partitions"));
+    (state, figure(&merge, "from"), figure(&merge, "partitions"))
+}
+
+/// Whoever asks for a merge need not wait for it, and is told how far it is.
+#[tokio::test]
+async fn a_merge_is_begun_and_followed() {
+    const MERGE: &str = "/_armilla/partitions/dbs/blog/colls/posts/merge";
+    let armilla = Armilla::with_posts().await;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        write(&armilla, name).await;
+    }
+    scale(&armilla, 25_000).await.expect(200);
+    rescale(&armilla, 25_000, 400).await.expect(200);
+    let view = armilla.get("/_armilla/partitions/dbs/blog/colls/posts").await.expect(200).json();
+    assert_eq!(view.get("merge"), Some(&armilla_model::Value::Null));
+
+    // Somebody else's merge is under way: it is told of, and no second one begins.
+    let promised = armilla.account.promise_merge("blog", "posts").unwrap().unwrap();
+    let begun = armilla.post(MERGE, "").await.expect(202);
+    assert_eq!(
+        (begun.text("state"), begun.json().get("wanted").unwrap().to_json()),
+        ("merging".to_owned(), "1".to_owned())
+    );
+    assert_eq!(merge_of(&armilla).await, ("merging".to_owned(), 3, 3));
+    // One that never ran is not waited for.
+    drop(promised);
+    assert_eq!(merge_of(&armilla).await, ("failed".to_owned(), 3, 3));
+
+    armilla.post(MERGE, "").await.expect(202);
+    let mut told = merge_of(&armilla).await;
+    while told.0 == "merging" {
+        // Pause: between two looks at the merge that is awaited.
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        told = merge_of(&armilla).await;
+    }
+    assert_eq!(told, ("done".to_owned(), 3, 1));
+    let read = armilla.send("GET", DOCS, &[FEED], "").await.expect(200);
+    assert_eq!(ids(&read).len(), 6);
+    // With nothing left to do it is done at once.
+    armilla.post(MERGE, "").await.expect(202);
+    armilla.post("/_armilla/partitions/dbs/blog/colls/none/merge", "").await.expect(404);
 }

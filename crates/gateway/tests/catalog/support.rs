@@ -73,6 +73,17 @@ impl Armilla {
         authenticator: Authenticator,
         settings: Settings,
     ) -> Self {
+        Self::guarded_at(NOWHERE, store, options, change, (authenticator, settings))
+    }
+
+    /// The same at an address of this machine.
+    pub(crate) fn guarded_at(
+        address: SocketAddr,
+        store: Arc<dyn Store>,
+        options: Options,
+        change: impl FnOnce(EngineService) -> EngineService,
+        (authenticator, settings): (Authenticator, Settings),
+    ) -> Self {
         let mut armilla = Self::engine(store, options);
         let protocols = match settings.direct {
             DirectMode::Off => Protocols::Plain,
@@ -87,8 +98,7 @@ impl Armilla {
             clock: armilla.clock.clone(),
             activity_ids: ActivityIds::new(1),
         };
-        let any_port = ["127.0.0.1:0".parse().unwrap()];
-        let server = Server::bind(&any_port, protocols, gateway).unwrap();
+        let server = Server::bind(&[address], protocols, gateway).unwrap();
         armilla.address = server.local_addresses().unwrap()[0];
         armilla.direct = match mode {
             DirectMode::Port(port) => (armilla.address.ip(), port).into(),
@@ -280,7 +290,7 @@ impl Armilla {
     }
 }
 
-/// Not bound yet.
+/// Not bound yet: any port of loopback.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// A clock for TLS that agrees with the server's.

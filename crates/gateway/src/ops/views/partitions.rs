@@ -1,4 +1,4 @@
-//! The physical partitions of a container, and the logical keys that requests spend most on.
+//! The physical partitions of a container, their merge, and the logical keys that requests spend most on.
 
 use super::{count, nodes, number_in, told};
 use crate::headers::parse_key;
@@ -7,11 +7,12 @@ use crate::limits::{HOT_KEY_SIZE_ITEMS_MAX, HOT_KEYS, PARTITIONS_SHOWN_MAX};
 use crate::metrics::{RangeRates, Seconds};
 use crate::ops::EngineService;
 use crate::routes::ContainerPath;
-use crate::{Call, Reply};
+use crate::{Call, Reply, wire};
 use armilla_engine::partition::Partition;
 use armilla_engine::{Container, ItemAddress};
 use armilla_model::Result;
 use armilla_model::value::{Object, Value};
+use http::StatusCode;
 use std::sync::Arc;
 
 pub(super) async fn answer(
@@ -40,6 +41,36 @@ pub(super) async fn answer(
     made.await.map(|members| told(&members))
 }
 
+/// Begins a merge; how far it is, [`answer`] tells. Whoever asks while one is under way is told of that one.
+pub(super) async fn merge(service: &EngineService, path: ContainerPath<'_>) -> Result<Reply> {
+    let container = service.account.container(path.database, path.container)?;
+    if let Some(promised) = service.account.promise_merge(path.database, path.container)? {
+        service.pools.catalog.begin(move || promised.run()).await?;
+    }
+    let members = wire::text(&merging(&container).unwrap_or_default());
+    Ok(Reply::json(StatusCode::ACCEPTED, members))
+}
+
+/// The merge that is under way, or the last one.
+fn merging(container: &Container) -> Option<Object> {
+    let merge = container.merge()?;
+    let mut members = Object::of([
+        ("from", count(merge.from)),
+        ("wanted", count(merge.wanted)),
+        ("partitions", count(container.partitions().len())),
+    ]);
+    let state = match merge.end() {
+        None => "merging",
+        Some(Ok(_)) => "done",
+        Some(Err(reason)) => {
+            members.insert("error", (&**reason).into());
+            "failed"
+        }
+    };
+    members.insert("state", state.into());
+    Some(members)
+}
+
 /// Bytes of the items of each key, where they are known or soon counted.
 fn sizes(container: &Arc<Container>, hot: &[HotKey]) -> Vec<Option<u64>> {
     let mut items_left = HOT_KEY_SIZE_ITEMS_MAX;
@@ -64,6 +95,7 @@ fn figures(container: &Container, seconds: &Seconds) -> Object {
         ("throttledInMinute", count(throttled)),
         ("indexProgress", i64::from(container.index_progress()).into()),
         ("count", count(all.len())),
+        ("merge", merging(container).map_or(Value::Null, Value::object)),
         ("ranges", Value::array(shown.collect())),
         ("dials", Value::object(container.dials().show())),
     ])
