@@ -21,6 +21,19 @@ before(async () => {
 after(async () => { await browser?.close(); await guarded?.remove(); await trusting?.remove(); });
 const signIn = (hash = "#/") => open(browser.context, hash, { endpoint: guarded.endpoint, wait: "form.sign-in" });
 
+test("an empty server has three ways to begin", { skip }, async () => {
+  const { page, errors } = await open(browser.context, "#/", { endpoint: trusting.endpoint });
+  for (const name of ["Open the model lab", "Import a file"]) {
+    await page.getByRole("link", { name }).click();
+    await page.locator('[role="tabpanel"]:not([hidden])').getByRole("heading", { name: name.includes("lab") ? "Lab" : "Import and export" }).waitFor();
+    await page.goto(`${trusting.endpoint}/_explorer/#/`);
+  }
+  await page.locator("button.card", { hasText: "New container" }).click();
+  await page.getByRole("dialog").getByLabel("Partition key").waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
 test("a key, a connection string and a wrong key", { skip }, async () => {
   const { page, errors } = await signIn();
   const field = page.getByLabel("Account key or connection string");
@@ -31,6 +44,9 @@ test("a key, a connection string and a wrong key", { skip }, async () => {
   await field.fill(`AccountEndpoint=${guarded.endpoint}/;AccountKey=${KEY};`);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: /^Armilla \d/ }).waitFor();
+  // Where the key is found is told, the key is not.
+  await page.getByRole("button", { name: "Show the key" }).click();
+  await page.getByText(/AccountKey=<first line of .*key>;/).waitFor();
   const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]));
   assert.ok(!stored.includes(KEY), "the key is kept nowhere");
   assert.deepEqual(errors, []);
@@ -163,5 +179,35 @@ test("a server that restarts under the page loses nothing that was typed", { ski
   await page.getByRole("button", { name: "Edit" }).waitFor();
   const now = await (await client(trusting.endpoint))("GET", "dbs/d/colls/c/docs/1", undefined, { "x-ms-documentdb-partitionkey": '["a"]' });
   assert.match(now.text, /before the restart/);
+  await page.close();
+});
+
+test("a session that ended is made anew over the page, where everything stays as it was", { skip }, async () => {
+  const ask = await client(guarded.endpoint, { key: KEY });
+  await ask("POST", "dbs", { id: "ended" });
+  await ask("POST", "dbs/ended/colls", { id: "c", partitionKey: { paths: ["/pk"], kind: "Hash", version: 2 } });
+  const { page } = await signIn("#/db/ended/c/query");
+  const enter = async () => { await page.getByLabel("Account key or connection string").fill(KEY); await page.getByRole("button", { name: "Sign in" }).click(); };
+  await enter();
+  await write(page, "Query", "SELECT VALUE 'typed before'");
+  const ended = await page.evaluate(async () => (await fetch("../_armilla/session", { method: "DELETE", headers: { authorization: encodeURIComponent(`type=session&ver=1.0&sig=${sessionStorage.getItem("armilla-session")}`) } })).status);
+  assert.equal(ended, 204);
+  await page.locator(".over form.sign-in").waitFor();
+  await enter();
+  await page.locator(".over").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.locator(".json-rows", { hasText: "typed before" }).waitFor();
+  await page.close();
+});
+
+test("after five wrong keys within a minute the page waits", { skip }, async () => {
+  const { page } = await signIn();
+  for (let wrong = 0; wrong < 5; wrong++) {
+    await page.getByLabel("Account key or connection string").and(page.locator(":enabled")).fill("d3Jvbmc=");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    if (wrong < 4) await page.waitForFunction(() => document.activeElement?.getAttribute("type") === "password");
+  }
+  await page.getByText(/Too many wrong keys/).waitFor();
+  assert.ok(await page.getByRole("button", { name: "Sign in" }).isDisabled());
   await page.close();
 });

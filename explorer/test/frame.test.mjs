@@ -170,6 +170,9 @@ test("a query and what is asked for each of its rows are found together, priced"
   await found.getByRole("row", { name: /query posts SELECT VALUE COUNT\(\?\).* 12 / }).waitFor();
   await found.getByRole("row", { name: /read posts 12 / }).waitFor();
   await found.getByText(/One query over the 12 ids/).waitFor();
+  // On a phone every figure is seen without scrolling sideways.
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.deepEqual(await page.locator(".sequence .wide").evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth)), [0]);
   assert.deepEqual(errors, []);
   await page.close();
 });
@@ -301,6 +304,59 @@ test("partitions: the throttle's dial, and another key by the service's hash", a
   assert.equal(await shown(page).locator(".spread span").count(), 3);
   assert.deepEqual(errors, []);
   await page.close();
+});
+
+test("partitions: a merge is begun, followed while it is under way, and told of at its end", async () => {
+  await ask("POST", `dbs/${database}/colls`, { id: "joined", partitionKey: { paths: ["/pk"], kind: "Hash", version: 2 } }, { "x-ms-offer-throughput": "25000" });
+  for (let at = 0; at < 12; at++) await ask("POST", docs("joined"), { id: `${at}`, pk: `${at}` }, { "x-ms-documentdb-partitionkey": `["${at}"]` });
+  const link = JSON.parse((await ask("GET", `dbs/${database}/colls/joined`)).text)._self;
+  const offer = JSON.parse((await ask("GET", "offers")).text).Offers.find((one) => one.resource === link);
+  assert.equal((await ask("PUT", `offers/${offer._rid}`, { ...offer, content: { offerThroughput: 400 } })).status, 200);
+  const { page, errors } = await open(browser.context, db("partitions", "joined"));
+  await page.getByText("3 physical partitions", { exact: true }).waitFor();
+  // One that somebody else has begun: the server tells of it, and the page follows.
+  const under = { state: "merging", from: 3, wanted: 1, partitions: 2 };
+  await page.route("**/_armilla/partitions/**", async (route) => { const answer = await route.fetch(); await route.fulfill({ response: answer, json: { ...(await answer.json()), merge: under } }); });
+  await page.getByText("Merging: 2 of 3 partitions are left, at least 1 will be.").waitFor();
+  assert.ok(await shown(page).getByRole("button", { name: "Merge partitions" }).isDisabled());
+  assert.deepEqual(await violations(page), []);
+  await page.unroute("**/_armilla/partitions/**");
+  const [begun] = await Promise.all([page.waitForResponse((answer) => answer.url().endsWith("/merge")), shown(page).getByRole("button", { name: "Merge partitions" }).and(page.locator(":enabled")).click()]);
+  assert.equal(begun.status(), 202);
+  await page.getByText("Merged: 3 partitions became 1.").waitFor();
+  await page.getByText("1 physical partition", { exact: true }).waitFor();
+  assert.equal(JSON.parse((await ask("GET", docs("joined"))).text)._count, 12);
+  await shown(page).getByRole("button", { name: "Merge partitions" }).click();
+  await page.getByText("Nothing to merge").waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test("what the sign-in tells of the server is what the pages go by", { skip, timeout: 60_000 }, async () => {
+  const server = await (await ownServer("--in-memory", "--serverless", "--throttle", "on", "--request-log", "0")).start();
+  try {
+    const ask = await client(server.endpoint);
+    await ask("POST", "dbs", { id: "d" });
+    await ask("POST", "dbs/d/colls", { id: "c", partitionKey: { paths: ["/pk"], kind: "Hash", version: 2 } });
+    const { page } = await open(browser.context, "#/requests", { endpoint: server.endpoint });
+    const asked = [];
+    page.on("request", (request) => { if (request.url().includes("_armilla/requests")) asked.push(request.url()); });
+    await page.getByText("The server keeps no log of requests").waitFor();
+    await page.locator(".states .badge", { hasText: "throttle on" }).waitFor();
+    await page.locator(".states .badge", { hasText: "in memory" }).waitFor();
+    // Nothing is provisioned, so nobody is asked for it.
+    await page.getByRole("button", { name: "New container" }).first().click();
+    await page.getByLabel("Name", { exact: true }).fill("made");
+    assert.equal(await page.getByRole("dialog").getByLabel("RU/s").count(), 0);
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText("No items yet.").waitFor();
+    await page.goto(`${server.endpoint}/_explorer/#/db/d/c/settings`);
+    await shown(page).getByText("This account is serverless").waitFor();
+    await page.goto(`${server.endpoint}/_explorer/#/help`);
+    await shown(page).getByText(/^This server has .*serverless charging/).waitFor();
+    assert.deepEqual(asked, [], "nobody asks for a log that is not kept");
+    await page.close();
+  } finally { await server.remove(); }
 });
 
 test("partitions: hot keys with their sizes, the nodes of a cluster, and what is not known", async () => {

@@ -2,14 +2,11 @@
 // in the server. EXPLORER_SERVER is the binary.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { shrink } from "./shrink.mjs";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { out, shrink } from "./shrink.mjs";
 import { binary, client, endpoint, launch, open } from "./stage.mjs";
 
-const out = process.env.EXPLORER_PICTURES ?? join(dirname(fileURLToPath(import.meta.url)), "../../docs/images");
-mkdirSync(out, { recursive: true });
 const ask = await client();
 const database = "lab-blog";
 const has = (await ask("GET", `dbs/${database}`)).status === 200;
@@ -89,7 +86,7 @@ const SHOTS = [
   ["settings", db("settings", "posts_v1", `?composite=${encodeURIComponent('["/type ASC","/creationDate DESC"]')}`), async (page) => page.locator(".prediction").waitFor()],
   ["requests", "#/requests?view=n1", async (page) => page.locator(".sequence").first().waitFor()], ["activity", "#/activity", async (page) => page.waitForTimeout(2500)],
   ["advice", "#/advice", async (page) => page.locator(".finding").first().waitFor({ timeout: 60_000 })],
-  ["lab", "#/lab", async (page) => { await page.locator(".lab").waitFor(); await page.getByRole("slider").fill("2"); }],
+  ["lab", "#/lab", async (page) => { await page.locator(".lab").waitFor(); await page.getByRole("slider").fill("2"); await page.getByRole("slider").blur(); }],
   ["sign-in", "#ticket=none"],
 ];
 const only = process.env.EXPLORER_ONLY?.split(","), kinds = process.env.EXPLORER_KINDS?.split(",");

@@ -1,5 +1,12 @@
 // Pictures of few colours take a quarter of the room with a palette: reads an RGB(A) PNG and writes one of 256 colours.
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { crc32, deflateSync, inflateSync } from "node:zlib";
+
+/** Where pictures go. */
+export const out = process.env.EXPLORER_PICTURES ?? join(dirname(fileURLToPath(import.meta.url)), "../../docs/images");
+mkdirSync(out, { recursive: true });
 
 const SIGNATURE = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
 const COLOURS_MAX = 256;

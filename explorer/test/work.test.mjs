@@ -168,6 +168,48 @@ test("several statements: the one under the cursor is marked and runs", async ()
   await page.close();
 });
 
+test("the keys that Help lists do what it says", { timeout: 90_000 }, async () => {
+  await ask("POST", `dbs/${database}/colls/posts/docs`, { id: "keyed", userId: "u1" }, { "x-ms-documentdb-partitionkey": '["u1"]' });
+  const { page, errors } = await open(browser.context, db("items", "posts", `?id=keyed&key=${encodeURIComponent('["u1"]')}`));
+  await page.getByRole("heading", { name: "keyed", exact: true }).waitFor();
+  await page.keyboard.press("Control+Shift+f");
+  await page.waitForFunction(() => document.activeElement?.id === "filter");
+  await page.keyboard.press("Alt+d");
+  await page.getByRole("button", { name: "Undo the delete of keyed" }).waitFor();
+  await page.locator("h1").first().click({ force: true });
+  await page.keyboard.press("Alt+n");
+  await page.keyboard.press("i");
+  await shown(page).getByRole("heading", { name: "New item" }).waitFor();
+  await write(page, "The item as JSON", '{"id":"keyed","userId":"u1","n":1.0}');
+  await page.keyboard.press("Control+s");
+  await shown(page).getByRole("heading", { name: "keyed", exact: true }).waitFor();
+  for (const [letter, name] of [["c", "New container"], ["d", "New database"]]) {
+    await page.keyboard.press("Alt+n");
+    await page.keyboard.press(letter);
+    await page.getByRole("dialog").getByRole("heading", { name }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  }
+  for (const [letter, kind] of [["p", "Procedures"], ["t", "Triggers"], ["f", "Functions"]]) {
+    await page.keyboard.press("Alt+n");
+    await page.keyboard.press(letter);
+    await shown(page).getByRole("tab", { name: new RegExp(`^${kind}`), selected: true }).waitFor();
+    await shown(page).getByLabel("Name").waitFor();
+  }
+  await page.goto(`${endpoint}/_explorer/${db("query", "posts", "?n=9")}`);
+  await write(page, "Query", "SELECT VALUE 'by F5'");
+  await page.keyboard.press("F5");
+  await shown(page).locator(".json-rows", { hasText: "by F5" }).waitFor();
+  await page.keyboard.press("Control+Shift+Enter");
+  await shown(page).getByRole("tab", { name: "Plan", selected: true }).waitFor();
+  await shown(page).locator(".plan .step").first().waitFor();
+  await shown(page).getByRole("tab", { name: "Plan" }).focus();
+  await page.keyboard.press("?");
+  await shown(page).getByRole("heading", { name: "Help" }).waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
 test("a script that fails has the line marked, and one runs in every partition", async () => {
   const { page } = await open(browser.context, db("scripts"));
   await page.getByRole("button", { name: "nothing" }).click();

@@ -5,7 +5,7 @@ import { texts } from "./texts";
 export interface Failure { status: number; substatus?: string; message: string; activity?: string; retryAfter?: number }
 export interface Answer { status: number; text: string; headers: Headers; charge: number; milliseconds: number }
 export interface Last { what: string; charge: number; milliseconds: number; partitions?: string; rows?: number; status: number; at: number }
-export interface ServerFacts { version: string; consistency: string; durability: string; inMemory: boolean; dataFolder: string | null; keyFile: string | null; openToEverybody: boolean; trustsThisMachine: boolean; started: number }
+export interface ServerFacts { version: string; consistency: string; durability: string; inMemory: boolean; throttle: string | null; features: string[]; dataFolder: string | null; keyPlaceholder: string | null; openToEverybody: boolean; trustsThisMachine: boolean; started: number }
 
 export const base = new URL("../", location.href.split("#")[0]);
 const STORED = "armilla-session";
@@ -119,6 +119,8 @@ export async function signOut(): Promise<void> {
   connection.signedIn = false;
 }
 
+/** Whether the server has something that not every server has; the sign-in tells. */
+export const serverHas = (feature: "advice" | "direct" | "nodes" | "requestLog" | "serverless") => connection.server?.features.includes(feature) ?? false;
 export const may = { get write() { return connection.access === "readWrite"; } };
 
 // ---- what the protocol offers

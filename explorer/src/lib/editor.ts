@@ -43,7 +43,7 @@ function completeSql(context: CompletionContext, paths: string[], functions: str
   const parameters = [...text.matchAll(/@\w+/g)].map((one) => one[0]);
   const options = [
     ...(app.language?.keywords ?? []).map((label) => ({ label, type: "keyword", boost: 1 })),
-    ...(app.language?.functions ?? []).map((one) => ({ label: one.name, type: "function", detail: `→ ${one.result}`, info: one.says, apply: `${one.name}(` })),
+    ...(app.language?.functions ?? []).map((one) => ({ label: one.name, type: "function", detail: `${one.signatures[0]?.slice(one.name.length) ?? ""} → ${one.result}`, info: one.says, apply: `${one.name}(` })),
     ...[...new Set(aliases)].map((label) => ({ label, type: "variable", boost: 2 })),
     ...[...new Set(parameters)].map((label) => ({ label, type: "variable" })),
   ];
@@ -65,7 +65,7 @@ const hover = hoverTooltip((view, at) => {
   return { pos: word.from, end: word.to, create: () => {
     const dom = document.createElement("div");
     dom.className = "hover";
-    dom.textContent = `${found.name} → ${found.result}: ${found.says}`;
+    dom.textContent = `${found.signatures[0] ?? found.name} → ${found.result}: ${found.says}`;
     return { dom };
   } };
 });

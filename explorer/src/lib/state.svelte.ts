@@ -26,7 +26,7 @@ class App {
   // Whole answers: what is in them is replaced, never changed.
   overview = $state.raw<Overview | undefined>();
   databases = $state.raw<string[]>([]);
-  language = $state.raw<{ keywords: string[]; functions: { name: string; min: number; max: number | null; result: string; says: string }[] } | undefined>();
+  language = $state.raw<{ keywords: string[]; functions: { name: string; signatures: string[]; min: number; max: number | null; result: string; says: string }[] } | undefined>();
   /** RU/s of the account at the last looks, one every two seconds. */
   looks = $state.raw<number[]>([]);
   theme = $state((localStorage.getItem("theme") ?? "system") as "system" | "light" | "dark");
