@@ -17,6 +17,7 @@ mod blog;
 mod effects;
 mod history;
 mod nodes;
+mod pictured;
 mod storm;
 mod way;
 
@@ -29,6 +30,8 @@ use crate::arguments::{Arguments, Choice};
 use crate::processes::announce;
 use crate::summary::{Row, Summary};
 use crate::workspace::{self, Profile};
+
+pub(crate) use pictured::{ClusterPlaces, show};
 
 use history::History;
 use nodes::{Encryption, Nodes};

@@ -7,18 +7,29 @@ use std::process::Command;
 
 use crate::Outcome;
 use crate::arguments::{Arguments, Choice};
+use crate::cluster::{self, ClusterPlaces};
 use crate::server::Server;
 use crate::workspace::{self, Profile, build_server};
-use crate::{processes, sdk};
+use crate::{postgres, processes, sdk};
 
 const ABOUT: &str = "\
 The data explorer's files. --check builds them into a temporary folder and compares every byte with what is committed; --pictures
-takes the pictures of docs/images in Chromium against a fresh server; --idle measures what the open page costs a server that
+takes the pictures of docs/images in Chromium against a fresh server, and against three nodes where there is a PostgreSQL; --idle measures what the open page costs a server that
 answers point reads, and the page itself: first paint, idle processor time, frames while scrolling.";
 
 const CHOICES: &[Choice] = &[
     Choice { name: "check", value: "", meaning: "Build anew and compare with what is committed" },
     Choice { name: "pictures", value: "", meaning: "Take the pictures of docs/images" },
+    Choice {
+        name: "binary",
+        value: "PATH",
+        meaning: "The server to look at, instead of building it",
+    },
+    Choice {
+        name: "files",
+        value: "FOLDER",
+        meaning: "What it serves, instead of the files that are in it",
+    },
     Choice {
         name: "idle",
         value: "",
@@ -36,7 +47,11 @@ pub(crate) fn explorer(words: &[OsString]) -> Outcome<bool> {
     }
     sdk::prepare_explorer()?;
     if arguments.has("pictures") {
-        take_pictures()?;
+        let binary = match arguments.text("binary") {
+            Some(path) => PathBuf::from(path).canonicalize()?,
+            None => build_server(Profile::Release)?,
+        };
+        take_pictures(&binary, arguments.text("files"))?;
     }
     if arguments.has("idle") {
         measure_idle()?;
@@ -93,21 +108,41 @@ fn list(folder: &Path, below: &str, found: &mut BTreeSet<String>) -> Outcome<()>
     Ok(())
 }
 
-fn take_pictures() -> Outcome<()> {
-    let binary = build_server(Profile::Release)?;
+fn take_pictures(binary: &Path, files: Option<&str>) -> Outcome<()> {
+    let options: Vec<&str> = files.map_or(Vec::new(), |folder| vec!["--explorer-dir", folder]);
     let data = tempfile::Builder::new().prefix("armilla-pictures-").tempdir()?;
     let log = workspace::work().join("pictures.log");
     std::fs::create_dir_all(workspace::work())?;
     std::fs::write(&log, b"")?;
-    let server = Server::start(&binary, &data.path().join("data"), &log)?;
+    let server = Server::start_with(binary, &data.path().join("data"), &log, &options)?;
     let mut pictures = Command::new("npm");
     pictures
         .current_dir(folder())
         .args(["run", "--silent", "pictures"])
         .env("ARMILLA_ENDPOINT", server.endpoint("http"))
-        .env("EXPLORER_SERVER", &binary);
+        .env("EXPLORER_SERVER", binary);
     processes::run("explorer: pictures", &mut pictures)?;
-    server.stop()
+    server.stop()?;
+    if postgres::find().is_none() {
+        processes::announce(
+            "explorer: no PostgreSQL, so the pictures of several nodes stay as they are",
+        );
+        return Ok(());
+    }
+    cluster::show(binary, &options, &|places| take_cluster_pictures(binary, places))
+}
+
+/// The partitions over several nodes, and what `armilla cluster status` prints.
+fn take_cluster_pictures(binary: &Path, places: &ClusterPlaces) -> Outcome<()> {
+    let mut pictures = Command::new("node");
+    pictures
+        .current_dir(folder())
+        .arg("test/cluster.mjs")
+        .env("CLUSTER_NODES", places.endpoints.join(" "))
+        .env("CLUSTER_KEY", &places.key)
+        .env("CLUSTER_STORE", &places.store)
+        .env("EXPLORER_SERVER", binary);
+    processes::run("explorer: pictures of several nodes", &mut pictures)
 }
 
 fn measure_idle() -> Outcome<()> {
