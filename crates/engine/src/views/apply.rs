@@ -70,13 +70,11 @@ pub(super) fn apply(
         let mut entries = page.entries.iter();
         entries.try_for_each(|entry| plan.add((source, target), view, &*snapshot, entry))?;
     }
-    let PagePlan { opening, copies, removals, mut closing } = plan;
+    let PagePlan { opening, copies, removals, closing } = plan;
     if !opening.is_empty() {
         target.core.commit_later(opening);
     }
-    let key = keys::meta(Meta::View, &[target.number]);
-    closing.put(Keyspace::Meta, key, next.write());
-    let refused = Arc::new(Mutex::new(None));
+    let refused = Refused::default();
     let mut copies = copies.into_iter();
     let mut removals = removals.into_iter();
     let written = copies
@@ -90,6 +88,20 @@ pub(super) fn apply(
                 remove(target, lock, (&epk, &ids), &refused)
             })
         });
+    close(target, (closing, next), written, &refused)
+}
+
+/// What went wrong in a transaction of a page.
+pub(super) type Refused = Arc<Mutex<Option<Error>>>;
+
+/// Ends a page whose transactions are queued: the position moves behind all of them with the last batch, or not at all.
+pub(super) fn close(
+    target: &Container,
+    (mut closing, next): (Batch, &State),
+    written: Result<()>,
+    refused: &Refused,
+) -> Result<()> {
+    closing.put(Keyspace::Meta, keys::meta(Meta::View, &[target.number]), next.write());
     // A transaction is refused before it is queued or not at all, so this is known by now. Even then the
     // queue is waited for: the next page must see the notes of this one.
     let refused = written.err().or_else(|| refused.lock().take());
@@ -159,8 +171,6 @@ pub(super) fn wanted(
     let epk = definition.epk(&key);
     Some((key, epk, item))
 }
-
-type Refused = Arc<Mutex<Option<Error>>>;
 
 fn copy(
     target: &Arc<Container>,

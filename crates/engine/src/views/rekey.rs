@@ -21,14 +21,13 @@ mod check;
 pub use check::RekeyCheck;
 
 use super::ContainerView;
-use super::apply::{begin, commit};
+use super::apply::{Refused, begin, close, commit};
 use super::page::{SourceEntry, SourcePage};
 use super::placement;
 use super::state::State;
 use crate::container::Container;
 use crate::items::WriteOptions;
 use crate::items::body::Body;
-use crate::keys::{self, Meta};
 use crate::locks::PartitionLock;
 use crate::record::Record;
 use crate::store_failure;
@@ -40,7 +39,6 @@ use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Epk, PartitionKey};
 use armilla_model::value::Value;
 use armilla_storage::{Batch, Keyspace, Snapshot, StoreError};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,9 +94,8 @@ pub(super) fn apply(
     let rekeying = Rekeying { source, target, snapshot: &*snapshot };
     let mut plan = RekeyPage::default();
     page.entries.iter().try_for_each(|entry| rekeying.plan(entry, &mut plan))?;
-    let RekeyPage { removals, copies, mut closing } = plan;
-    closing.put(Keyspace::Meta, keys::meta(Meta::View, &[target.number]), next.write());
-    let refused = Arc::new(Mutex::new(None));
+    let RekeyPage { removals, copies, closing } = plan;
+    let refused = Refused::default();
     let mut removals = removals.into_iter();
     let mut copies = copies.into_iter();
     let written = removals
@@ -112,16 +109,7 @@ pub(super) fn apply(
                 rekeying.copy(lock, copies, &refused)
             })
         });
-    // As for views: what was queued is waited for in any case, and the position moves only behind all of it.
-    let refused = written.err().or_else(|| refused.lock().take());
-    let is_void = refused.is_some() || target.check_alive().is_err();
-    let closing = if is_void { Batch::new() } else { closing };
-    let committed = target.core.commit_and_wait(closing);
-    match refused {
-        Some(error) => Err(error),
-        None if committed => Ok(()),
-        None => Err(Error::Internal("the server is stopping".to_owned())),
-    }
+    close(target, (closing, next), written, &refused)
 }
 
 impl<'r> Rekeying<'r> {
@@ -177,7 +165,7 @@ impl<'r> Rekeying<'r> {
         &self,
         lock: PartitionLock,
         (epk, places): (&Epk, &[(u64, Arc<str>)]),
-        refused: &Arc<Mutex<Option<Error>>>,
+        refused: &Refused,
     ) -> Result<()> {
         let snapshot = self.target.core.snapshot();
         let mut left = Vec::new();
@@ -202,12 +190,7 @@ impl<'r> Rekeying<'r> {
         Ok(())
     }
 
-    fn copy(
-        &self,
-        lock: PartitionLock,
-        copies: Vec<Copying<'_>>,
-        refused: &Arc<Mutex<Option<Error>>>,
-    ) -> Result<()> {
+    fn copy(&self, lock: PartitionLock, copies: Vec<Copying<'_>>, refused: &Refused) -> Result<()> {
         let Some(key) = copies.first().map(|copying| copying.key.clone()) else { return Ok(()) };
         let mut txn = begin(self.target, lock, key)?;
         let mut charge = RequestCharge::default();
