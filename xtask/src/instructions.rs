@@ -10,6 +10,7 @@ mod paths;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +18,7 @@ use crate::arguments::{Arguments, Choice};
 use crate::server::Server;
 use crate::workspace::Profile;
 use crate::{Outcome, processes, workspace};
-use connection::Connection;
+pub(crate) use connection::Connection;
 use paths::{HotPath, hot_paths};
 
 /// Where the baseline lies.
@@ -26,6 +27,10 @@ const BASELINE: &str = "xtask/instructions.txt";
 const COUNTED_DEFAULT: usize = 200;
 /// Requests before those, so that what is kept between requests is there.
 const WARM_UP: usize = 50;
+/// The same where what observing adds is counted.
+const OBSERVED_COUNTED: usize = 2_000;
+/// What stands in the profile of the observer's thread alone.
+const OBSERVER: &str = "look_again_and_again";
 /// Hundredths by which a path may rise over its baseline, and may fall before the baseline has to be written anew.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
@@ -78,44 +83,77 @@ pub(crate) fn instructions(words: &[OsString]) -> Outcome<bool> {
         Some(folder) => PathBuf::from(folder),
         None => scratch.path().join("profiles"),
     };
-    std::fs::create_dir_all(&profiles)?;
+    fs::create_dir_all(&profiles)?;
     let mut wanted = hot_paths();
     if let Some(words) = arguments.text("only") {
         wanted.retain(|path| path.name.contains(words));
     }
-    let counts = count(&binary, scratch.path(), &profiles, &wanted, requests)?;
+    let folders = (scratch.path(), profiles.as_path());
+    let counts = count(&binary, folders, &wanted, requests, &alone(&binary))?.all;
     if given.is_some() || arguments.has("only") {
         counts.iter().for_each(|(name, count)| println!("{count:>10.0}  {name}"));
         return Ok(true);
     }
     if arguments.has("update") {
-        std::fs::write(workspace::root().join(BASELINE), written(&counts, &compiler()))?;
+        fs::write(workspace::root().join(BASELINE), written(&counts, &compiler()))?;
         println!("{BASELINE} is written.");
         return Ok(true);
     }
     compare(&counts)
 }
 
-/// Counts every path on one server.
+/// Counts what observing adds to a point read and to an upsert, and what the observer's own thread executes for each meanwhile.
+pub(crate) fn observed(binary: &Path) -> Outcome<bool> {
+    let scratch = tempfile::tempdir()?;
+    let paths = || {
+        let mut paths = hot_paths();
+        paths.retain(|path| ["read an item", "upsert an item"].contains(&path.name));
+        paths
+    };
+    let counted = |folder: &str, options: &[&'static str]| -> Outcome<CountedPaths> {
+        let folder = scratch.path().join(folder);
+        fs::create_dir_all(&folder)?;
+        count(binary, (&folder, &folder), &paths(), OBSERVED_COUNTED, options)
+    };
+    let without = counted("without", &["--no-observe"])?;
+    let with = counted("with", &[])?;
+    for (name, off) in &without.all {
+        let on = with.requests.get(name).copied().unwrap_or(0.0);
+        let observer = with.all.get(name).copied().unwrap_or(0.0) - on;
+        let more = 100.0 * (on / off - 1.0);
+        println!(
+            "{name}: {off:.0} instructions without observing, {on:.0} with it ({more:+.2} %); the observer's thread {observer:.0} for each request that it looks at"
+        );
+    }
+    Ok(true)
+}
+
+/// Instructions per request of all threads, and without those of the observer.
+struct CountedPaths {
+    all: PathCounts,
+    requests: PathCounts,
+}
+
+/// Counts every path on one server; two folders: for what it needs, and for profiles.
 fn count(
     binary: &Path,
-    scratch: &Path,
-    profiles: &Path,
+    (scratch, profiles): (&Path, &Path),
     paths: &[HotPath],
     requests: usize,
-) -> Outcome<PathCounts> {
+    options: &[&str],
+) -> Outcome<CountedPaths> {
     let log = scratch.join("server.log");
     let out = profiles.join("profile");
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--quiet"]);
+    valgrind.args(["--tool=callgrind", "--quiet", "--separate-threads=yes"]);
     let mut argument = OsString::from("--callgrind-out-file=");
     argument.push(&out);
     valgrind.arg(argument).arg(binary);
     processes::announce("start the server under callgrind");
-    let server = Server::start_watched(valgrind, &scratch.join("data"), &log, &alone(binary))?;
+    let server = Server::start_watched(valgrind, &scratch.join("data"), &log, options)?;
     let mut connection = Connection::open(&server)?;
     paths::fill(&mut connection)?;
-    let mut counts = PathCounts::new();
+    let mut counts = CountedPaths { all: PathCounts::new(), requests: PathCounts::new() };
     for (number, path) in paths.iter().enumerate() {
         let before = (path.request)(&connection, WARM_UP + requests);
         let (warm_up, counted) = before.split_at(WARM_UP);
@@ -123,8 +161,15 @@ fn count(
         control(&server, "--zero")?;
         counted.iter().try_for_each(|request| connection.ask(request))?;
         control(&server, "--dump")?;
-        let dump = dumped(&out, number + 1)?;
-        counts.insert(path.name.to_owned(), executed(&dump)? as f64 / requests as f64);
+        let (mut all, mut observer) = (0, 0);
+        for dump in dumped(profiles, number + 1)? {
+            let executed = executed(&dump)?;
+            all += executed;
+            observer += if dump.contains(OBSERVER) { executed } else { 0 };
+        }
+        let each = |executed: u64| executed as f64 / requests as f64;
+        counts.all.insert(path.name.to_owned(), each(all));
+        counts.requests.insert(path.name.to_owned(), each(all - observer));
     }
     // It has nothing that is worth a clean end.
     server.kill()?;
@@ -149,12 +194,21 @@ fn control(server: &Server, what: &str) -> Outcome<()> {
     Err(format!("callgrind_control {what} failed: {text}").into())
 }
 
-/// The text of a dump; they are numbered from 1.
-fn dumped(out: &Path, number: usize) -> Outcome<String> {
-    let mut name = out.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    std::fs::read_to_string(&name)
-        .map_err(|error| format!("{}: {error}", name.to_string_lossy()).into())
+/// The texts of a dump, one for each thread; dumps are numbered from 1.
+fn dumped(profiles: &Path, number: usize) -> Outcome<Vec<String>> {
+    let beginning = format!("profile.{number}-");
+    let mut found = Vec::new();
+    for file in fs::read_dir(profiles)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(&beginning) {
+            found.push(fs::read_to_string(file.path())?);
+        }
+    }
+    if found.is_empty() {
+        Err(format!("there is no profile {beginning}*").into())
+    } else {
+        Ok(found)
+    }
 }
 
 /// The instructions that a dump tells of.
@@ -189,7 +243,7 @@ fn read(text: &str) -> Outcome<PathCounts> {
 
 /// Compares with the baseline, if it was made by the same compiler.
 fn compare(counts: &PathCounts) -> Outcome<bool> {
-    let text = std::fs::read_to_string(workspace::root().join(BASELINE))?;
+    let text = fs::read_to_string(workspace::root().join(BASELINE))?;
     let baseline = read(&text)?;
     let compiler = compiler();
     let is_comparable = text.lines().next().is_some_and(|line| line.contains(&compiler));

@@ -17,6 +17,7 @@ mod instructions;
 mod ledger;
 mod memory_safety;
 mod metamorphic;
+mod observe_cost;
 mod official;
 mod outside;
 mod postgres;
@@ -59,6 +60,7 @@ Chores:
   golden       Run the golden scripts: queries with rows, continuations, charges and plans; --update writes them down
   bench        Measure the server beside PostgreSQL and the floors of the machine; print ratios
   instructions Count the instructions per request on the hot paths (Valgrind); compare with a baseline; --update writes it down
+  observe-cost Measure what observing the workload costs a request, with and without it; --instructions counts
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   miri         Interpret the tests of the script engine's memory image under Miri (nightly toolchain)
   sanitize     Run hostile scripts under the address sanitizer (nightly toolchain)
@@ -98,6 +100,7 @@ fn run() -> Outcome<bool> {
         Some("explorer") => explorer::explorer(&rest),
         Some("golden") => golden::golden(&rest),
         Some("instructions") => instructions::instructions(&rest),
+        Some("observe-cost") => observe_cost::observe_cost(&rest),
         Some("bench") => bench::bench(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
         Some("miri") => memory_safety::miri(&rest),

@@ -10,21 +10,21 @@ use crate::server::Server;
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A connection to the server.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     signer: Client,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) fn open(server: &Server) -> Outcome<Self> {
+    pub(crate) fn open(server: &Server) -> Outcome<Self> {
         let stream = TcpStream::connect(server.address())?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, signer: server.client(), answer: vec![0; ANSWER_BYTES_MAX] })
     }
 
     /// A signed request as it goes over the wire.
-    pub(super) fn request(
+    pub(crate) fn request(
         &self,
         method: &str,
         path: &str,
@@ -46,7 +46,7 @@ impl Connection {
     }
 
     /// Sends a request and reads its answer, which must be a success.
-    pub(super) fn ask(&mut self, request: &[u8]) -> Outcome<()> {
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Outcome<()> {
         self.stream.write_all(request)?;
         let mut read = 0;
         loop {

@@ -1,0 +1,279 @@
+//! `cargo xtask observe-cost`: what observing the workload costs the server, per point read (Q1 of the blog) and per upsert of a small item (C1).
+//!
+//! Two servers in memory, one of them with `--no-observe`, are asked in turn by as many connections; each round changes who is first, so that what disturbs
+//! the machine disturbs both. Processor time is the server's own (`/proc`), so the client beside it does not count; the observer's thread is also
+//! told by itself, which no disturbance blurs. `--instructions` counts under callgrind instead, requests and observer apart.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::arguments::{Arguments, Choice};
+use crate::instructions::{Connection, observed};
+use crate::server::Server;
+use crate::workspace::Profile;
+use crate::{Outcome, workspace};
+
+const ROUNDS_DEFAULT: u64 = 10;
+const SECONDS_DEFAULT: u64 = 10;
+const CONNECTIONS_DEFAULT: u64 = 16;
+/// Users that are read and written.
+const USERS: usize = 200;
+const ITEMS: &str = "/dbs/blog/colls/users/docs";
+/// The part of the server's processor time that observing may take.
+const BAR_PERCENT: f64 = 1.0;
+/// Nanoseconds of a tick of `/proc/PID/stat`.
+const TICK_NANOS: u64 = 10_000_000;
+
+const ABOUT: &str = "\
+Starts the optimised server twice in memory, with and without --no-observe, asks both for point reads and upserts in turn, and prints the processor time
+per request of both, and the observer's own. Needs Linux and, for figures that are worth something, an otherwise idle machine.";
+
+const CHOICES: &[Choice] = &[
+    Choice { name: "rounds", value: "N", meaning: "Rounds of each request (default 10)" },
+    Choice { name: "seconds", value: "N", meaning: "How long a round lasts (default 10)" },
+    Choice { name: "connections", value: "N", meaning: "Clients at once (default 16)" },
+    Choice {
+        name: "binary",
+        value: "FILE",
+        meaning: "Measure this server instead of building one",
+    },
+    Choice {
+        name: "instructions",
+        value: "",
+        meaning: "Count instructions under callgrind instead of measuring time",
+    },
+];
+
+/// What one round of one server took.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    requests: u64,
+    /// Processor time of the server, and of its observer.
+    server: Duration,
+    observer: Duration,
+}
+
+impl Round {
+    fn micros(&self) -> f64 {
+        self.server.as_secs_f64() * 1e6 / self.requests.max(1) as f64
+    }
+
+    fn observer_percent(&self) -> f64 {
+        100.0 * self.observer.as_secs_f64() / self.server.as_secs_f64().max(1e-9)
+    }
+}
+
+/// A way to ask: its name, and the request for a user.
+type Way = (&'static str, fn(&Connection, usize) -> Vec<u8>);
+
+/// Measures, or counts.
+pub(crate) fn observe_cost(words: &[OsString]) -> Outcome<bool> {
+    let Some(arguments) = Arguments::parse("observe-cost", ABOUT, CHOICES, words)? else {
+        return Ok(true);
+    };
+    let binary = match arguments.text("binary") {
+        Some(binary) => PathBuf::from(binary),
+        None => workspace::build_server(Profile::Release)?,
+    };
+    if arguments.has("instructions") {
+        return observed(&binary);
+    }
+    let rounds = arguments.number("rounds", ROUNDS_DEFAULT)?.max(1);
+    let seconds = arguments.number("seconds", SECONDS_DEFAULT)?.max(1);
+    let connections = arguments.number("connections", CONNECTIONS_DEFAULT)?.max(1);
+    let scratch = tempfile::tempdir()?;
+    let without = start(&binary, scratch.path(), &["--in-memory", "--no-observe"])?;
+    let with = start(&binary, scratch.path(), &["--in-memory"])?;
+    println!(
+        "{rounds} rounds of {seconds} s in turn, {connections} connections; µs are processor time of the server per request, median [least, most]."
+    );
+    let ways: [Way; 2] = [("Q1 (point read)", read), ("C1 (upsert)", write)];
+    let mut fits = true;
+    for (name, request) in ways {
+        let measure = |server| round(server, request, connections, Duration::from_secs(seconds));
+        let (mut off, mut on) = (Vec::new(), Vec::new());
+        for number in 0..rounds {
+            if number % 2 == 0 {
+                off.push(measure(&without)?);
+                on.push(measure(&with)?);
+            } else {
+                on.push(measure(&with)?);
+                off.push(measure(&without)?);
+            }
+        }
+        fits &= tell(name, &off, &on);
+    }
+    Ok(fits)
+}
+
+fn start(binary: &Path, scratch: &Path, options: &[&str]) -> Outcome<Server> {
+    let server =
+        Server::start_with(binary, &scratch.join("data"), &scratch.join("server.log"), options)?;
+    let mut connection = Connection::open(&server)?;
+    let container = r#"{"id":"users","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
+    let made = [
+        connection.request("POST", "/dbs", &[], r#"{"id":"blog"}"#),
+        connection.request("POST", "/dbs/blog/colls", &[], container),
+    ];
+    made.iter().try_for_each(|request| connection.ask(request))?;
+    let users: Vec<Vec<u8>> = (0..USERS).map(|user| write(&connection, user)).collect();
+    users.iter().try_for_each(|request| connection.ask(request))?;
+    Ok(server)
+}
+
+/// A header as an SDK sends it: each request has an activity of its own.
+fn headers(connection: &Connection, method: &str, path: &str, user: usize, body: &str) -> Vec<u8> {
+    let key = format!("[\"user-{user}\"]");
+    let activity = format!("6f9619ff-8b86-d011-b42d-00c04f{user:06x}");
+    let mut headers =
+        vec![("x-ms-documentdb-partitionkey", key.as_str()), ("x-ms-activity-id", &activity)];
+    if method == "POST" {
+        headers.push(("x-ms-documentdb-is-upsert", "True"));
+    }
+    connection.request(method, path, &headers, body)
+}
+
+fn read(connection: &Connection, user: usize) -> Vec<u8> {
+    headers(connection, "GET", &format!("{ITEMS}/user-{user}"), user, "")
+}
+
+fn write(connection: &Connection, user: usize) -> Vec<u8> {
+    let about = "words about somebody who writes, ".repeat(12);
+    let body = format!(
+        r#"{{"id":"user-{user}","type":"user","username":"name-{user}","email":"name-{user}@example.org","joined":"2026-11-17T10:00:00Z","about":"{about}"}}"#
+    );
+    headers(connection, "POST", ITEMS, user, &body)
+}
+
+/// Asks a server for so long over so many connections.
+fn round(
+    server: &Server,
+    request: fn(&Connection, usize) -> Vec<u8>,
+    connections: u64,
+    time: Duration,
+) -> Outcome<Round> {
+    let (stopped, counted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let ask = |first: usize| -> Outcome<()> {
+        let mut connection = Connection::open(server)?;
+        let made: Vec<Vec<u8>> =
+            (0..USERS).map(|user| request(&connection, (first * 13 + user) % USERS)).collect();
+        while !stopped.load(Ordering::Relaxed) {
+            for request in &made {
+                connection.ask(request)?;
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let asking: Vec<_> =
+            (0..connections as usize).map(|first| scope.spawn(move || ask(first))).collect();
+        // What connections cost when they are opened is no part of it.
+        thread::sleep(Duration::from_millis(500));
+        let before = (counted.load(Ordering::Relaxed), times(server)?);
+        let began = Instant::now();
+        thread::sleep(time);
+        let after = (counted.load(Ordering::Relaxed), times(server)?);
+        debug_assert!(began.elapsed() >= time);
+        stopped.store(true, Ordering::Relaxed);
+        for one in asking {
+            one.join().map_err(|_| "a client panicked")??;
+        }
+        Ok(Round {
+            requests: after.0 - before.0,
+            server: after.1.0.saturating_sub(before.1.0),
+            observer: after.1.1.saturating_sub(before.1.1),
+        })
+    })
+}
+
+/// The processor time of a server, and of its observer's thread if there is one.
+fn times(server: &Server) -> Outcome<(Duration, Duration)> {
+    let folder = PathBuf::from(format!("/proc/{}", server.process()));
+    let stat = fs::read_to_string(folder.join("stat"))?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let mut observer = Duration::ZERO;
+    for thread in fs::read_dir(folder.join("task"))? {
+        let thread = thread?.path();
+        if fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == "observer") {
+            let schedule = fs::read_to_string(thread.join("schedstat"))?;
+            let nanos = schedule.split_whitespace().next().and_then(|field| field.parse().ok());
+            observer = Duration::from_nanos(nanos.unwrap_or(0));
+        }
+    }
+    Ok((Duration::from_nanos(ticks * TICK_NANOS), observer))
+}
+
+/// Prints the figures of a request; whether they keep to the bar.
+fn tell(name: &str, off: &[Round], on: &[Round]) -> bool {
+    let micros = |rounds: &[Round]| Spread::of(rounds.iter().map(Round::micros));
+    let (off_micros, on_micros) = (micros(off), micros(on));
+    let ratios = off.iter().zip(on).map(|(off, on)| 100.0 * (on.micros() / off.micros() - 1.0));
+    let (more, thread) = (Spread::of(ratios), Spread::of(on.iter().map(Round::observer_percent)));
+    let requests: u64 = off.iter().chain(on).map(|round| round.requests).sum();
+    println!("{name}: {requests} requests");
+    println!("  without observing  {} µs", off_micros.text(2));
+    println!("  observing          {} µs", on_micros.text(2));
+    println!("  more, by rounds    {} %", more.text(2));
+    println!("  observer's thread  {} % of the server's processor time", thread.text(3));
+    let fits = on_micros.median / off_micros.median - 1.0 <= BAR_PERCENT / 100.0;
+    let word = if fits { "within" } else { "beyond" };
+    let part = 100.0 * (on_micros.median / off_micros.median - 1.0);
+    println!("  medians differ by  {part:.2} %, {word} {BAR_PERCENT} %");
+    fits
+}
+
+/// A few figures of the same thing.
+struct Spread {
+    least: f64,
+    median: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let at = |place: usize| values.get(place).copied().unwrap_or(0.0);
+        let median = match values.len() % 2 {
+            0 => (at(middle.saturating_sub(1)) + at(middle)) / 2.0,
+            _ => at(middle),
+        };
+        Self { least: at(0), median, most: at(values.len().saturating_sub(1)) }
+    }
+
+    fn text(&self, digits: usize) -> String {
+        let Self { least, median, most } = self;
+        format!("{median:.digits$} [{least:.digits$}, {most:.digits$}]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_lies_in_the_middle() {
+        let spread = Spread::of([3.0, 1.0, 2.0, 10.0].into_iter());
+        assert_eq!((spread.least, spread.median, spread.most), (1.0, 2.5, 10.0));
+        assert_eq!(Spread::of([3.0, 1.0, 2.0].into_iter()).text(1), "2.0 [1.0, 3.0]");
+        assert_eq!(Spread::of(std::iter::empty()).median, 0.0);
+    }
+
+    #[test]
+    fn a_dear_observer_is_beyond_the_bar() {
+        let round = |micros: u64| Round {
+            requests: 1_000,
+            server: Duration::from_micros(1_000 * micros),
+            observer: Duration::ZERO,
+        };
+        assert!(tell("cheap", &[round(1_000)], &[round(1_009)]));
+        assert!(!tell("dear", &[round(1_000)], &[round(1_020)]));
+    }
+}
