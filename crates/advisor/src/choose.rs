@@ -10,6 +10,9 @@ use crate::propose::{Proposal, StepId};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use std::collections::BTreeMap;
 
+/// Steps towards the smallest choice.
+const SMALLER_MAX: usize = 50;
+
 /// What a choice must keep to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -48,13 +51,16 @@ pub(crate) fn points(proposal: &Proposal, flows: &[Flow]) -> Vec<Point> {
         }
     }
     let mut smallest = cheapest.clone();
-    for tenth in 0..10 {
-        let limit = storage(&cheapest.made) * f64::from(tenth) / 10.0;
+    // What saves most in less room than the last: when that is too little, nothing smaller saves enough.
+    for _ in 0..SMALLER_MAX {
+        // Less by more than the solver takes for the same.
+        let (held, limit) = (storage(&smallest.made), storage(&smallest.made) * 0.999 - 1.0);
         let made = worthwhile(proposal, flows, Bounds { storage: limit, ..Bounds::NONE });
-        if now - proposal.total(flows, &made) >= 0.5 * saved {
-            smallest = point(made);
+        let is_enough = now - proposal.total(flows, &made) >= 0.5 * saved;
+        if limit < 0.0 || !is_enough || storage(&made) >= held {
             break;
         }
+        smallest = point(made);
     }
     vec![cheapest, fewest, smallest]
 }
@@ -216,6 +222,104 @@ fn search(proposal: &Proposal, flows: &[Flow], bounds: Bounds, allowed: &[bool])
         match step {
             Some((next, units)) => (made, cost) = (next, units),
             None => return made,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::FlowStep;
+    use crate::observe::Shape;
+    use crate::propose::Change;
+
+    /// A flow of one step, a hundred times.
+    fn flow(units: f64) -> Flow {
+        let step = FlowStep {
+            shape: Shape::default(),
+            times: 1.0,
+            units,
+            rows: 1.0,
+            ranges: 1.0,
+            entity: None,
+            facts: None,
+            origin: None,
+            examples: Vec::new(),
+        };
+        Flow { times: 100.0, steps: vec![step] }
+    }
+
+    fn add(proposal: &mut Proposal, storage: f64, upkeep: f64) -> usize {
+        let id = format!("change {}", proposal.changes.len());
+        let change =
+            Change { id, rule: "view", storage, upkeep, share_min: 0.01, ..Change::default() };
+        proposal.add(change).unwrap()
+    }
+
+    #[test]
+    fn three_points() {
+        let flows = [flow(10.0), flow(10.0), flow(1.0)];
+        let mut proposal = Proposal::default();
+        // One large change for both dear steps, a small one for each of them, and one for the cheap step.
+        let large = add(&mut proposal, 9e6, 0.0);
+        let small = [add(&mut proposal, 1e6, 0.0), add(&mut proposal, 1e6, 0.0)];
+        let cheap = add(&mut proposal, 1e6, 0.0);
+        for (at, one) in small.into_iter().enumerate() {
+            proposal.option((at, 0), vec![large], 1.0);
+            proposal.option((at, 0), vec![one], 2.0);
+        }
+        proposal.option((2, 0), vec![cheap], 0.5);
+        let points = points(&proposal, &flows);
+        let made: Vec<Vec<bool>> = points.iter().map(|point| point.made.clone()).collect();
+        assert_eq!(made[0], [true, false, false, true]);
+        assert_eq!(made[1], [true, false, false, false]);
+        assert_eq!(made[2], [false, true, true, false]);
+        assert!(points[0].units < points[1].units && points[1].units < points[2].units);
+    }
+
+    #[test]
+    fn what_saves_less_than_a_hundredth_is_not_chosen() {
+        for (after, is_chosen) in [(9.85, true), (9.95, false)] {
+            let flows = [flow(10.0)];
+            let mut proposal = Proposal::default();
+            let change = add(&mut proposal, 0.0, 0.0);
+            proposal.option((0, 0), vec![change], after);
+            assert_eq!(points(&proposal, &flows)[0].made, [is_chosen], "10 to {after}");
+        }
+    }
+
+    #[test]
+    fn the_choice_is_the_best_of_all() {
+        let mut seed = 7_u64;
+        let mut chance = |below: u64| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for round in 0..60 {
+            let flows: Vec<Flow> = (0..4).map(|_| flow(1.0 + chance(20) as f64)).collect();
+            let mut proposal = Proposal::default();
+            for _ in 0..6 {
+                let upkeep = chance(300) as f64;
+                add(&mut proposal, chance(5) as f64 * 1e6, upkeep);
+            }
+            for _ in 0..10 {
+                let mut requires: Vec<usize> =
+                    (0..=chance(2)).map(|_| chance(6) as usize).collect();
+                requires.dedup();
+                let (step, units) = ((chance(4) as usize, 0), chance(10) as f64);
+                match chance(4) {
+                    0 => proposal.burden(Some(step), requires, units),
+                    _ => proposal.option(step, requires, units),
+                }
+            }
+            let sets = (0..64_u32).map(|set| (0..6).map(|at| set >> at & 1 == 1).collect());
+            let totals = sets.map(|made: Vec<bool>| proposal.total(&flows, &made));
+            let least = totals.fold(f64::INFINITY, f64::min);
+            let made = best(&proposal, &flows, Bounds::NONE, &[true; 6]);
+            let chosen = proposal.total(&flows, &made);
+            assert!((chosen - least).abs() < 1e-6, "round {round}: {chosen} and not {least}");
         }
     }
 }

@@ -6,7 +6,7 @@
 use crate::live::{rows_of, text_of, used_values, visit};
 use crate::observe::shape::QueryFacts;
 use crate::observe::{Asked, Pattern, Shape, Verb, Workload};
-use crate::understand::DataModel;
+use crate::understand::{DataModel, Entity};
 use armilla_engine::Account;
 use armilla_engine::query::Request;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -145,7 +145,20 @@ fn kind_asked(model: &DataModel, shape: &Shape, facts: &QueryFacts) -> Option<St
         let kind = facts.literal(&entity.kind_path()?)?;
         (entity.kind.as_deref() == Some(kind)).then(|| kind.to_owned())
     });
-    asked.next()
+    asked.next().or_else(|| kind_named(model, shape, facts))
+}
+
+/// The kind of items that a query asks for by what only they have.
+fn kind_named(model: &DataModel, shape: &Shape, facts: &QueryFacts) -> Option<String> {
+    let has_all = |entity: &&Entity| {
+        entity.mark.is_some()
+            && entity.database == shape.database
+            && entity.name == shape.container
+            && facts.named.iter().all(|path| entity.paths.contains_key(path))
+    };
+    let mut found = model.entities.iter().filter(has_all);
+    let entity = found.next()?;
+    if found.next().is_some() { None } else { entity.kind.clone() }
 }
 
 /// Values by the paths where they stand.

@@ -17,6 +17,7 @@
 
 mod choose;
 mod flow;
+mod kinds;
 pub mod limits;
 mod live;
 pub mod observe;
@@ -107,8 +108,9 @@ fn judge(
     let case = Case { database: &database, model: &model, flows: &flows, trial: &trial, workload };
     let proposal = rules::propose(&case);
     let points = choose::points(&proposal, &flows);
-    let mut watched = watch::watch(&case, &proposal, points.first());
-    watched.extend(rules::throughput::advise(&case, account));
+    // How to pay comes before what is only to be looked at.
+    let mut watched = rules::throughput::advise(&case, account);
+    watched.extend(watch::watch(&case, &proposal, points.first()));
     let praise = watch::praise(&database, &model, &flows);
     let part = Judged {
         database: database.clone(),

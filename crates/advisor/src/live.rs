@@ -1,6 +1,7 @@
 //! The live data as the advisor reads it: single items, rows of recorded queries, samples. Nothing is written and
 //! nobody is charged.
 
+use crate::kinds::KindRule;
 use crate::limits::{ROWS_MAX, SAMPLE_MAX};
 use crate::observe::{Asked, Verb, Workload};
 use armilla_engine::query::{Limit, PageOptions, Query, Request, Scope};
@@ -12,11 +13,8 @@ use armilla_model::{Result, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Properties that say which kind of item one is.
-const KIND_PROPERTIES: [&str; 7] =
-    ["type", "kind", "docType", "entityType", "_type", "discriminator", "$type"];
-/// Items that are looked at to find out whether a container has one of them.
-const KIND_SAMPLE: usize = 32;
+/// Items that are looked at to find out how kinds are told apart.
+const KIND_SAMPLE: usize = 96;
 /// Levels of an item that are looked into for values.
 const DEPTH_MAX: usize = 4;
 
@@ -33,15 +31,11 @@ pub(crate) fn by_number(account: &Account, number: u32) -> Option<Arc<Container>
     all.find(|container| container.number == number).cloned()
 }
 
-/// The property by which items of a container say their kind.
-pub(crate) fn kind_property(container: &Arc<Container>) -> Option<Arc<str>> {
-    let items = Live::new(container).sample(KIND_SAMPLE);
-    let has = |name: &&&str| {
-        let texts =
-            items.iter().filter(|item| item.get(name).is_some_and(|kind| kind.as_str().is_some()));
-        !items.is_empty() && texts.count() * 10 >= items.len() * 9
-    };
-    KIND_PROPERTIES.iter().find(has).map(|name| Arc::from(*name))
+/// How the items of a container are told apart.
+pub(crate) fn kind_rule(container: &Arc<Container>) -> Option<KindRule> {
+    let key: Vec<String> =
+        container.key_definition().paths.iter().map(ToString::to_string).collect();
+    KindRule::of(&Live::new(container).sample(KIND_SAMPLE), &key)
 }
 
 /// The texts and numbers in what a recorded request brings, as of now.

@@ -74,12 +74,29 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug)]
 struct Weights {
     request: f64,
+    /// The same within its second.
+    pace: f64,
     /// The activity that it begins, if that is to count.
     activity: Option<f64>,
 }
 
 impl Weights {
-    const ONE: Self = Self { request: 1.0, activity: Some(1.0) };
+    const ONE: Self = Self { request: 1.0, pace: 1.0, activity: Some(1.0) };
+}
+
+/// A run of consecutive requests that is taken up piece by piece.
+#[derive(Debug)]
+pub struct RunTaken {
+    count: usize,
+    taken: usize,
+    /// Requests at each end that only complete activities.
+    edge: usize,
+    /// How many requests each of its own stands for.
+    request: f64,
+    /// The same within its second.
+    pace: f64,
+    /// How many activities each stands for that begins between its ends.
+    whole: f64,
 }
 
 /// When no further container can be observed, those that are gone make room.
@@ -120,30 +137,57 @@ impl Observer {
         follower.end(workload, now_millis.saturating_sub(idle));
     }
 
-    /// Takes a run of consecutive requests up; `dropped` others came before it and were not seen.
+    /// Takes a run of consecutive requests up; `dropped` others came around it and were not seen.
     pub fn take_run(&self, account: &Account, requests: Vec<Seen>, dropped: u64) {
+        let at = |request: Option<&Seen>| request.map_or(0, |request| request.at_millis);
+        let millis = at(requests.last()).saturating_sub(at(requests.first()));
+        let mut run = self.begin_run(account, (requests.len(), millis), dropped);
+        self.go_on(account, &mut run, requests);
+    }
+
+    /// Begins to take up a run of so many consecutive requests that came within so many milliseconds, and stand for `dropped` others too.
+    pub fn begin_run(
+        &self,
+        account: &Account,
+        (count, millis): (usize, u64),
+        dropped: u64,
+    ) -> RunTaken {
         let mut state = self.state.lock();
         let State { workload, follower } = &mut *state;
         make_room(account, workload, follower);
         // What was under way went on unseen.
         follower.forget_open();
-        let count = requests.len();
         let edge = if count >= RUN_EDGED_MIN { count / RUN_EDGE } else { 0 };
         let all = count as f64 + dropped as f64;
-        let request_weight = all / (count as f64).max(1.0);
-        let whole = all / ((count - 2 * edge) as f64).max(1.0);
         workload.missed += dropped;
-        for (at, request) in requests.into_iter().enumerate() {
-            let begins = (edge..count - edge).contains(&at);
-            let activity = begins.then_some(whole);
-            follower.take(
-                account,
-                workload,
-                request,
-                Weights { request: request_weight, activity },
-            );
+        RunTaken {
+            count,
+            taken: 0,
+            edge,
+            request: all / (count as f64).max(1.0),
+            // A run of a tenth of a second shows a tenth of what that second was.
+            pace: 1_000.0 / millis.clamp(1, 1_000) as f64,
+            whole: all / ((count - 2 * edge) as f64).max(1.0),
         }
-        follower.end(workload, u64::MAX);
+    }
+
+    /// Takes the next requests of a run; behind the last of them what it shows is complete.
+    pub fn go_on(&self, account: &Account, run: &mut RunTaken, requests: Vec<Seen>) {
+        let mut state = self.state.lock();
+        let State { workload, follower } = &mut *state;
+        for request in requests {
+            let begins = (run.edge..run.count - run.edge).contains(&run.taken);
+            let weights = Weights {
+                request: run.request,
+                pace: run.pace,
+                activity: begins.then_some(run.whole),
+            };
+            follower.take(account, workload, request, weights);
+            run.taken += 1;
+        }
+        if run.taken >= run.count {
+            follower.end(workload, u64::MAX);
+        }
     }
 
     /// Takes every activity as ended, also those of this moment.
@@ -156,6 +200,14 @@ impl Observer {
     /// What was observed so far.
     pub fn workload(&self) -> Workload {
         self.state.lock().workload.clone()
+    }
+
+    /// The same with activities that may still go on, as far as they came.
+    pub fn workload_so_far(&self) -> Workload {
+        let state = self.state.lock();
+        let mut workload = state.workload.clone();
+        state.follower.add_open(&mut workload);
+        workload
     }
 
     /// Forgets everything.

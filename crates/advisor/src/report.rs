@@ -93,6 +93,31 @@ pub(crate) struct Finding {
     pub(crate) apply: Vec<Instruction>,
     /// What a proof measured.
     pub(crate) proved: Option<f64>,
+    /// What throughput costs before and after, where that is what changes.
+    pub(crate) bill: Option<Bill>,
+}
+
+/// What the recorded hours cost, in hours of one unit a second of manual throughput.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bill {
+    pub(crate) hours: u64,
+    pub(crate) before: f64,
+    pub(crate) after: f64,
+    /// For an account without provisioned throughput.
+    pub(crate) serverless: f64,
+}
+
+impl Bill {
+    pub(crate) fn saved_share(&self) -> f64 {
+        1.0 - self.after / self.before.max(1e-9)
+    }
+}
+
+impl Finding {
+    /// Whether there is something to change, and not only to look at.
+    pub(crate) fn is_change(&self) -> bool {
+        self.saved.is_some() || self.bill.is_some()
+    }
 }
 
 /// A kind of activity before and after a change.
@@ -194,8 +219,18 @@ fn says(advice: &Advice, units: f64) -> String {
         duration(advice.observed.seconds)
     );
     let changes = advice.findings.iter().filter(|finding| finding.saved.is_some()).count();
+    let bills = advice.findings.iter().filter_map(|finding| finding.bill.as_ref());
+    let (before, after) =
+        bills.fold((0.0, 0.0), |sum: (f64, f64), bill| (sum.0 + bill.before, sum.1 + bill.after));
+    let bill = match before > 0.0 {
+        true => format!(
+            " Another way to pay saves {:.0} % of the bill for throughput.",
+            (1.0 - after / before) * 100.0
+        ),
+        false => String::new(),
+    };
     if changes == 0 {
-        return format!("Nothing worth 1 % of your RU. {looked}");
+        return format!("Nothing worth 1 % of your RU. {looked}{bill}");
     }
     let share = advice.points.first().map_or(0.0, |point| point.saved_share);
     let findings = if changes == 1 {
@@ -203,7 +238,7 @@ fn says(advice: &Advice, units: f64) -> String {
     } else {
         format!("{changes} findings save")
     };
-    format!("{looked} {findings} {:.0} % of {} RU.", share * 100.0, grouped(units))
+    format!("{looked} {findings} {:.0} % of {} RU.{bill}", share * 100.0, grouped(units))
 }
 
 /// A number with a comma every three digits.
@@ -281,7 +316,7 @@ fn findings(part: &Judged, units: f64) -> Vec<Finding> {
             ),
             requests,
             apply: change.apply.clone(),
-            proved: None,
+            ..Finding::default()
         });
     }
     found
@@ -334,6 +369,9 @@ fn point_figures(parts: &[Judged], units: f64) -> Vec<PointFigures> {
                 }
             }
         }
+        // How to pay is another question: the answer is part of every choice.
+        let bills = parts.iter().flat_map(|part| &part.watched).filter(|one| one.bill.is_some());
+        findings.extend(bills.map(|finding| finding.id.clone()));
         let saved_share = (units - after) / units.max(1e-9);
         PointFigures { name, findings, units_after: after, saved_share, storage }
     };

@@ -1,10 +1,10 @@
 //! Understanding: which entities the containers hold, and which refer to which.
 //!
-//! An entity is a container's items of one kind, where items say their kind, or all of them. A path refers to an entity
+//! An entity is a container's items of one kind, where items say their kind or are told apart by their properties, or all of them. A path refers to an entity
 //! when its values are ids there: that is looked up, value by value, for a sample.
 
 use crate::limits::{LINK_SHARE_MIN, LINK_VALUES_MAX, PATHS_MAX, SAMPLE_MAX};
-use crate::live::{Live, is_system, kind_property, text_of, visit, without_system};
+use crate::live::{Live, is_system, kind_rule, text_of, visit, without_system};
 use crate::observe::{Shape, Workload};
 use armilla_engine::{Account, Container};
 use armilla_model::value::Value;
@@ -48,6 +48,8 @@ pub(crate) struct Entity {
     pub(crate) database: String,
     pub(crate) name: String,
     pub(crate) kind: Option<String>,
+    /// The property that only items of this kind have, where they do not say it.
+    pub(crate) mark: Option<Arc<str>>,
     /// How many there are, as the sample says.
     pub(crate) items: f64,
     /// Their mean size.
@@ -63,10 +65,32 @@ pub(crate) struct Entity {
 impl Entity {
     /// What people would call it.
     pub(crate) fn label(&self) -> String {
-        match &self.kind {
-            Some(kind) => kind.clone(),
-            None => singular(&self.name),
+        match (&self.kind, &self.mark) {
+            (Some(kind), None) => kind.clone(),
+            (Some(kind), Some(_)) => format!("{} {kind}", singular(&self.name)),
+            (None, _) => singular(&self.name),
         }
+    }
+
+    /// Whether an item of the container is one.
+    pub(crate) fn has(&self, item: &Value) -> bool {
+        match (&self.kind, &self.mark, self.kind_path()) {
+            (_, Some(mark), _) => item.get(mark).is_some(),
+            (Some(kind), None, Some(path)) => {
+                item.get(&path[1..]).and_then(Value::as_str) == Some(kind.as_str())
+            }
+            _ => true,
+        }
+    }
+
+    /// The condition that leaves items of this kind, where the container has others.
+    pub(crate) fn condition(&self) -> Option<String> {
+        let quoted = |name: &str| Value::from(name).to_json();
+        if let Some(mark) = &self.mark {
+            return Some(format!("IS_DEFINED(c[{}])", quoted(mark)));
+        }
+        let (path, kind) = self.kind_path().zip(self.kind.as_ref())?;
+        Some(format!("c[{}] = {}", quoted(&path[1..]), quoted(kind)))
     }
 
     /// Scalar properties at the top, but for the id, the key and the kind.
@@ -162,10 +186,10 @@ impl DataModel {
 fn entities(database: &str, container: &Arc<Container>) -> Vec<Entity> {
     let settings = container.settings();
     let items = Live::new(container).sample(SAMPLE_MAX);
-    let property = kind_property(container);
+    let rule = kind_rule(container);
     let mut by_kind: BTreeMap<Option<String>, Vec<Value>> = BTreeMap::new();
     for item in &items {
-        let kind = property.as_ref().and_then(|name| item.get(name)?.as_str().map(str::to_owned));
+        let kind = rule.as_ref().and_then(|rule| rule.kind(item));
         by_kind.entry(kind).or_default().push(without_system(item));
     }
     if by_kind.is_empty() {
@@ -176,6 +200,7 @@ fn entities(database: &str, container: &Arc<Container>) -> Vec<Entity> {
         container: container.clone(),
         database: database.to_owned(),
         name: settings.name.to_string(),
+        mark: rule.as_ref().zip(kind.as_deref()).and_then(|(rule, kind)| rule.mark(kind)),
         kind,
         items: count * samples.len() as f64 / items.len().max(1) as f64,
         bytes: samples.iter().map(|item| item.to_json().len() as f64).sum::<f64>()
@@ -260,15 +285,7 @@ fn links(entities: &[Entity], workload: &Workload) -> Vec<Link> {
 /// and nothing else makes it likely.
 fn share_found(entity: &Entity, values: &[String], is_likely: bool) -> Option<f64> {
     let live = Live::new(&entity.container);
-    let is_there = |id: &&String| {
-        let item = live.by_id(id);
-        item.is_some_and(|item| match (&entity.kind, entity.kind_path()) {
-            (Some(kind), Some(path)) => {
-                item.get(&path[1..]).and_then(Value::as_str) == Some(kind.as_str())
-            }
-            _ => true,
-        })
-    };
+    let is_there = |id: &&String| live.by_id(id).is_some_and(|item| entity.has(&item));
     // Most pairs are none: one miss among the first four ends it.
     let first = values.iter().take(4).filter(is_there).count();
     if values.is_empty() || !is_likely && first * 4 < values.len().min(4) * 3 {

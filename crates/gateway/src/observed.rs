@@ -1,9 +1,10 @@
 //! Requests for whoever observes the workload: the request log, read by another hand.
 //!
-//! Observing costs a request nothing beyond the log's own note. The reader comes by now and then and takes what
-//! is there; of more requests than the log holds it is told how many it missed.
+//! Beyond the log's own note a request leaves its activity and the body of a small write, and both only while the reader wants them
+//! ([`RequestFeed::open`], [`RequestFeed::close`]). The reader comes by now and then and takes what is there; of more requests than
+//! the log holds it is told how many it missed.
 
-use crate::request_log::{Entry, LoggedText, RequestLog};
+use crate::request_log::{Entry, LoggedText, LoggedTexts, RequestLog};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -23,26 +24,19 @@ pub struct ObservedPage {
 }
 
 /// One request that was answered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ObservedRequest {
     /// Running number.
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at_millis: u64,
-    /// Who: the SDK and its version.
-    pub agent: Option<String>,
     /// The client's activity, hashed; 0 when it named none.
     pub activity: u64,
     /// What it did, as metrics call it.
     pub operation: &'static str,
     /// The number of the container.
     pub container: Option<u32>,
-    /// The partition key as the header has it.
-    pub key: Option<String>,
-    /// The item or procedure of the path.
-    pub item: Option<String>,
-    /// The body of a query, cut if it is long.
-    pub query: Option<String>,
+    texts: LoggedTexts,
     /// The body of a small write.
     pub written: Option<Bytes>,
     /// The version before it, of some writes.
@@ -65,7 +59,7 @@ pub struct ObservedRequest {
 
 impl RequestFeed {
     pub(crate) fn new(log: Arc<RequestLog>) -> Self {
-        log.observe();
+        log.observe(true);
         Self { log }
     }
 
@@ -74,27 +68,39 @@ impl RequestFeed {
         self.log.capacity() > 0
     }
 
+    /// Requests leave activities and bodies from now on.
+    pub fn open(&self) {
+        self.log.observe(true);
+    }
+
+    /// Requests leave neither until the feed is opened again.
+    pub fn close(&self) {
+        self.log.observe(false);
+    }
+
+    /// The number of the newest request.
+    pub fn newest(&self) -> u64 {
+        self.log.newest()
+    }
+
     /// What came behind a number.
     pub fn after(&self, number: u64) -> ObservedPage {
-        let page = self.log.take_after(number);
-        let requests = page.entries.into_iter().map(observed).collect();
-        ObservedPage { requests, newest: page.newest, dropped: page.dropped }
+        let page = self.log.take_after(number, observed);
+        ObservedPage { requests: page.entries, newest: page.newest, dropped: page.dropped }
     }
 }
 
-fn observed(entry: Entry) -> ObservedRequest {
+/// A request with its texts copied; bodies leave the log.
+fn observed(entry: &mut Entry) -> ObservedRequest {
     ObservedRequest {
         number: entry.number,
         at_millis: entry.at_millis,
-        agent: entry.texts.get(LoggedText::Agent).map(str::to_owned),
         activity: entry.activity,
         operation: entry.operation,
         container: entry.container,
-        key: entry.texts.get(LoggedText::Key).map(str::to_owned),
-        item: entry.texts.get(LoggedText::Item).map(str::to_owned),
-        query: entry.texts.get(LoggedText::Query).map(str::to_owned),
-        written: entry.written,
-        replaced: entry.replaced,
+        texts: entry.texts.clone(),
+        written: entry.written.take(),
+        replaced: entry.replaced.take(),
         continues: entry.continues,
         status: entry.status,
         units: entry.charge.units(),
@@ -102,5 +108,34 @@ fn observed(entry: Entry) -> ObservedRequest {
         range: entry.range,
         partitions: entry.partitions,
         rows: entry.rows,
+    }
+}
+
+impl ObservedRequest {
+    /// Who: the SDK and its version.
+    pub fn agent(&self) -> Option<&str> {
+        self.texts.get(LoggedText::Agent)
+    }
+
+    /// The partition key as the header has it.
+    pub fn key(&self) -> Option<&str> {
+        self.texts.get(LoggedText::Key)
+    }
+
+    /// The item or procedure of the path.
+    pub fn item(&self) -> Option<&str> {
+        self.texts.get(LoggedText::Item)
+    }
+
+    /// The body of a query, cut if it is long.
+    pub fn query(&self) -> Option<&str> {
+        self.texts.get(LoggedText::Query)
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let bodies = [&self.written, &self.replaced];
+        let bodies = bodies.into_iter().flatten().map(Bytes::len).sum::<usize>();
+        size_of::<Self>() + self.texts.len() + bodies
     }
 }

@@ -51,13 +51,13 @@ pub(crate) struct LoggedCall<'a> {
 }
 
 /// A part of the log.
-pub(crate) struct LogPage {
+pub(crate) struct LogPage<T = Entry> {
     /// The number of the newest entry of all.
     pub(crate) newest: u64,
     /// Entries that were asked for and are not here: others took their places.
     pub(crate) dropped: u64,
     /// Oldest first.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<T>,
 }
 
 /// One request; its number is 0 while there is none.
@@ -118,6 +118,10 @@ impl LoggedTexts {
         let end = from.first().copied().flatten()?;
         let start = before.iter().rev().find_map(|end| *end).unwrap_or(0);
         self.text.get(start as usize..end as usize)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
     }
 
     fn value(&self, which: LoggedText) -> Value {
@@ -197,7 +201,7 @@ impl RequestLog {
     /// Keeps a request that was answered.
     pub(crate) fn note(
         &self,
-        asked: &LoggedCall<'_>,
+        asked: LoggedCall<'_>,
         served: &Served<'_>,
         rows: Option<usize>,
         replaced: Option<&[u8]>,
@@ -218,12 +222,12 @@ impl RequestLog {
         entry.container = served.container.map(|container| container.number);
         entry.continues = asked.continues;
         entry.activity = asked.activity;
-        entry.written.clone_from(&asked.written);
         // A copy: the stored bytes may be a piece of a larger block.
         let is_looked_at = asked.written.is_some() && is_one_in(number, REPLACED_EVERY);
         entry.replaced = replaced
             .filter(|text| is_looked_at && text.len() <= OBSERVED_BODY_MAX)
             .map(Bytes::copy_from_slice);
+        entry.written = asked.written;
         entry.range = served.range;
         entry.status = served.status;
         entry.charge = served.charge;
@@ -250,25 +254,28 @@ impl RequestLog {
         LogPage { newest, dropped, entries: found }
     }
 
-    /// Says that somebody takes up what is noted from now on.
-    pub(crate) fn observe(&self) {
-        self.is_observed.store(true, Ordering::Relaxed);
+    /// Says whether somebody takes up what is noted from now on: activities and bodies are noted only then.
+    pub(crate) fn observe(&self, is_observed: bool) {
+        self.is_observed.store(is_observed, Ordering::Relaxed);
     }
 
-    /// The entries behind a number for the observer, who takes the bodies of writes with them.
-    pub(crate) fn take_after(&self, number: u64) -> LogPage {
+    /// What the observer takes of the entries behind a number. Only the slots of these are touched.
+    pub(crate) fn take_after<T>(
+        &self,
+        number: u64,
+        mut take: impl FnMut(&mut Entry) -> T,
+    ) -> LogPage<T> {
         let newest = self.newest_noted(number);
-        let wanted = |slot: &Mutex<Entry>| {
-            let mut entry = slot.lock();
-            (entry.number > number && entry.number <= newest).then(|| {
-                let copy = entry.clone();
-                entry.written = None;
-                entry.replaced = None;
-                copy
-            })
-        };
-        let mut found: Vec<Entry> = self.slots.iter().filter_map(wanted).collect();
-        found.sort_unstable_by_key(|entry| entry.number);
+        let held = self.slots.len() as u64;
+        let first = number.max(newest.saturating_sub(held)) + 1;
+        let mut found = Vec::with_capacity((newest + 1).saturating_sub(first) as usize);
+        for wanted in first..=newest {
+            let slot = self.slots.get(wanted as usize % self.slots.len().max(1));
+            let Some(mut entry) = slot.map(Mutex::lock) else { break };
+            if entry.number == wanted {
+                found.push(take(&mut entry));
+            }
+        }
         let dropped = newest.saturating_sub(number).saturating_sub(found.len() as u64);
         LogPage { newest, dropped, entries: found }
     }
@@ -287,7 +294,7 @@ impl RequestLog {
     }
 
     /// The number of the newest entry; 0 when there never was one.
-    fn newest(&self) -> u64 {
+    pub(crate) fn newest(&self) -> u64 {
         self.next.load(Ordering::Relaxed).saturating_sub(1)
     }
 
@@ -387,7 +394,7 @@ mod tests {
     fn the_newest_are_kept_and_told_of_in_order() {
         let log = RequestLog::new(4);
         for status in 200..210 {
-            log.note(&asked(), &served(status), None, None, 7);
+            log.note(asked(), &served(status), None, None, 7);
         }
         let statuses = |after| {
             log.after(after, 100).entries.iter().map(|entry| entry.status).collect::<Vec<_>>()
@@ -400,7 +407,7 @@ mod tests {
         assert_eq!((page.newest, page.dropped), (10, 8));
         log.clear();
         assert!(statuses(0).is_empty());
-        log.note(&asked(), &served(404), Some(3), None, 7);
+        log.note(asked(), &served(404), Some(3), None, 7);
         assert_eq!(statuses(0), [404]);
     }
 
@@ -408,13 +415,13 @@ mod tests {
     #[test]
     fn what_is_being_noted_is_taken_next_time() {
         let log = RequestLog::new(8);
-        log.note(&asked(), &served(200), None, None, 7);
+        log.note(asked(), &served(200), None, None, 7);
         let late = log.next.fetch_add(1, Ordering::Relaxed);
-        log.note(&asked(), &served(201), None, None, 7);
-        let page = log.take_after(0);
+        log.note(asked(), &served(201), None, None, 7);
+        let page = log.take_after(0, |_| ());
         assert_eq!((page.newest, page.dropped, page.entries.len()), (1, 0, 1));
         log.slots[late as usize % 8].lock().number = late;
-        let page = log.take_after(page.newest);
+        let page = log.take_after(page.newest, |_| ());
         assert_eq!((page.newest, page.dropped, page.entries.len()), (3, 0, 2));
     }
 
@@ -422,20 +429,21 @@ mod tests {
     #[test]
     fn some_replaced_versions_are_left_for_the_observer() {
         let log = RequestLog::new(2_000);
-        let replaces = LoggedCall { written: Some(Bytes::from_static(b"{}")), ..asked() };
+        let replaces = || LoggedCall { written: Some(Bytes::from_static(b"{}")), ..asked() };
         let large = vec![b' '; OBSERVED_BODY_MAX + 1];
         for _ in 0..800 {
-            log.note(&asked(), &served(200), None, Some(b"{}"), 7);
-            log.note(&replaces, &served(200), None, Some(b"{\"a\":1}"), 7);
+            log.note(asked(), &served(200), None, Some(b"{}"), 7);
+            log.note(replaces(), &served(200), None, Some(b"{\"a\":1}"), 7);
         }
-        (0..100).for_each(|_| log.note(&replaces, &served(200), None, Some(&large), 7));
-        let left = |page: LogPage| {
-            page.entries.iter().filter_map(|entry| entry.replaced.clone()).collect::<Vec<_>>()
+        (0..100).for_each(|_| log.note(replaces(), &served(200), None, Some(&large), 7));
+        let left = || {
+            let page = log.take_after(0, |entry| entry.replaced.take());
+            page.entries.into_iter().flatten().collect::<Vec<_>>()
         };
-        let texts = left(log.take_after(0));
+        let texts = left();
         assert!((150..=250).contains(&texts.len()), "{} of 800", texts.len());
         assert!(texts.iter().all(|text| text.as_ref() == b"{\"a\":1}"));
-        assert!(left(log.take_after(0)).is_empty());
+        assert!(left().is_empty());
     }
 
     #[test]
@@ -459,6 +467,6 @@ mod tests {
         assert_eq!(cut_text("aüx", 3), "aü");
         assert_eq!(cut(b"\xff", 9), "");
         assert_eq!(RequestLog::new(usize::MAX).capacity(), REQUEST_LOG_ENTRIES_MAX);
-        RequestLog::new(0).note(&asked(), &served(200), None, None, 0);
+        RequestLog::new(0).note(asked(), &served(200), None, None, 0);
     }
 }

@@ -254,7 +254,7 @@ mod tests {
         let taken = sketch.kinds.written(Some("post"), &after, 1.0, room);
         sketch.kinds.replaced(Some("post"), &before, &after, 1.0);
         sketch.hot.add("[1]", 1.0);
-        sketch.hours.add(7_200_000, 3.5);
+        sketch.hours.add(7_200_000, 3.5, 3.5);
         workload.took(&("d".to_owned(), "c".to_owned()), taken);
         workload
     }

@@ -8,6 +8,7 @@
 use super::shape::canonical;
 use super::workload::{Asked, Shape, StepFigures, Verb, Workload};
 use super::{Seen, Weights};
+use crate::kinds::KindRule;
 use crate::limits::{
     ACTIVITIES_MAX, ACTIVITY_STEPS_MAX, ASKED_BYTES_MAX, CONTAINERS_MAX, OPEN_BYTES_MAX,
     PLANNED_MAX, TRACE_STEPS_MAX,
@@ -21,6 +22,8 @@ use armilla_sql::plan::PlanKind;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+/// Items from which on it is known that a container has no kinds.
+const KINDS_KNOWN_FROM: u64 = 12;
 /// Where an order-by query takes its resume condition.
 const RESUME_FILTER: &str = "{documentdb-formattableorderbyquery-filter}";
 /// Clients whose habits are remembered.
@@ -29,6 +32,10 @@ const AGENTS_MAX: usize = 64;
 const FORMS_MAX: usize = 512;
 /// Activities of a client that a read may belong to.
 const CANDIDATES_MAX: usize = 8;
+/// A client is taken to go on with an activity for so long.
+const FOLLOWED_MILLIS: u64 = 1_000;
+/// Activities of a client that are remembered in the order in which they began.
+const BEGUN_MAX: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Follower {
@@ -37,10 +44,12 @@ pub(super) struct Follower {
     planned: VecDeque<String>,
     /// What the application wrote, by the container and the form that is sent to ranges.
     forms: HashMap<(u32, String), String>,
-    /// The property that says the kind of an item, by container.
-    kinds: HashMap<u32, Option<Arc<str>>>,
+    /// How items are told apart, by container.
+    kinds: HashMap<u32, Option<KindRule>>,
     /// Clients that name one activity for several requests, and those that were not seen to.
     sharing: HashMap<u64, bool>,
+    /// The activities that each client began last, oldest first; some have ended.
+    begun: HashMap<u64, VecDeque<u64>>,
     fresh: u64,
     /// Canonical texts of queries, by what was sent.
     canonicals: HashMap<String, String>,
@@ -49,8 +58,6 @@ pub(super) struct Follower {
 }
 
 struct Activity {
-    agent: u64,
-    began: u64,
     last_millis: u64,
     /// Nothing when it is not to count.
     weight: Option<f64>,
@@ -108,7 +115,7 @@ impl Follower {
         let known = shape.clone();
         match workload.shape(shape) {
             Some(shape) => {
-                sketch(workload, &known, &request, weights.request);
+                sketch(workload, &known, &request, weights);
                 let weight = weights.activity;
                 let asked = Asked { shape, ..asked };
                 let range = request.range.filter(|_| container.partitions().len() > 1);
@@ -166,7 +173,7 @@ impl Follower {
                 asked.written = body.map(std::borrow::Cow::into_owned);
             }
             _ => {
-                let found = self.kind_property(container).and_then(|_| {
+                let found = self.kind_rule(container).and_then(|_| {
                     let (key, id) = (request.key.as_deref()?, request.item.as_deref()?);
                     Live::new(container).read(key, id)
                 });
@@ -231,21 +238,27 @@ impl Follower {
         self.forms.insert((container.number, sent), request.text.clone());
     }
 
-    fn kind_property(&mut self, container: &Arc<Container>) -> Option<Arc<str>> {
+    fn kind_rule(&mut self, container: &Arc<Container>) -> Option<KindRule> {
         if self.kinds.len() >= CONTAINERS_MAX {
             self.kinds.clear();
         }
-        // A container that is still empty may get kinds later.
-        if container.document_count() == 0 {
+        // A container that has few items yet may get kinds later.
+        let count = container.document_count();
+        if count == 0 {
             return None;
         }
-        let known = self.kinds.entry(container.number);
-        known.or_insert_with(|| live::kind_property(container)).clone()
+        if let Some(known) = self.kinds.get(&container.number) {
+            return known.clone();
+        }
+        let rule = live::kind_rule(container);
+        if rule.is_some() || count >= KINDS_KNOWN_FROM {
+            self.kinds.insert(container.number, rule.clone());
+        }
+        rule
     }
 
     fn kind_of(&mut self, container: &Arc<Container>, item: &Value) -> Option<String> {
-        let property = self.kind_property(container)?;
-        item.get(&property).and_then(Value::as_str).map(str::to_owned)
+        self.kind_rule(container)?.kind(item)
     }
 
     /// Adds a request to the activity that it belongs to.
@@ -258,10 +271,11 @@ impl Follower {
         while self.open_bytes + asked.bytes() > OPEN_BYTES_MAX && !self.open.is_empty() {
             self.end_oldest(workload);
         }
-        let (agent, at) = (request.agent, request.at_millis);
+        if !self.open.contains_key(&key) {
+            self.begin(request.agent, key);
+        }
+        let at = request.at_millis;
         let activity = self.open.entry(key).or_insert_with(|| Activity {
-            agent,
-            began: at,
             last_millis: at,
             weight,
             steps: Vec::new(),
@@ -345,18 +359,13 @@ impl Follower {
         request: &Seen,
         asked: &Asked,
     ) -> Option<u64> {
-        let recent = |activity: &Activity| {
-            activity.agent == request.agent
-                && request.at_millis.saturating_sub(activity.last_millis) < 1_000
-        };
-        let mut known: Vec<(u64, u64)> = self
-            .open
-            .iter()
-            .filter(|(_, activity)| recent(activity))
-            .map(|(key, activity)| (activity.began, *key))
-            .collect();
-        known.sort_unstable();
-        for (_, key) in known.into_iter().rev().take(CANDIDATES_MAX) {
+        let is_recent =
+            |last_millis: u64| request.at_millis.saturating_sub(last_millis) < FOLLOWED_MILLIS;
+        let open = &self.open;
+        let begun = self.begun.get(&request.agent)?.iter().rev();
+        let recent = begun.filter(|key| open.get(key).is_some_and(|it| is_recent(it.last_millis)));
+        let known: Vec<u64> = recent.take(CANDIDATES_MAX).copied().collect();
+        for key in known {
             let activity = self.open.get_mut(&key)?;
             let head = activity.steps.first()?;
             let is_same = head.asked.shape == asked.shape && head.asked.query == asked.query;
@@ -380,6 +389,18 @@ impl Follower {
         None
     }
 
+    /// Remembers that a client began an activity.
+    fn begin(&mut self, agent: u64, key: u64) {
+        if self.begun.len() >= AGENTS_MAX && !self.begun.contains_key(&agent) {
+            self.begun.clear();
+        }
+        let begun = self.begun.entry(agent).or_default();
+        if begun.len() >= BEGUN_MAX {
+            begun.pop_front();
+        }
+        begun.push_back(key);
+    }
+
     /// Ends the activities that were silent for longest.
     fn end_oldest(&mut self, workload: &mut Workload) {
         let oldest = self.open.values().map(|activity| activity.last_millis).min();
@@ -389,7 +410,19 @@ impl Follower {
     /// Forgets what is under way.
     pub(super) fn forget_open(&mut self) {
         self.open.clear();
+        self.begun.clear();
         self.open_bytes = 0;
+    }
+
+    /// Adds what is under way to a workload, as if it had ended.
+    pub(super) fn add_open(&self, workload: &mut Workload) {
+        for activity in self.open.values() {
+            if let Some(weight) = activity.weight {
+                let steps = activity.steps.iter();
+                let steps = steps.map(|step| (step.figures.clone(), step.asked.clone()));
+                workload.add(steps.collect(), weight);
+            }
+        }
     }
 
     /// Ends activities that were silent since a moment.
@@ -413,10 +446,11 @@ impl Follower {
 }
 
 /// Takes into the sketches of a container what a request says about its items, its keys and its load.
-fn sketch(workload: &mut Workload, shape: &Shape, request: &Seen, weight: f64) {
+fn sketch(workload: &mut Workload, shape: &Shape, request: &Seen, weights: Weights) {
     let owner = (shape.database.clone(), shape.container.clone());
     let Some((known, room)) = workload.sketch(&owner) else { return };
-    known.hours.add(request.at_millis, request.units * weight);
+    let weight = weights.request;
+    known.hours.add(request.at_millis, request.units * weight, request.units * weights.pace);
     if let Some(key) = &request.key {
         known.hot.add(key, weight);
     }

@@ -61,13 +61,13 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// Counts a request.
-    pub fn add(&mut self, at_millis: u64, units: f64) {
+    /// Counts a request: the units that it stands for, and those of its second, which are fewer where it stands for requests of a long time.
+    pub fn add(&mut self, at_millis: u64, units: f64, of_second: f64) {
         let second = at_millis / 1000;
         if second > self.second.0 {
             self.second = (second, 0.0);
         }
-        self.second.1 += units;
+        self.second.1 += of_second;
         let (hour, peak) = (second / 3600, self.second.1);
         match self.of.back_mut().filter(|last| last.hour >= hour) {
             Some(last) => {
@@ -110,11 +110,11 @@ mod tests {
     fn hours_have_their_units_and_their_dearest_second() {
         let mut hours = Hours::default();
         for (second, units) in [(10, 5.0), (10, 6.0), (11, 3.0), (3_600, 1.0)] {
-            hours.add(second * 1000, units);
+            hours.add(second * 1000, units, units);
         }
         let told: Vec<_> = hours.of.iter().map(|one| (one.hour, one.units, one.peak)).collect();
         assert_eq!(told, [(0, 14.0, 11.0), (1, 1.0, 1.0)]);
-        (0..10 * HOURS_MAX as u64).for_each(|hour| hours.add(hour * 3_600_000, 1.0));
+        (0..10 * HOURS_MAX as u64).for_each(|hour| hours.add(hour * 3_600_000, 1.0, 1.0));
         assert_eq!(hours.of.len(), HOURS_MAX);
     }
 }

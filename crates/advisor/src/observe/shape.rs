@@ -123,6 +123,8 @@ pub struct QueryFacts {
     pub counts: bool,
     /// Any aggregate, GROUP BY, DISTINCT, JOIN, OFFSET or subquery: rows are not items.
     pub reshapes: bool,
+    /// The list whose elements it goes through, by one JOIN and nothing else.
+    pub unwinds: Option<String>,
     /// Paths that are selected; nothing for `*`.
     pub selected: Option<Vec<String>>,
     /// ORDER BY, with DESC.
@@ -148,6 +150,15 @@ impl QueryFacts {
         if let Collection::Path { steps, .. } = &source.collection {
             facts.reshapes |= steps.iter().any(|step| matches!(step, SourceStep::Member(_)));
         }
+        facts.unwinds = query.from.get(1).filter(|_| query.from.len() == 2).and_then(|joined| {
+            let Collection::Path { root, steps, .. } = &joined.collection else { return None };
+            let is_own = joined.iterate && **root == *facts.alias;
+            let member = |step: &SourceStep| match step {
+                SourceStep::Member(name) => Some(format!("/{name}")),
+                SourceStep::Element(_) => None,
+            };
+            steps.iter().map(member).collect::<Option<String>>().filter(|_| is_own)
+        });
         facts.read_filter(query.filter.as_ref());
         facts.read_selection(&query);
         for item in &query.order_by {
@@ -282,6 +293,14 @@ mod tests {
         let like =
             canonical("SELECT * FROM c WHERE c.postId = @p AND c.type = 'like' AND c.n IN (7)");
         assert_ne!(one, like);
+    }
+
+    #[test]
+    fn a_join_says_which_list_is_gone_through() {
+        let list = |text: &str| QueryFacts::of(text).unwrap().unwinds;
+        assert_eq!(list("SELECT VALUE l FROM c JOIN l IN c.a.lines"), Some("/a/lines".into()));
+        assert_eq!(list("SELECT * FROM c"), None);
+        assert_eq!(list("SELECT VALUE m FROM c JOIN l IN c.lines JOIN m IN l.more"), None);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Replaying recorded activities on the data as it would be, step by step, and keeping copies up as writes come.
 
 use super::sample::ProofData;
-use super::world::{World, id_of, is_of};
+use super::world::{World, id_of};
 use crate::flow::FlowStep;
 use crate::live::text_of;
 use crate::observe::{Asked, Verb};
 use crate::propose::{Case, Change, Proposal, Recipe, StepId, with_members};
+use crate::rules::capped_list::whole_list;
 use crate::rules::extended_reference::with_copies;
 use crate::rules::synthetic_key::{id_made_of, values_of, with_id};
 use crate::rules::view::key_asked;
@@ -234,7 +235,7 @@ impl Replay<'_> {
         let entity = self.case.entity(parent).ok_or_else(Error::not_found)?;
         let place = self.world.places.get(&entity.name).ok_or_else(Error::not_found)?;
         let is_parent = |one: &&Value| {
-            is_of(entity, one) && PartitionKey::of_item(one, container.key_definition()) == key
+            entity.has(one) && PartitionKey::of_item(one, container.key_definition()) == key
         };
         let owner = place.by_id.values().find(is_parent).cloned().ok_or_else(Error::not_found)?;
         let arguments =
@@ -300,7 +301,7 @@ impl Replay<'_> {
             let Some(entity) = self.case.entity(*from) else { continue };
             let container = self.place(&entity.name)?;
             let Some(place) = self.world.places.get(&entity.name) else { continue };
-            let refers = |item: &&Value| is_of(entity, item) && item.to_json().contains(&id);
+            let refers = |item: &&Value| entity.has(item) && item.to_json().contains(&id);
             let holders: Vec<Value> = place.by_id.values().filter(refers).cloned().collect();
             let scale = self.data.scale(&entity.name);
             for holder in holders {
@@ -381,6 +382,13 @@ impl Replay<'_> {
             }
             Recipe::Capped { list, .. } if step.shape.verb.writes() => {
                 self.add_apart(step, asked, list)
+            }
+            Recipe::Capped { .. } if step.shape.verb == Verb::Query => {
+                let key = PartitionKey::parse(asked.key.as_deref().unwrap_or_default())?;
+                let owner = key.0.first().map(Component::to_value).unwrap_or_default();
+                let (request, key) = whole_list(&owner)?;
+                let container = self.place(&step.shape.container)?;
+                Ok(self.case.trial.query(&container, &request, Some(&key))?.0)
             }
             Recipe::Composite { .. } if self.data.is_sample() && asked.key.is_none() => {
                 Ok(predicted / step.times.max(1e-9))

@@ -86,14 +86,6 @@ pub(crate) fn id_of(item: &Value) -> String {
     item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether an item is of an entity.
-pub(crate) fn is_of(entity: &Entity, item: &Value) -> bool {
-    match (&entity.kind, entity.kind_path()) {
-        (Some(kind), Some(path)) => item.get(&path[1..]).and_then(Value::as_str) == Some(kind),
-        _ => true,
-    }
-}
-
 impl Making {
     fn of(&self, name: &str) -> &[Value] {
         self.items.get(name).map_or(&[], Vec::as_slice)
@@ -106,7 +98,7 @@ impl Making {
     /// Changes the items of an entity.
     fn change(&mut self, entity: &Entity, change: impl Fn(&Value) -> Option<Value>) {
         for item in self.items.entry(entity.name.clone()).or_default() {
-            if is_of(entity, item)
+            if entity.has(item)
                 && let Some(changed) = change(item)
             {
                 *item = changed;
@@ -132,12 +124,8 @@ impl Making {
             Recipe::Count { parent, children } => self.count(case, *parent, children),
             Recipe::View { entity, key, cap } => {
                 let Some(entity) = case.entity(*entity) else { return };
-                let mut items: Vec<Value> = self
-                    .of(&entity.name)
-                    .iter()
-                    .filter(|item| is_of(entity, item))
-                    .cloned()
-                    .collect();
+                let mut items: Vec<Value> =
+                    self.of(&entity.name).iter().filter(|item| entity.has(item)).cloned().collect();
                 if let Some((count, path)) = cap {
                     let by = |item: &Value| item.get(&path[1..]).cloned().unwrap_or_default();
                     items.sort_by(|one, other| by(other).order(&by(one)));
@@ -199,7 +187,7 @@ impl Making {
         for (child, name) in children {
             let Some(child) = case.entity(*child) else { continue };
             for item in
-                self.items.get(&child.name).into_iter().flatten().filter(|item| is_of(child, item))
+                self.items.get(&child.name).into_iter().flatten().filter(|item| child.has(item))
             {
                 let of = item.get(&key).and_then(text_of).unwrap_or_default();
                 *counts.entry((of, name)).or_default() += 1;
@@ -226,7 +214,7 @@ impl Making {
         let targets = target.map(|target| self.by_id(&target.name)).unwrap_or_default();
         let fields = target.map(Entity::fields).unwrap_or_default();
         let mut lists: HashMap<String, Vec<Value>> = HashMap::new();
-        for item in self.of(&child.name).iter().filter(|item| is_of(child, item)) {
+        for item in self.of(&child.name).iter().filter(|item| child.has(item)) {
             let Some(owner) = item.get(&by[1..]).and_then(text_of) else { continue };
             let inside = match joined {
                 None => item.clone(),
@@ -295,8 +283,12 @@ impl Making {
                 let id =
                     ("id".to_owned(), Value::from(format!("{}-{number:08}", id_of(item)).as_str()));
                 apart.push(match (buckets, held) {
-                    (false, [one]) => with_members(
+                    (false, [one @ Value::Object(_)]) => with_members(
                         one,
+                        &[owner.clone(), id, ("type".to_owned(), "element".into())],
+                    ),
+                    (false, [one]) => with_members(
+                        &Value::object(Object::of([("value", one.clone())])),
                         &[owner.clone(), id, ("type".to_owned(), "element".into())],
                     ),
                     _ => with_members(

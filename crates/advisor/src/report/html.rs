@@ -33,13 +33,13 @@ article{border:1px solid var(--line);border-radius:10px;padding:1.1rem 1.2rem;ma
 .saved{font-weight:600;color:var(--good)}.small{color:GrayText;font-size:.88rem}
 .points{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1.2rem 0}
 .points div{border:1px solid var(--line);border-radius:10px;padding:.8rem 1rem}.points b{display:block}
-.row{border-top:1px solid var(--line);padding:.55rem 0}.row code{word-break:break-word}
+.row{border-top:1px solid var(--line);padding:.55rem 0}.row code{word-break:break-word}.step{padding:.2rem 0}.ru{white-space:nowrap;margin-right:.4em}
 .bars{display:grid;grid-template-columns:4.2rem 1fr 5.5rem;gap:.2rem .6rem;align-items:center;margin-top:.25rem;font-size:.86rem}
 .bars i{display:block;height:.65rem;border-radius:4px;background:var(--bad);min-width:2px}.bars i.after{background:var(--good)}.bars span:nth-child(3n){text-align:right;font-variant-numeric:tabular-nums}
 details{border-top:1px solid var(--line);padding:.5rem 0}summary{cursor:pointer}
 pre{background:var(--soft);border-radius:8px;padding:.8rem;overflow:auto;font-size:.84rem;margin:.5rem 0;white-space:pre-wrap;word-break:break-word}
 code{font-size:.86rem}.praise{border-left:4px solid var(--good);padding:.3rem .8rem;background:var(--soft)}
-.why{display:inline-block;border:1px solid var(--bad);color:var(--bad);border-radius:99px;padding:0 .6em;font-size:.78rem;margin-left:.4em;white-space:nowrap}
+.why{display:inline-block;border:1px solid var(--bad);color:var(--bad);border-radius:99px;padding:0 .6em;font-size:.78rem;white-space:nowrap}
 ";
 
 fn points(document: &Value) -> String {
@@ -72,6 +72,13 @@ fn article(at: usize, finding: &Value) -> String {
         out.push_str(&format!(
             "<p><span class=saved>saves {:.1} %</span> <span class=small>{:.0} RU of what was observed; upkeep of {:.0} RU is taken off. Confidence {}: {}.</span></p>",
             share * 100.0, number(finding, "savedUnits"), number(finding, "costUnits"),
+            escaped(text(finding, "confidence")), escaped(text(finding, "confidenceReason"))
+        ));
+    }
+    if let Some(bill) = finding.get("bill").filter(|bill| bill.as_object().is_some()) {
+        out.push_str(&format!(
+            "<p><span class=saved>saves {:.1} % of the bill</span> <span class=small>{:.0} hours cost {:.0} instead of {:.0} hours of one RU/s. Confidence {}: {}.</span></p>",
+            number(bill, "savedShare") * 100.0, number(bill, "hours"), number(bill, "after"), number(bill, "before"),
             escaped(text(finding, "confidence")), escaped(text(finding, "confidenceReason"))
         ));
     }
@@ -126,7 +133,7 @@ fn workload(document: &Value) -> String {
             format!("<span class=why>{}</span>", escaped(why))
         };
         format!(
-            "<div class=small>{:.1} × <code>{}</code> {:.2} RU{why}</div>",
+            "<div class=\"small step\">{:.1} × <code>{}</code> <span class=ru>{:.2} RU</span>{why}</div>",
             number(step, "times"),
             escaped(text(step, "shape")),
             number(step, "units")

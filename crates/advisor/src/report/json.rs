@@ -1,6 +1,6 @@
 //! The report as JSON, as `/_armilla/advice` answers it.
 
-use super::{Advice, Finding, PointFigures, Praise, RequestFigures, StepRow, WorkloadRow};
+use super::{Advice, Bill, Finding, PointFigures, Praise, RequestFigures, StepRow, WorkloadRow};
 use crate::propose::Instruction;
 use armilla_model::value::{Object, Value};
 
@@ -71,11 +71,10 @@ fn point(point: &PointFigures) -> Value {
 
 fn finding(advice: &Advice, finding: &Finding) -> Value {
     let saved = |value: Option<Value>| value.unwrap_or(Value::Null);
-    let is_change = finding.saved.is_some();
     Value::object(Object::of([
         ("id", finding.id.as_str().into()),
         ("rule", finding.rule.into()),
-        ("kind", if is_change { "change" } else { "watch" }.into()),
+        ("kind", if finding.is_change() { "change" } else { "watch" }.into()),
         ("title", finding.title.as_str().into()),
         ("reason", finding.reason.as_str().into()),
         ("database", finding.database.as_str().into()),
@@ -91,6 +90,18 @@ fn finding(advice: &Advice, finding: &Finding) -> Value {
         ("requests", Value::array(finding.requests.iter().map(request).collect())),
         ("apply", Value::array(finding.apply.iter().map(instruction).collect())),
         ("provedUnits", saved(finding.proved.map(units))),
+        ("bill", finding.bill.as_ref().map_or(Value::Null, bill)),
+    ]))
+}
+
+/// What throughput costs, in hours of one unit a second.
+fn bill(bill: &Bill) -> Value {
+    Value::object(Object::of([
+        ("hours", count(bill.hours as f64)),
+        ("before", units(bill.before)),
+        ("after", units(bill.after)),
+        ("serverless", units(bill.serverless)),
+        ("savedShare", share(bill.saved_share())),
     ]))
 }
 

@@ -15,6 +15,13 @@ pub fn page(document: &Value) -> String {
             out.push_str(&format!("   saves {:.1} % ({units:.2} RU observed; upkeep {cost:.2} RU, already taken off); confidence {}: {}\n",
                 saved * 100.0, text(finding, "confidence"), text(finding, "confidenceReason")));
         }
+        if let Some(bill) = finding.get("bill").filter(|bill| bill.as_object().is_some()) {
+            out.push_str(&format!(
+                "   saves {:.1} % of the bill for {} hours: {:.0} → {:.0} hours of one RU/s; confidence {}: {}\n",
+                number(bill, "savedShare") * 100.0, number(bill, "hours"), number(bill, "before"), number(bill, "after"),
+                text(finding, "confidence"), text(finding, "confidenceReason")
+            ));
+        }
         out.push_str(&format!("   {}\n", text(finding, "reason")));
         for request in list(finding, "requests") {
             let measured = request.get("measured").and_then(Value::as_f64);

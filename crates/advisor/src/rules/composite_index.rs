@@ -3,13 +3,13 @@
 //! Without it a query is charged for all items that meet the most selective of its conditions; with it, for those that meet all of
 //! them. Every write pays for one term more.
 
-use super::index_policy::write_units;
+use super::index_policy::{instructions, write_units};
 use crate::flow::FlowStep;
 use crate::limits::{ROWS_MAX, SHARE_MIN};
 use crate::live::{Live, without_system};
 use crate::observe::Verb;
 use crate::observe::shape::QueryFacts;
-use crate::propose::{Case, Change, Instruction, Proposal, Recipe, StepId, with_members};
+use crate::propose::{Case, Change, Proposal, Recipe, StepId, with_members};
 use crate::trial::Design;
 use crate::understand::Entity;
 use armilla_engine::Container;
@@ -185,27 +185,12 @@ fn change(
         built,
         share_min: SHARE_MIN,
         recipe: Recipe::Composite { container: name.clone(), index },
-        apply: vec![
-            Instruction::new(
-                "definition",
-                "The indexing policy; replace the container with it",
-                "json",
-                policy.to_json(),
-            ),
-            Instruction::new(
-                "backfill",
-                "Nothing to do: the server builds the index while the old one serves",
-                "text",
-                "Container reads tell the progress.",
-            ),
-            Instruction::new(
-                "check",
-                "The query names the composite index",
-                "shell",
-                format!("armilla query --database {database} --container {name} --explain \"…\""),
-            ),
-            Instruction::new("undo", "To undo it: the policy of today", "json", before),
-        ],
+        apply: instructions(
+            (database, name),
+            &policy,
+            "The query names the composite index",
+            ("To undo it: the policy of today", &before),
+        ),
         ..Change::default()
     }
 }

@@ -41,7 +41,8 @@ pub(super) fn propose(case: &Case<'_>, proposal: &mut Proposal) {
             })
             .map(|(path, _)| path)
             .collect();
-        if values.iter().any(|path| *path != key) || entity.is_view {
+        // A procedure that counts tells kinds apart by what they say.
+        if values.iter().any(|path| *path != key) || entity.is_view || entity.mark.is_some() {
             continue;
         }
         let brought = step.origin.as_ref().and_then(|origin| flow.steps.get(origin.step));

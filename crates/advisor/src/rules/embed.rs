@@ -184,9 +184,7 @@ fn with_children(
     let child = case.entity(children.child)?;
     let id = item.get("id")?.clone();
     let by = children.by.trim_start_matches('/');
-    let kind = child.kind_path().zip(child.kind.clone());
-    let filter = kind
-        .map_or(String::new(), |(path, kind)| format!(" AND c[\"{}\"] = \"{kind}\"", &path[1..]));
+    let filter = child.condition().map_or(String::new(), |kind| format!(" AND {kind}"));
     let text = format!("SELECT * FROM c WHERE c[\"{by}\"] = @id{filter}");
     let request = Request::new(&text, vec![(Arc::from("@id"), id)]).ok()?;
     let rows = Live::new(&child.container).rows(request, None).ok()?;

@@ -264,7 +264,7 @@ fn change(
     let listed = fields.iter().map(|field| format!("'{field}'")).collect::<Vec<_>>().join(", ");
     let kinds: Vec<String> =
         followed.from.keys().filter_map(|(from, _)| Some(case.entity(*from)?.label())).collect();
-    let kinds = kinds.join(", ");
+    let kinds = kinds.join(" or ");
     Change {
         id: format!("extended-reference:{}/{container}:{}", case.database, target.name),
         rule: "extended-reference",

@@ -123,36 +123,43 @@ fn change(
         container: container.to_owned(),
         built,
         share_min: INDEX_SHARE_MIN,
-        apply: vec![
-            Instruction::new(
-                "definition",
-                "The indexing policy; replace the container with it",
-                "json",
-                policy.to_json(),
-            ),
-            Instruction::new(
-                "backfill",
-                "Nothing to do: the server builds the index while the old one serves",
-                "text",
-                "Container reads tell the progress.",
-            ),
-            Instruction::new(
-                "check",
-                "Whether a query misses a path",
-                "shell",
-                format!(
-                    "armilla query --database {} --container {container} --explain \"…\"",
-                    case.database
-                ),
-            ),
-            Instruction::new(
-                "undo",
-                "To undo it",
-                "json",
-                r#"{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}"#,
-            ),
-        ],
+        apply: instructions(
+            (case.database, container),
+            &policy,
+            "Whether a query misses a path",
+            ("To undo it", r#"{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}"#),
+        ),
         recipe: Recipe::Index { container: container.to_owned(), policy },
         ..Change::default()
     }
+}
+
+/// How a container gets another indexing policy, what to look at then, and the way back.
+pub(super) fn instructions(
+    (database, container): (&str, &str),
+    policy: &Value,
+    check: &str,
+    (undo, before): (&str, &str),
+) -> Vec<Instruction> {
+    vec![
+        Instruction::new(
+            "definition",
+            "The indexing policy; replace the container with it",
+            "json",
+            policy.to_json(),
+        ),
+        Instruction::new(
+            "backfill",
+            "Nothing to do: the server builds the index while the old one serves",
+            "text",
+            "Container reads tell the progress.",
+        ),
+        Instruction::new(
+            "check",
+            check,
+            "shell",
+            format!("armilla query --database {database} --container {container} --explain \"…\""),
+        ),
+        Instruction::new("undo", undo, "json", before),
+    ]
 }

@@ -115,6 +115,13 @@ fn offer(case: &Case<'_>, proposal: &mut Proposal, at: usize, paths: &[String], 
     }
 }
 
+/// A text in which jq puts these properties; the whole stands between quotes of a shell.
+fn filter_of(paths: &[String]) -> String {
+    let part = |path: &String| format!("\\(.[{}])", Value::from(&path[1..]).to_json());
+    let parts: Vec<String> = paths.iter().map(part).collect();
+    parts.join(JOINT).replace('\'', r"'\''")
+}
+
 fn change(
     case: &Case<'_>,
     (at, entity): (usize, &Entity),
@@ -151,11 +158,12 @@ fn change(
             Instruction::new(
                 "backfill",
                 format!(
-                    "Into a container '{name}-by-id' with the key /id; then let the application write there"
+                    "Into a container '{name}-by-id' with the key /id, where the application writes from then on. armilla rekey cannot do it: it keeps every id, and here the id itself is another. Run it again when the application has changed: what was written meanwhile is replaced"
                 ),
                 "shell",
                 format!(
-                    "armilla export items.jsonl --database {database} --container {name}\n# give every line its new id\narmilla import items.jsonl --database {database} --container {name}-by-id"
+                    "armilla export items.jsonl --database {database} --container {name}\njq -c '.id = \"{}\"' items.jsonl > keyed.jsonl\narmilla import keyed.jsonl --database {database} --container {name}-by-id --partition-key /id",
+                    filter_of(paths)
                 ),
             ),
             Instruction::new(
@@ -172,5 +180,16 @@ fn change(
             ),
         ],
         ..Change::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_named_for_jq_and_the_shell() {
+        let paths = ["/product".to_owned(), "/it's".to_owned()];
+        assert_eq!(filter_of(&paths), r#"\(.["product"])|\(.["it'\''s"])"#);
     }
 }

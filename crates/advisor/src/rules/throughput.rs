@@ -7,7 +7,7 @@
 use crate::limits::HOURS_MAX;
 use crate::observe::load::{HourFigures, Hours};
 use crate::propose::{Case, Instruction};
-use crate::report::Finding;
+use crate::report::{Bill, Finding};
 use crate::understand::Entity;
 use armilla_engine::Account;
 use armilla_engine::offers::Throughput;
@@ -124,7 +124,9 @@ fn bill(mode: Mode, hours: &Hours, count: u64) -> f64 {
 
 fn finding(case: &Case<'_>, entity: &Entity, now: Mode, bills: &Bills) -> Option<Finding> {
     let (best, cost) = bills.best;
-    let saved = 1.0 - cost / bills.now.max(1e-9);
+    let bill =
+        Bill { hours: bills.hours, before: bills.now, after: cost, serverless: bills.serverless };
+    let saved = bill.saved_share();
     if saved < BILL_SHARE_MIN {
         return None;
     }
@@ -152,6 +154,7 @@ fn finding(case: &Case<'_>, entity: &Entity, now: Mode, bills: &Bills) -> Option
         confidence: if bills.hours >= 7 * 24 { "high" } else { "medium" },
         confidence_reason: format!("{} hours were recorded", bills.hours),
         apply: instructions(database, name, now, best),
+        bill: Some(bill),
         ..Finding::default()
     })
 }
@@ -190,7 +193,7 @@ mod tests {
         let mut hours = Hours::default();
         for hour in 0..count {
             let units = if hour % 12 == 0 { high } else { low };
-            hours.add(hour * 3_600_000, units);
+            hours.add(hour * 3_600_000, units, units);
         }
         hours
     }

@@ -304,8 +304,11 @@ fn dotted(path: &str) -> String {
 
 /// The condition that leaves items of one kind.
 fn kind_filter(entity: &Entity) -> String {
-    let kind = entity.kind_path().zip(entity.kind.as_ref());
-    kind.map_or(String::new(), |(path, kind)| format!(" WHERE {} = '{kind}'", dotted(&path)))
+    match (&entity.mark, entity.kind_path().zip(entity.kind.as_ref())) {
+        (Some(mark), _) => format!(" WHERE IS_DEFINED({})", dotted(&format!("/{mark}"))),
+        (None, Some((path, kind))) => format!(" WHERE {} = '{kind}'", dotted(&path)),
+        (None, None) => String::new(),
+    }
 }
 
 fn name_of(entity: &Entity, view: &Wanted) -> String {
@@ -405,7 +408,8 @@ fn instructions(entity: &Entity, view: &Wanted, step: &FlowStep) -> Vec<Instruct
         Instruction::new(
             "check",
             format!(
-                "In '{source}', and without the condition in '{name}': the numbers must agree (at most the cap)"
+                "In '{source}', and without the condition in '{name}': the numbers must agree{}",
+                if view.cap.is_some() { ", up to the cap" } else { "" }
             ),
             "sql",
             format!("SELECT VALUE COUNT(1) FROM c{filter}"),

@@ -139,6 +139,82 @@ fn an_id_made_of_what_every_query_names() {
     }
 }
 
+/// Where items say no kind, kinds are told apart by their properties: a view takes those that a query asks for, and no others.
+#[test]
+fn kinds_by_their_properties() {
+    for (is_mixed, expected) in [(true, true), (false, false)] {
+        let bench = Bench::new();
+        let things = bench.container("things", "/postId", 4, "");
+        for number in 0..40 {
+            let comment = format!(
+                r#"{{"id":"c{number}","postId":"p{number}","author":"u{}","text":"some words"}}"#,
+                number % 8
+            );
+            let other = match is_mixed {
+                true => format!(
+                    r#"{{"id":"p{number}","postId":"p{number}","title":"t{number}","body":"{}"}}"#,
+                    "word ".repeat(30)
+                ),
+                // A property that some lack makes no kind.
+                false => format!(
+                    r#"{{"id":"p{number}","postId":"p{number}","author":"u{}","text":"t","edited":1}}"#,
+                    number % 8
+                ),
+            };
+            bench.put(&things, &comment);
+            bench.put(&things, &other);
+        }
+        for number in 0..20 {
+            bench.read(&things, &format!("[\"p{number}\"]"), &format!("p{number}"));
+            let author = format!("u{}", number % 8);
+            let body = asked("SELECT * FROM c WHERE c.author = @a", &[("a", &author)]);
+            assert!(!bench.query(&things, None, &body).is_empty());
+        }
+        let advice = bench.proved(1_000);
+        assert_eq!(rules(&advice, "change"), ["view"], "{}", advice.to_json());
+        assert_proved(&advice, "view");
+        let told = finding(&advice, "view").to_json();
+        assert_eq!(told.contains("WHERE IS_DEFINED(c.author)"), expected, "{told}");
+        let shapes: Vec<Option<String>> =
+            bench.observer.workload().shapes.into_iter().map(|shape| shape.kind).collect();
+        assert_eq!(shapes.contains(&Some("with body".to_owned())), expected, "{shapes:?}");
+    }
+}
+
+/// A long list goes into buckets where it is gone through as a whole, into items of its elements where it is only added to.
+#[test]
+fn a_long_list_in_buckets() {
+    for (scans, expected) in [(40, "buckets"), (0, "capped-list")] {
+        let bench = Bench::new();
+        let logs = bench.container("logs", "/id", 1, "");
+        let item = |log: usize, length: usize| {
+            let line = |number: usize| {
+                format!(r#"{{"at":{number},"text":"{}"}}"#, "line ".repeat(24 + number % 3))
+            };
+            let lines: Vec<String> = (0..length).map(line).collect();
+            format!(r#"{{"id":"l{log}","lines":[{}]}}"#, lines.join(","))
+        };
+        for log in 0..4 {
+            bench.put(&logs, &item(log, 300));
+        }
+        for log in 0..4 {
+            bench.read(&logs, &format!("[\"l{log}\"]"), &format!("l{log}"));
+            bench.write(&logs, Verb::Replace, &item(log, 301));
+        }
+        for scan in 0..scans {
+            let body = asked("SELECT VALUE l FROM c JOIN l IN c.lines", &[]);
+            let rows = bench.query(&logs, Some(&format!("[\"l{}\"]", scan % 4)), &body);
+            assert!(!rows.is_empty());
+        }
+        let advice = bench.proved(1_000);
+        let told = rules(&advice, "change");
+        assert_eq!(told, [expected], "{scans} scans: {}", advice.to_json());
+        if expected == "buckets" {
+            assert_proved(&advice, expected);
+        }
+    }
+}
+
 #[test]
 fn throughput_that_is_paid_for_and_not_used() {
     let steady = |hour: u64| 9_000.0 + (hour % 3) as f64;
@@ -162,11 +238,20 @@ fn throughput_that_is_paid_for_and_not_used() {
             bench.pass(3_600_000);
         }
         let advice = bench.advice();
-        let told = rules(&advice, "watch").contains(&"throughput-mode".to_owned());
+        let told = rules(&advice, "change").contains(&"throughput-mode".to_owned());
         assert_eq!(told, is_told, "{hours} hours");
+        let says = advice.get("says").and_then(Value::as_str).unwrap();
+        assert_eq!(says.contains("of the bill for throughput"), is_told, "{says}");
         if is_told {
-            let found = finding(&advice, "throughput-mode").to_json();
-            assert!(found.contains("autoscale up to 9000") && found.contains("undo"), "{found}");
+            let found = finding(&advice, "throughput-mode");
+            let text = found.to_json();
+            assert!(text.contains("autoscale up to 9000") && text.contains("undo"), "{text}");
+            // 10,000 RU/s for 48 hours; with autoscale two dear hours and 46 of the floor, each half as much again.
+            let bill = found.get("bill").unwrap();
+            assert_eq!(number(bill, "before"), 48.0 * 10_000.0);
+            assert_eq!(number(bill, "after"), (2.0 * 9_000.0 + 46.0 * 900.0) * 1.5);
+            assert!(number(bill, "savedShare") > 0.8);
+            assert_eq!(found.get("savedUnits"), Some(&Value::Null));
         }
     }
 }

@@ -56,3 +56,30 @@ fn runs_say_how_often_each_activity_was_and_never_take_a_piece_for_a_whole() {
     assert!(near(users.times, expected), "{} of {expected}", users.times);
     assert!(near(workload.requests, made as f64), "{} of {made}", workload.requests);
 }
+
+/// Ten thousand units a second, of which a tenth of a second was seen in a minute: the dearest second is what it was.
+#[test]
+fn a_run_stands_for_a_minute_and_its_second_stays_a_second() {
+    let bench = Bench::new();
+    let posts = bench.container("posts", "/id", 1, "");
+    bench.put(&posts, r#"{"id":"1"}"#);
+    let run = |first: u64| -> Vec<Seen> {
+        let request = |number: u64| Seen {
+            at_millis: first + number / 10,
+            key: Some("[\"1\"]".to_owned()),
+            item: Some("1".to_owned()),
+            units: 1.0,
+            ..bench.seen(&posts, Verb::Read)
+        };
+        (0..1_000).map(request).collect()
+    };
+    for minute in 1..4 {
+        bench.observer.take_run(&bench.account, run(minute * 60_000), 599_000);
+    }
+    let workload = bench.observer.workload();
+    let advice = format!("{:?}", workload.containers.values().next().unwrap().hours);
+    assert_eq!(workload.units.round(), 1_800_000.0);
+    let peak: f64 =
+        advice.split("peak: ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((9_000.0..=11_500.0).contains(&peak), "{advice}");
+}

@@ -83,8 +83,9 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
     if let Some(asked) = asked {
         let now = service.account.clock().now_millis();
         let facts = reply.facts();
-        service.requests.note(&asked, &served, facts.item_count, facts.replaced.as_deref(), now);
-        if let (Some(key), Some(container)) = (asked.key(), served.container) {
+        let key = asked.key();
+        service.requests.note(asked, &served, facts.item_count, facts.replaced.as_deref(), now);
+        if let (Some(key), Some(container)) = (key, served.container) {
             service.hot_keys.note(container.number, key, served.charge, now / 1000);
         }
     }

@@ -54,7 +54,7 @@ impl Bench {
         let Some(pattern) = model.pattern(request, design) else { return 0.0 };
         let counts = runner.run(pattern).await.unwrap();
         // The log is short: it is taken up after each activity, as the observer's thread does in its time.
-        self.server.watching().look();
+        self.server.watching().look_at_all();
         counts.charge
     }
 
