@@ -29,8 +29,8 @@ const COUNTED_DEFAULT: usize = 200;
 const WARM_UP: usize = 50;
 /// The same where what observing adds is counted.
 const OBSERVED_COUNTED: usize = 2_000;
-/// What stands in the profile of the observer's thread alone.
-const OBSERVER: &str = "look_again_and_again";
+/// What the observer's thread calls to do all of its work.
+const OBSERVER: &str = "watching::Watching::look";
 /// Hundredths by which a path may rise over its baseline, and may fall before the baseline has to be written anew.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
@@ -145,7 +145,7 @@ fn count(
     let log = scratch.join("server.log");
     let out = profiles.join("profile");
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--quiet", "--separate-threads=yes"]);
+    valgrind.args(["--tool=callgrind", "--quiet"]);
     let mut argument = OsString::from("--callgrind-out-file=");
     argument.push(&out);
     valgrind.arg(argument).arg(binary);
@@ -161,12 +161,8 @@ fn count(
         control(&server, "--zero")?;
         counted.iter().try_for_each(|request| connection.ask(request))?;
         control(&server, "--dump")?;
-        let (mut all, mut observer) = (0, 0);
-        for dump in dumped(profiles, number + 1)? {
-            let executed = executed(&dump)?;
-            all += executed;
-            observer += if dump.contains(OBSERVER) { executed } else { 0 };
-        }
+        let dump = dumped(&out, number + 1)?;
+        let (all, observer) = (executed(&dump)?, called(&dump, OBSERVER));
         let each = |executed: u64| executed as f64 / requests as f64;
         counts.all.insert(path.name.to_owned(), each(all));
         counts.requests.insert(path.name.to_owned(), each(all - observer));
@@ -194,21 +190,28 @@ fn control(server: &Server, what: &str) -> Outcome<()> {
     Err(format!("callgrind_control {what} failed: {text}").into())
 }
 
-/// The texts of a dump, one for each thread; dumps are numbered from 1.
-fn dumped(profiles: &Path, number: usize) -> Outcome<Vec<String>> {
-    let beginning = format!("profile.{number}-");
-    let mut found = Vec::new();
-    for file in fs::read_dir(profiles)? {
-        let file = file?;
-        if file.file_name().to_string_lossy().starts_with(&beginning) {
-            found.push(fs::read_to_string(file.path())?);
+/// The text of a dump; they are numbered from 1.
+fn dumped(out: &Path, number: usize) -> Outcome<String> {
+    let mut name = out.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    fs::read_to_string(&name).map_err(|error| format!("{}: {error}", name.to_string_lossy()).into())
+}
+
+/// The instructions of all calls of a function, with what it calls itself.
+fn called(dump: &str, name: &str) -> u64 {
+    // A name stands behind its number once: `cfn=(12) name`, then `cfn=(12)`.
+    let number = dump.lines().find(|line| line.contains("fn=(") && line.contains(name));
+    let number = number.and_then(|line| line.split(['(', ')']).nth(1));
+    let Some(callee) = number.map(|number| format!("cfn=({number})")) else { return 0 };
+    let (mut sum, mut lines) = (0, dump.lines());
+    while let Some(line) = lines.next() {
+        if line.starts_with(&callee) {
+            // `calls=…`, then a line whose last number is the cost.
+            let cost = lines.nth(1).and_then(|line| line.split_whitespace().last());
+            sum += cost.and_then(|cost| cost.parse::<u64>().ok()).unwrap_or(0);
         }
     }
-    if found.is_empty() {
-        Err(format!("there is no profile {beginning}*").into())
-    } else {
-        Ok(found)
-    }
+    sum
 }
 
 /// The instructions that a dump tells of.
@@ -281,6 +284,13 @@ fn comparison(counts: &PathCounts, baseline: &PathCounts) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_a_function_are_added_up() {
+        let dump = "fn=(1) main\n3 9\ncfn=(12) a::watching::Watching::look\ncalls=2 7\n3 500\ncfn=(13) b\ncalls=1 7\n3 70\ncfn=(12)\ncalls=1 7\n4 41\n";
+        assert_eq!(called(dump, OBSERVER), 541);
+        assert_eq!(called("fn=(1) main\n3 9\n", OBSERVER), 0);
+    }
 
     #[test]
     fn a_baseline_reads_back_and_differences_are_found() {

@@ -50,14 +50,14 @@ const CHOICES: &[Choice] = &[
 
 /// What one round of one server took.
 #[derive(Clone, Copy, Default)]
-struct Round {
+struct CostRound {
     requests: u64,
     /// Processor time of the server, and of its observer.
     server: Duration,
     observer: Duration,
 }
 
-impl Round {
+impl CostRound {
     fn micros(&self) -> f64 {
         self.server.as_secs_f64() * 1e6 / self.requests.max(1) as f64
     }
@@ -68,7 +68,7 @@ impl Round {
 }
 
 /// A way to ask: its name, and the request for a user.
-type Way = (&'static str, fn(&Connection, usize) -> Vec<u8>);
+type WayToAsk = (&'static str, fn(&Connection, usize) -> Vec<u8>);
 
 /// Measures, or counts.
 pub(crate) fn observe_cost(words: &[OsString]) -> Outcome<bool> {
@@ -91,7 +91,7 @@ pub(crate) fn observe_cost(words: &[OsString]) -> Outcome<bool> {
     println!(
         "{rounds} rounds of {seconds} s in turn, {connections} connections; µs are processor time of the server per request, median [least, most]."
     );
-    let ways: [Way; 2] = [("Q1 (point read)", read), ("C1 (upsert)", write)];
+    let ways: [WayToAsk; 2] = [("Q1 (point read)", read), ("C1 (upsert)", write)];
     let mut fits = true;
     for (name, request) in ways {
         let measure = |server| round(server, request, connections, Duration::from_secs(seconds));
@@ -155,7 +155,7 @@ fn round(
     request: fn(&Connection, usize) -> Vec<u8>,
     connections: u64,
     time: Duration,
-) -> Outcome<Round> {
+) -> Outcome<CostRound> {
     let (stopped, counted) = (AtomicBool::new(false), AtomicU64::new(0));
     let ask = |first: usize| -> Outcome<()> {
         let mut connection = Connection::open(server)?;
@@ -183,7 +183,7 @@ fn round(
         for one in asking {
             one.join().map_err(|_| "a client panicked")??;
         }
-        Ok(Round {
+        Ok(CostRound {
             requests: after.0 - before.0,
             server: after.1.0.saturating_sub(before.1.0),
             observer: after.1.1.saturating_sub(before.1.1),
@@ -210,11 +210,12 @@ fn times(server: &Server) -> Outcome<(Duration, Duration)> {
 }
 
 /// Prints the figures of a request; whether they keep to the bar.
-fn tell(name: &str, off: &[Round], on: &[Round]) -> bool {
-    let micros = |rounds: &[Round]| Spread::of(rounds.iter().map(Round::micros));
+fn tell(name: &str, off: &[CostRound], on: &[CostRound]) -> bool {
+    let micros = |rounds: &[CostRound]| CostSpread::of(rounds.iter().map(CostRound::micros));
     let (off_micros, on_micros) = (micros(off), micros(on));
     let ratios = off.iter().zip(on).map(|(off, on)| 100.0 * (on.micros() / off.micros() - 1.0));
-    let (more, thread) = (Spread::of(ratios), Spread::of(on.iter().map(Round::observer_percent)));
+    let (more, thread) =
+        (CostSpread::of(ratios), CostSpread::of(on.iter().map(CostRound::observer_percent)));
     let requests: u64 = off.iter().chain(on).map(|round| round.requests).sum();
     println!("{name}: {requests} requests");
     println!("  without observing  {} µs", off_micros.text(2));
@@ -229,13 +230,13 @@ fn tell(name: &str, off: &[Round], on: &[Round]) -> bool {
 }
 
 /// A few figures of the same thing.
-struct Spread {
+struct CostSpread {
     least: f64,
     median: f64,
     most: f64,
 }
 
-impl Spread {
+impl CostSpread {
     fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -260,15 +261,15 @@ mod tests {
 
     #[test]
     fn the_median_lies_in_the_middle() {
-        let spread = Spread::of([3.0, 1.0, 2.0, 10.0].into_iter());
+        let spread = CostSpread::of([3.0, 1.0, 2.0, 10.0].into_iter());
         assert_eq!((spread.least, spread.median, spread.most), (1.0, 2.5, 10.0));
-        assert_eq!(Spread::of([3.0, 1.0, 2.0].into_iter()).text(1), "2.0 [1.0, 3.0]");
-        assert_eq!(Spread::of(std::iter::empty()).median, 0.0);
+        assert_eq!(CostSpread::of([3.0, 1.0, 2.0].into_iter()).text(1), "2.0 [1.0, 3.0]");
+        assert_eq!(CostSpread::of(std::iter::empty()).median, 0.0);
     }
 
     #[test]
     fn a_dear_observer_is_beyond_the_bar() {
-        let round = |micros: u64| Round {
+        let round = |micros: u64| CostRound {
             requests: 1_000,
             server: Duration::from_micros(1_000 * micros),
             observer: Duration::ZERO,

@@ -137,14 +137,6 @@ impl Observer {
         follower.end(workload, now_millis.saturating_sub(idle));
     }
 
-    /// Takes a run of consecutive requests up; `dropped` others came around it and were not seen.
-    pub fn take_run(&self, account: &Account, requests: Vec<Seen>, dropped: u64) {
-        let at = |request: Option<&Seen>| request.map_or(0, |request| request.at_millis);
-        let millis = at(requests.last()).saturating_sub(at(requests.first()));
-        let mut run = self.begin_run(account, (requests.len(), millis), dropped);
-        self.go_on(account, &mut run, requests);
-    }
-
     /// Begins to take up a run of so many consecutive requests that came within so many milliseconds, and stand for `dropped` others too.
     pub fn begin_run(
         &self,

@@ -234,8 +234,9 @@ impl Workload {
         if self.is_full() && !self.bytes.contains_key(&owner) {
             return None;
         }
+        let taken = self.bytes_of(&shape.database, &shape.container);
         let (count, bytes) = self.bytes.entry(owner).or_default();
-        if *count >= SHAPES_MAX || *bytes + shape.bytes() > CONTAINER_BYTES_MAX {
+        if *count >= SHAPES_MAX || taken + shape.bytes() > CONTAINER_BYTES_MAX {
             return None;
         }
         *count += 1;

@@ -204,49 +204,51 @@ fn change(case: &Case<'_>, entity: &Entity, list: &str, way: Way) -> Change {
         ),
         container: name.clone(),
         share_min: crate::limits::SHARE_MIN,
-        apply: vec![
-            Instruction::new(
-                "definition",
-                "A container keyed by the owner",
-                "json",
-                format!(
-                    "{{ \"id\": \"{name}\", \"partitionKey\": {{ \"paths\": [\"/ownerId\"], \"kind\": \"Hash\", \"version\": 2 }} }}"
-                ),
-            ),
-            Instruction::new("definition", "What moves out", "text", shape),
-            Instruction::new(
-                "query",
-                match way {
-                    Way::Items => "Older ones",
-                    Way::Buckets => "The whole list, a hundred to an item, with its owner",
-                },
-                "sql",
-                match way {
-                    Way::Items => {
-                        "SELECT TOP 100 * FROM c WHERE c.ownerId = @owner AND c.type = @type"
-                    }
-                    Way::Buckets => WHOLE,
-                },
-            ),
-            Instruction::new(
-                "backfill",
-                "Write the elements as items, then the owner with the newest few",
-                "text",
-                format!("armilla export, split '{list}', armilla import"),
-            ),
-            Instruction::new(
-                "check",
-                "Owners whose list is still long",
-                "sql",
-                format!("SELECT VALUE COUNT(1) FROM c WHERE ARRAY_LENGTH(c.{list}) > {LIST_KEPT}"),
-            ),
-            Instruction::new(
-                "undo",
-                "To undo it",
-                "text",
-                "Put the elements back into the list before you delete the items.",
-            ),
-        ],
+        apply: instructions(name, list, way, shape),
         ..Change::default()
     }
+}
+
+fn instructions(name: &str, list: &str, way: Way, shape: String) -> Vec<Instruction> {
+    vec![
+        Instruction::new(
+            "definition",
+            "A container keyed by the owner",
+            "json",
+            format!(
+                "{{ \"id\": \"{name}\", \"partitionKey\": {{ \"paths\": [\"/ownerId\"], \"kind\": \"Hash\", \"version\": 2 }} }}"
+            ),
+        ),
+        Instruction::new("definition", "What moves out", "text", shape),
+        Instruction::new(
+            "query",
+            match way {
+                Way::Items => "Older ones",
+                Way::Buckets => "The whole list, a hundred to an item, with its owner",
+            },
+            "sql",
+            match way {
+                Way::Items => "SELECT TOP 100 * FROM c WHERE c.ownerId = @owner AND c.type = @type",
+                Way::Buckets => WHOLE,
+            },
+        ),
+        Instruction::new(
+            "backfill",
+            "Write the elements as items, then the owner with the newest few",
+            "text",
+            format!("armilla export, split '{list}', armilla import"),
+        ),
+        Instruction::new(
+            "check",
+            "Owners whose list is still long",
+            "sql",
+            format!("SELECT VALUE COUNT(1) FROM c WHERE ARRAY_LENGTH(c.{list}) > {LIST_KEPT}"),
+        ),
+        Instruction::new(
+            "undo",
+            "To undo it",
+            "text",
+            "Put the elements back into the list before you delete the items.",
+        ),
+    ]
 }

@@ -9,6 +9,15 @@ const CLIENTS: usize = 16;
 const RUN: usize = 2_000;
 const GAP: usize = 10_000;
 
+/// Takes a run up, in two pieces.
+fn take_run(bench: &Bench, mut requests: Vec<Seen>, dropped: u64) {
+    let millis = requests[requests.len() - 1].at_millis - requests[0].at_millis;
+    let mut run = bench.observer.begin_run(&bench.account, (requests.len(), millis), dropped);
+    let rest = requests.split_off(requests.len() / 3);
+    bench.observer.go_on(&bench.account, &mut run, requests);
+    bench.observer.go_on(&bench.account, &mut run, rest);
+}
+
 #[test]
 fn runs_say_how_often_each_activity_was_and_never_take_a_piece_for_a_whole() {
     let bench = Bench::new();
@@ -43,7 +52,7 @@ fn runs_say_how_often_each_activity_was_and_never_take_a_piece_for_a_whole() {
             request();
         }
         let run: Vec<Seen> = (0..RUN).map(|_| request()).collect();
-        bench.observer.take_run(&bench.account, run, GAP as u64);
+        take_run(&bench, run, GAP as u64);
     }
     let workload = bench.observer.workload();
     let [pattern] = workload.patterns.as_slice() else {
@@ -74,7 +83,7 @@ fn a_run_stands_for_a_minute_and_its_second_stays_a_second() {
         (0..1_000).map(request).collect()
     };
     for minute in 1..4 {
-        bench.observer.take_run(&bench.account, run(minute * 60_000), 599_000);
+        take_run(&bench, run(minute * 60_000), 599_000);
     }
     let workload = bench.observer.workload();
     let advice = format!("{:?}", workload.containers.values().next().unwrap().hours);

@@ -22,14 +22,14 @@ pub(super) const RUN_MAX: usize = 10_000;
 const RUN_BYTES_MAX: usize = 16 << 20;
 
 /// Requests that are looked at in the same way.
-pub(super) struct Piece {
+pub(super) struct BacklogPiece {
     pub(super) requests: VecDeque<ObservedRequest>,
     bytes: usize,
     /// Of a run, how many others it stands for; nothing when all were seen.
     pub(super) dropped: Option<u64>,
 }
 
-impl Piece {
+impl BacklogPiece {
     fn new(dropped: Option<u64>) -> Self {
         Self { requests: VecDeque::new(), bytes: 0, dropped }
     }
@@ -63,26 +63,26 @@ impl Piece {
 }
 
 /// How requests are taken from the log.
-enum Way {
+enum TakingWay {
     Following,
-    Collecting(Piece),
-    Resting(Piece),
+    Collecting(BacklogPiece),
+    Resting(BacklogPiece),
 }
 
 /// What was taken from the log and not looked at yet.
 pub(super) struct Backlog {
-    way: Way,
+    way: TakingWay,
     /// The last request that was taken from the log.
     position: u64,
     /// The newest request when somebody last came by.
     newest: u64,
     /// What waits, oldest first.
-    ready: VecDeque<Piece>,
+    ready: VecDeque<BacklogPiece>,
 }
 
 impl Default for Backlog {
     fn default() -> Self {
-        Self { way: Way::Following, position: 0, newest: 0, ready: VecDeque::new() }
+        Self { way: TakingWay::Following, position: 0, newest: 0, ready: VecDeque::new() }
     }
 }
 
@@ -93,34 +93,34 @@ impl Backlog {
     }
 
     pub(super) fn is_resting(&self) -> bool {
-        matches!(self.way, Way::Resting(_))
+        matches!(self.way, TakingWay::Resting(_))
     }
 
     /// Requests of the run that rests.
     pub(super) fn resting(&self) -> usize {
-        if let Way::Resting(run) = &self.way { run.requests.len() } else { 0 }
+        if let TakingWay::Resting(run) = &self.way { run.requests.len() } else { 0 }
     }
 
     pub(super) fn is_collecting(&self) -> bool {
-        matches!(self.way, Way::Collecting(_))
+        matches!(self.way, TakingWay::Collecting(_))
     }
 
     /// Takes what the log holds behind the position.
     pub(super) fn take(&mut self, page: ObservedPage) {
         self.position = page.newest;
         self.newest = page.newest;
-        if let Way::Collecting(run) = &mut self.way {
+        if let TakingWay::Collecting(run) = &mut self.way {
             run.extend(page);
             return;
         }
         if page.dropped > 0 {
-            let mut run = Piece::new(Some(0));
+            let mut run = BacklogPiece::new(Some(0));
             run.extend(page);
-            self.way = Way::Collecting(run);
+            self.way = TakingWay::Collecting(run);
             return;
         }
         if self.ready.back().is_none_or(|piece| piece.dropped.is_some()) {
-            self.ready.push_back(Piece::new(None));
+            self.ready.push_back(BacklogPiece::new(None));
         }
         let Some(waiting) = self.ready.back_mut() else { return };
         waiting.push(page.requests);
@@ -128,22 +128,22 @@ impl Backlog {
         if waiting.is_full()
             && let Some(piece) = self.ready.pop_back()
         {
-            self.way = Way::Resting(Piece { dropped: Some(0), ..piece });
+            self.way = TakingWay::Resting(BacklogPiece { dropped: Some(0), ..piece });
         }
     }
 
     /// Ends the collecting of a run: the traffic goes on, or has ended with it.
     pub(super) fn collected(&mut self, goes_on: bool) {
-        match std::mem::replace(&mut self.way, Way::Following) {
-            Way::Collecting(run) if goes_on => self.way = Way::Resting(run),
-            Way::Collecting(run) => self.ready.push_back(run),
+        match std::mem::replace(&mut self.way, TakingWay::Following) {
+            TakingWay::Collecting(run) if goes_on => self.way = TakingWay::Resting(run),
+            TakingWay::Collecting(run) => self.ready.push_back(run),
             other => self.way = other,
         }
     }
 
     /// Whether the run that is collected is as long as it may be.
     pub(super) fn is_full(&self) -> bool {
-        matches!(&self.way, Way::Collecting(run) if run.is_full())
+        matches!(&self.way, TakingWay::Collecting(run) if run.is_full())
     }
 
     /// Requests that came since this was last asked.
@@ -154,9 +154,13 @@ impl Backlog {
 
     /// Ends a rest: what came up to a request stands behind the run. What comes then is followed, or collected as the next run.
     pub(super) fn end_rest(&mut self, newest: u64, collects: bool) {
-        let next = if collects { Way::Collecting(Piece::new(Some(0))) } else { Way::Following };
+        let next = if collects {
+            TakingWay::Collecting(BacklogPiece::new(Some(0)))
+        } else {
+            TakingWay::Following
+        };
         match std::mem::replace(&mut self.way, next) {
-            Way::Resting(mut run) => {
+            TakingWay::Resting(mut run) => {
                 let gap = newest.saturating_sub(self.position);
                 run.dropped = Some(run.dropped.unwrap_or(0) + gap);
                 self.ready.push_back(run);
@@ -168,7 +172,7 @@ impl Backlog {
     }
 
     /// What is to be looked at first.
-    pub(super) fn front(&mut self) -> Option<&mut Piece> {
+    pub(super) fn front(&mut self) -> Option<&mut BacklogPiece> {
         while self.ready.front().is_some_and(|piece| piece.requests.is_empty()) {
             self.ready.pop_front();
         }
