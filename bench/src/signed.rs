@@ -152,9 +152,9 @@ impl Signer {
         self.post(container, Scope::Key(key), headers, body.as_bytes())
     }
 
-    /// Many operations on one key, all or none of them.
+    /// Many operations on one key, all or none of them. What was written is not wanted back, as SDKs can say too.
     pub(crate) fn batch(&self, container: &str, key: &str, operations: &str) -> Vec<u8> {
-        let headers = "x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: True\r\nx-ms-cosmos-batch-ordered: True\r\n";
+        let headers = "x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: True\r\nx-ms-cosmos-batch-ordered: True\r\nprefer: return=minimal\r\n";
         self.post(container, Scope::Key(key), headers, operations.as_bytes())
     }
 

@@ -406,21 +406,22 @@ impl Container {
 
     /// Finds an id in a logical partition: nearly always one get.
     pub(crate) fn locate(&self, snapshot: &dyn Snapshot, epk: &Epk, id: &str) -> Result<Slot> {
-        let mut quoted = Vec::with_capacity(id.len() + 2);
-        armilla_model::json::write_string(id, &mut quoted);
+        let mut quoted = Vec::new();
         let mut key = ItemKey { epk: epk.clone(), hash: self.hash_of(id), probe: 0 };
         let mut free = None;
         for probe in 0..ITEM_PROBES_MAX {
             key.probe = probe;
-            match self.get_any(snapshot, &key)? {
-                None => return Ok(Slot { key: free.unwrap_or(key), record: None }),
-                Some(record) if record.has_id(&quoted) => {
-                    return Ok(Slot { key, record: Some(record) });
-                }
-                Some(record) if record.is_tombstone() => {
-                    free.get_or_insert_with(|| key.clone());
-                }
-                Some(_) => {}
+            let Some(record) = self.get_any(snapshot, &key)? else {
+                return Ok(Slot { key: free.unwrap_or(key), record: None });
+            };
+            if quoted.is_empty() {
+                armilla_model::json::write_string(id, &mut quoted);
+            }
+            if record.has_id(&quoted) {
+                return Ok(Slot { key, record: Some(record) });
+            }
+            if record.is_tombstone() {
+                free.get_or_insert_with(|| key.clone());
             }
         }
         Err(Error::Internal("too many items with the same hash of their id".to_owned()))

@@ -17,6 +17,12 @@ use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
 use armilla_model::value::Value;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// Room for a term, as they are on the average.
+const TERM_ROOM: usize = 32;
+
+/// Room for the name of a member, or for its term.
+const SCRATCH_ROOM: usize = 72;
+
 /// An item's terms and what they weigh.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ItemTerms {
@@ -87,11 +93,12 @@ fn walk(
         paths_max,
         kept,
         found: ItemTerms::default(),
-        scratch: Vec::new(),
-        step: String::new(),
+        scratch: Vec::with_capacity(SCRATCH_ROOM),
+        step: String::with_capacity(SCRATCH_ROOM),
     };
     walk.found.fixed = fixed_terms(policy);
     if indexed && policy.indexing.enabled {
+        walk.make_room(item);
         walk.members(item, ROOT, policy.indexing.paths.root(), true);
         let path = walk.number(ROOT, "._ts");
         walk.term(path, &Value::from(i64::from(ts)));
@@ -151,6 +158,15 @@ struct TermWalk<'a> {
 type PolicyCursor<'t> = armilla_model::policy::PathCursor<'t>;
 
 impl TermWalk<'_> {
+    /// Makes room for the terms of an item that has no more than its members.
+    fn make_room(&mut self, item: &Value) {
+        let members = item.as_object().map_or(0, |object| object.len()) + 1;
+        self.found.weights.reserve_exact(members);
+        if self.kept == Kept::Terms {
+            self.found.terms = Terms::with_capacity(members, members * TERM_ROOM);
+        }
+    }
+
     fn number(&mut self, parent: u32, step: &str) -> u32 {
         let number = self.paths.number(parent, step, self.paths_max);
         self.found.lacks_paths |= number.is_none();

@@ -108,15 +108,14 @@ impl ItemCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{RecordHead, begin, set_position};
+    use crate::record::{RecordHead, header, set_position};
     use armilla_model::etag::ETag;
     use armilla_model::lsn::Lsn;
 
     fn record(docno: u64, lsn: u64, text: &[u8]) -> Record {
         let head =
             RecordHead { docno, ts: 1, ttl: 0, etag: ETag([7; 16]), id_at: 0, indexed: true };
-        let mut bytes = Vec::new();
-        begin(&head, &mut bytes);
+        let mut bytes = header(&head).to_vec();
         bytes.extend_from_slice(text);
         set_position(&mut bytes, Lsn(lsn), 0, 0);
         Record::new(bytes.into()).unwrap()

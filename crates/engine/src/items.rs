@@ -24,6 +24,8 @@ pub struct WriteOptions {
     pub if_none_match: Option<String>,
     /// The item is left out of the index.
     pub exclude_from_index: bool,
+    /// The written text is not wanted back.
+    pub minimal: bool,
 }
 
 /// The outcome of a write, staged but not yet durable.
@@ -31,7 +33,7 @@ pub struct WriteOptions {
 pub struct Written {
     /// True when the item did not exist before.
     pub created: bool,
-    /// The stored text; empty for a delete.
+    /// The stored text; empty for a delete, and where it is not wanted.
     pub text: Bytes,
     /// The new version; `None` for a delete.
     pub etag: Option<ETag>,

@@ -13,6 +13,9 @@ use std::ops::Bound;
 /// Bytes of one level of a hashed partition key.
 const LEVEL_LENGTH: usize = 16;
 
+/// Bytes of an item's key beside its effective key: container, hash and probe.
+const ITEM_KEY_FIXED: usize = 4 + 8 + 1;
+
 /// The place of an item inside its container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ItemKey {
@@ -52,7 +55,8 @@ fn read_epk(key: &mut KeyReader<'_>, definition: &Definition) -> Result<Epk, Key
 
 /// Key of an item in `items`.
 pub(crate) fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
-    let key = KeyWriter::with_capacity(48).u32(container);
+    // As long as it becomes: bytes that are shared fit without room to spare, else they need a counter of their own.
+    let key = KeyWriter::with_capacity(ITEM_KEY_FIXED + item.epk.as_bytes().len()).u32(container);
     let key = write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish();
     debug_assert!(read_item(&key, definition).is_ok_and(|read| read == *item));
     key

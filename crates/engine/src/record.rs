@@ -49,18 +49,17 @@ pub struct Record {
     bytes: Bytes,
 }
 
-/// Begins a record: the header with its place in the log left open. The text is appended behind.
-pub(crate) fn begin(head: &RecordHead, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.push(FORMAT);
-    out.push(if head.indexed { 0 } else { FLAG_UNINDEXED });
-    out.extend_from_slice(&head.docno.to_be_bytes());
-    out.extend_from_slice(&[0; 16]);
-    out.extend_from_slice(&head.ts.to_be_bytes());
-    out.extend_from_slice(&head.ttl.to_be_bytes());
-    out.extend_from_slice(&head.etag.0);
-    out.extend_from_slice(&head.id_at.to_be_bytes());
-    assert_eq!(out.len() - start, HEADER_LENGTH, "a header has its length");
+/// The header of a record, with its place in the log left open. The text stands behind it.
+pub(crate) fn header(head: &RecordHead) -> [u8; HEADER_LENGTH] {
+    let mut header = [0; HEADER_LENGTH];
+    header[0] = FORMAT;
+    header[1] = if head.indexed { 0 } else { FLAG_UNINDEXED };
+    header[2..10].copy_from_slice(&head.docno.to_be_bytes());
+    header[26..30].copy_from_slice(&head.ts.to_be_bytes());
+    header[30..34].copy_from_slice(&head.ttl.to_be_bytes());
+    header[34..50].copy_from_slice(&head.etag.0);
+    header[50..54].copy_from_slice(&head.id_at.to_be_bytes());
+    header
 }
 
 /// Fills in the place in the log, which is known only when the write is sequenced.
@@ -170,6 +169,11 @@ impl Record {
         self.bytes.slice(HEADER_LENGTH..)
     }
 
+    /// The same without a share in the bytes.
+    pub(crate) fn as_text(&self) -> &[u8] {
+        &self.bytes[HEADER_LENGTH..]
+    }
+
     /// Length of the JSON text.
     pub fn size(&self) -> usize {
         self.bytes.len() - HEADER_LENGTH
@@ -214,9 +218,7 @@ mod tests {
     fn a_header_reads_back() {
         let head =
             RecordHead { docno: 5, ts: 100, ttl: 60, etag: ETag([7; 16]), id_at: 6, indexed: true };
-        let mut bytes = Vec::new();
-        begin(&head, &mut bytes);
-        assert_eq!(bytes.len(), HEADER_LENGTH);
+        let mut bytes = header(&head).to_vec();
         bytes.extend_from_slice(br#"{"id":"a"}"#);
         set_position(&mut bytes, Lsn(9), 2, 3);
         let record = Record::new(bytes.into()).unwrap();

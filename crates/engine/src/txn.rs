@@ -335,6 +335,13 @@ impl Txn {
             .map(|draft| (draft.head.docno, &draft.bytes[HEADER_LENGTH..]))
     }
 
+    /// Makes room for so many more items.
+    pub(crate) fn reserve(&mut self, items: usize) {
+        self.staged.reserve(items);
+        self.by_id.reserve(items);
+        self.places.reserve(items);
+    }
+
     /// True when nothing was written.
     pub fn is_clean(&self) -> bool {
         !self.staged.iter().any(Staged::is_changed)
@@ -401,13 +408,14 @@ impl Txn {
         };
         let rid = rid::encode(&rid::document(container.rid, head.docno));
         body.close(&rid, &container.docs_link, head.etag, head.ts);
-        let mut header = Vec::with_capacity(HEADER_LENGTH);
-        record::begin(&head, &mut header);
-        body.bytes[..HEADER_LENGTH].copy_from_slice(&header);
+        body.bytes[..HEADER_LENGTH].copy_from_slice(&record::header(&head));
         let size = body.bytes.len() - HEADER_LENGTH;
         let (size_before, charge) = self.price(successor_of, size, &terms);
         let replaced = self.replaced(successor_of);
-        let text = Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]);
+        let text = match options.minimal {
+            true => Bytes::new(),
+            false => Bytes::copy_from_slice(&body.bytes[HEADER_LENGTH..]),
+        };
         self.staged[at].now =
             Now::Draft(Draft { head, bytes: body.bytes, value: body.value, terms, tuples });
         Ok(Written {

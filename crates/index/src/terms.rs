@@ -45,6 +45,12 @@ impl Terms {
         Self::default()
     }
 
+    /// No terms, with room for so many of about so many bytes together.
+    #[must_use]
+    pub fn with_capacity(terms: usize, bytes: usize) -> Self {
+        Self { entries: Vec::with_capacity(terms), bytes: Vec::with_capacity(bytes) }
+    }
+
     /// Adds a value at a path. Values beyond [`VALUE_LENGTH_MAX`] are shortened to it and marked
     /// as cut.
     pub fn push(&mut self, path: u32, value: &[u8]) {

@@ -7,14 +7,17 @@
 //! come from `jiter`; what it does not check is checked here.
 
 mod members;
+mod quoted;
 mod repeated;
 
 pub use members::{MemberTexts, Wanted, is_copied_as_written, member_texts, parse_members};
+pub use quoted::QuotedFinder;
 
 use crate::limits::NESTING_MAX;
 use crate::number::Number;
 use crate::value::{Object, Value};
 use jiter::{Jiter, JiterError, Peek};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,11 +76,18 @@ pub fn parse_compact(text: &[u8], out: &mut Vec<u8>) -> Result<Value, JsonError>
 }
 
 /// The members of an object, each value as the text it has.
-pub type RawMembers<'j> = Vec<(Box<str>, &'j [u8])>;
+pub type RawMembers<'j> = Vec<(Cow<'static, str>, &'j [u8])>;
+
+/// Room for the members of an object that is being read.
+const MEMBERS_ROOM: usize = 8;
 
 /// Reads an array of objects no deeper than their members: syntax is checked, values stay text. The
-/// limits of [`parse`] on names, depth and numbers are left to whoever reads the values.
-pub fn raw_objects(text: &[u8]) -> Result<Vec<RawMembers<'_>>, JsonError> {
+/// limits of [`parse`] on names, depth and numbers are left to whoever reads the values. Names that the
+/// caller expects cost no memory.
+pub fn raw_objects<'j>(
+    text: &'j [u8],
+    expected: &[&'static str],
+) -> Result<Vec<RawMembers<'j>>, JsonError> {
     let mut reader = Reader::new(text, None, &[]);
     let peek = reader.tokens.peek().map_err(|error| reader.syntax(&error))?;
     if peek != Peek::Array {
@@ -86,7 +96,7 @@ pub fn raw_objects(text: &[u8]) -> Result<Vec<RawMembers<'_>>, JsonError> {
     let mut objects = Vec::new();
     let mut next = reader.tokens.known_array().map_err(|error| reader.syntax(&error))?;
     while let Some(peek) = next {
-        objects.push(reader.raw_members(peek)?);
+        objects.push(reader.raw_members(peek, expected)?);
         next = reader.tokens.array_step().map_err(|error| reader.syntax(&error))?;
     }
     reader.tokens.finish().map_err(|error| reader.syntax(&error))?;
@@ -110,18 +120,32 @@ impl<'j, 'o> Reader<'j, 'o> {
         Self { tokens, compact, left_out, id_at: None, is_item: false, starts: Vec::new() }
     }
 
-    fn raw_members(&mut self, peek: Peek) -> Result<RawMembers<'j>, JsonError> {
+    fn raw_members(
+        &mut self,
+        peek: Peek,
+        expected: &[&'static str],
+    ) -> Result<RawMembers<'j>, JsonError> {
         if peek != Peek::Object {
             return Err(self.refusal("expected an object".to_owned()));
         }
+        let keep = |name: &str| -> Cow<'static, str> {
+            let known = expected.iter().find(|known| **known == name);
+            known.map_or_else(|| name.to_owned().into(), |known| (*known).into())
+        };
         let mut members = RawMembers::new();
-        let mut next = self.first_name()?;
+        let mut next = match self.tokens.known_object() {
+            Ok(name) => name.map(keep),
+            Err(error) => return Err(self.syntax(&error)),
+        };
         while let Some(name) = next {
             let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
             let start = self.tokens.current_index();
             self.tokens.known_skip(peek).map_err(|error| self.syntax(&error))?;
-            members.push(((&*name).into(), self.tokens.slice_to_current(start)));
-            next = self.next_name()?;
+            members.push((name, self.tokens.slice_to_current(start)));
+            next = match self.tokens.next_key() {
+                Ok(name) => name.map(keep),
+                Err(error) => return Err(self.syntax(&error)),
+            };
         }
         if let Some(kept) = repeated::kept(members.iter().map(|(name, _)| &**name)) {
             repeated::retain(&mut members, &kept);
@@ -198,7 +222,7 @@ impl<'j, 'o> Reader<'j, 'o> {
 
     fn object(&mut self, depth: usize) -> Result<Value, JsonError> {
         self.copy(b"{");
-        let mut members: Vec<(Arc<str>, Value)> = Vec::new();
+        let mut members: Vec<(Arc<str>, Value)> = Vec::with_capacity(MEMBERS_ROOM);
         let outer = self.starts.len();
         let mut next = self.first_name()?;
         while let Some(name) = next {
@@ -390,12 +414,12 @@ mod tests {
 
     #[test]
     fn raw_objects_keep_the_text_of_their_values() {
-        let objects = raw_objects(br#" [ {"a": {"n" : 1.0}, "b":"x"} , {} ] "#).unwrap();
+        let objects = raw_objects(br#" [ {"a": {"n" : 1.0}, "b":"x"} , {} ] "#, &["b"]).unwrap();
         assert_eq!(objects.len(), 2);
         assert_eq!(objects[0][0], ("a".into(), br#"{"n" : 1.0}"#.as_slice()));
         assert_eq!(objects[0][1], ("b".into(), br#""x""#.as_slice()));
         for text in ["{}", "[1]", "[{]", "[] x", r#"[{"a":{"b"}}]"#] {
-            assert!(raw_objects(text.as_bytes()).is_err(), "{text} was accepted");
+            assert!(raw_objects(text.as_bytes(), &[]).is_err(), "{text} was accepted");
         }
     }
 }

@@ -59,7 +59,8 @@ impl ChildKind {
 
 /// The text of some rid bytes.
 pub fn encode(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes).replace('/', "-")
+    let text = STANDARD.encode(bytes);
+    if text.contains('/') { text.replace('/', "-") } else { text }
 }
 
 /// The bytes of a rid's text, if it is well-formed base64 of a length some resource has.

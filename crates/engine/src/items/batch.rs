@@ -112,6 +112,7 @@ impl Txn {
     /// Runs a whole batch; at the first failure nothing of it counts.
     pub fn run_batch(&mut self, operations: Vec<Operation>) -> Result<Vec<Outcome>, Failure> {
         let mut outcomes = Vec::with_capacity(operations.len());
+        self.reserve(operations.len());
         let mut size = 0;
         for (position, operation) in operations.into_iter().enumerate() {
             let is_wanted = !operation.minimal;

@@ -5,6 +5,7 @@ mod feedback;
 mod pure;
 mod raw_projection;
 mod references;
+mod required_text;
 
 pub use cache::ClientPlan;
 pub(crate) use cache::QueryCache;
@@ -13,6 +14,7 @@ pub(in crate::query) use feedback::ExecutionFeedback;
 pub(crate) use pure::is_pure;
 pub(in crate::query) use raw_projection::RawProjection;
 pub(in crate::query) use references::References;
+pub(in crate::query) use required_text::RequiredText;
 
 use armilla_model::partition_key::Definition;
 use armilla_sql::access::{self, KeyConstraint, Node, OrderPath, PathStep};
@@ -37,6 +39,8 @@ pub(in crate::query) struct Prepared {
     decides: bool,
     /// The partition keys that the condition pins.
     pub(in crate::query) constraint: KeyConstraint,
+    /// What the text of every item contains that meets the condition, if that is known.
+    required: OnceLock<Option<RequiredText>>,
     /// How rows are made of the texts of items, if they are.
     pub(in crate::query) raw: Option<RawProjection>,
     /// The paths of ORDER BY, where all keys are paths.
@@ -82,11 +86,7 @@ impl Prepared {
         definition: &Definition,
         feedback: Arc<ExecutionFeedback>,
     ) -> Self {
-        // Of a query over another query's rows, the innermost one is about items.
-        let mut inner = &compiled;
-        while let Input::Query(query) = &inner.input {
-            inner = query;
-        }
+        let inner = innermost(&compiled);
         let node = access::analyse(inner);
         let constraint = match inner.input {
             Input::Items => access::pinned_keys(&node, &definition.paths),
@@ -104,6 +104,7 @@ impl Prepared {
             deciding: OnceLock::new(),
             decides,
             constraint,
+            required: OnceLock::new(),
             raw,
             order_paths: if has_keys { access::order_paths(&compiled) } else { None },
             extremes: if is_grouped { extremes(&compiled) } else { None },
@@ -129,6 +130,12 @@ impl Prepared {
         self.deciding.get_or_init(|| References::new(access::deciding_paths(&self.compiled)))
     }
 
+    /// What the text of every item contains that meets the condition, if that is known. Looked for when the first item is tested.
+    pub(in crate::query) fn required(&self) -> Option<&RequiredText> {
+        let find = || RequiredText::of(innermost(&self.compiled));
+        self.required.get_or_init(find).as_ref()
+    }
+
     /// True when rows depend on nothing but the items they are made of.
     pub(in crate::query) fn is_pure(&self) -> bool {
         *self.is_pure.get_or_init(|| is_pure(&self.compiled))
@@ -141,6 +148,15 @@ impl Unfiltered {
         let compiled = Compiled { filter: None, checks, ..compiled.clone() };
         Self { references: access::referenced_paths(&compiled), compiled }
     }
+}
+
+/// Of a query over another query's rows, the innermost one is about items.
+fn innermost(compiled: &Compiled) -> &Compiled {
+    let mut inner = compiled;
+    while let Input::Query(query) = &inner.input {
+        inner = query;
+    }
+    inner
 }
 
 fn shape(compiled: &Compiled) -> Shape {

@@ -392,6 +392,7 @@ impl Listing {
 
 fn options(etag: Option<&str>, index_directive: Option<IndexDirective>) -> WriteOptions {
     WriteOptions {
+        minimal: false,
         if_match: etag.map(str::to_owned),
         if_none_match: None,
         exclude_from_index: index_directive == Some(IndexDirective::Exclude),

@@ -408,6 +408,8 @@ impl<'c> CommitWriter<'c> {
             ttl: draft.head.ttl,
             size: u32::try_from(draft.bytes.len() - HEADER_LENGTH).unwrap_or(u32::MAX),
         };
+        // Without room to spare the store takes the bytes over as they are.
+        draft.bytes.shrink_to_fit();
         self.batch.put(Keyspace::Items, keys::item(number, definition, &key), draft.bytes);
         (document, draft.terms.terms)
     }

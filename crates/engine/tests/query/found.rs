@@ -117,3 +117,45 @@ fn items_that_are_read_together_are_all_there() {
         }
     }
 }
+
+/// A scan rejects items by their text where the condition wants a string: one that has it elsewhere, as a part or only escaped must not
+/// be taken for another.
+#[test]
+fn a_string_is_found_by_text_as_by_the_index() {
+    let bench = Bench::plain(2);
+    let values = [
+        r#""blue""#,
+        r#""\u0062lue""#,
+        r#""blue sky""#,
+        r#""Blue""#,
+        r#"["blue"]"#,
+        r#"{"blue":1}"#,
+        r#"{"b":"blue"}"#,
+        r#""say \"blue\"""#,
+        r#""caf\u00e9""#,
+        "1",
+        "null",
+    ];
+    for (id, value) in values.iter().cycle().take(300).enumerate() {
+        bench.put_text(&format!(r#"{{"id":"{id}","pk":{},"a":{value},"n":{}}}"#, id % 5, id % 3));
+    }
+    for condition in [
+        "c.a = 'blue'",
+        "c.a.b = 'blue'",
+        "c.a[0] = 'blue'",
+        "'blue' = c.a AND c.n > 0",
+        "c.a = 'blue' AND c.a = 'Blue'",
+        "c.a = 'say \"blue\"'",
+        "c.a = 'café'",
+        "c.a = 'nowhere'",
+    ] {
+        for select in ["VALUE COUNT(1)", "VALUE c.id", "DISTINCT VALUE c.n"] {
+            let text = format!("SELECT {select} FROM c WHERE {condition}");
+            let scanned = rows(&bench, &text, 1000, Access::Items);
+            assert_eq!(scanned, rows(&bench, &text, 1000, Access::Index), "{text}");
+            let is_none = scanned.is_empty() || scanned == ["0"];
+            let has_none = condition.contains("nowhere") || condition.contains("'Blue'");
+            assert_eq!(is_none, has_none, "{text}");
+        }
+    }
+}

@@ -262,6 +262,7 @@ async fn stage(
 
 fn write_options(call: &Call<'_>) -> WriteOptions {
     WriteOptions {
+        minimal: false,
         if_match: call.context.if_match.map(str::to_owned),
         // On writes this header is redundant at best; clients send it out of habit.
         if_none_match: None,

@@ -10,6 +10,18 @@ use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::Value;
 use armilla_model::{Error, Result};
 
+/// What operations say of themselves.
+const MEMBERS: [&str; 8] = [
+    "operationType",
+    "resourceBody",
+    "id",
+    "partitionKey",
+    "ifMatch",
+    "ifNoneMatch",
+    "indexingDirective",
+    "minimalReturnPreference",
+];
+
 /// Reads the array of operations. Bodies are parsed once, straight from the client's text.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation>> {
     parse_each(body)?
@@ -24,7 +36,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation>> {
 /// The same for operations that stand alone: one that cannot be read is refused when its turn comes, and its
 /// neighbours are none the worse for it. Clients do not show what a whole request is refused for.
 pub(crate) fn parse_each(body: &[u8]) -> Result<Vec<Operation>> {
-    let operations = json::raw_objects(body)?;
+    let operations = json::raw_objects(body, &MEMBERS)?;
     if operations.is_empty() {
         return Err(Error::bad_request("Batch request has no operations."));
     }
@@ -50,6 +62,10 @@ struct RawOperation<'b> {
 
 impl RawOperation<'_> {
     fn parse(&self) -> Result<Operation> {
+        // As nearly all clients write it, and as nearly all operations of a load are.
+        if self.raw("operationType") == Some(&b"\"Create\""[..]) {
+            return self.with_options(Verb::Create(self.body()?));
+        }
         let kind = self.text("operationType")?.unwrap_or_default();
         let verb = match kind.to_ascii_lowercase().as_str() {
             "create" => Verb::Create(self.body()?),
@@ -64,14 +80,19 @@ impl RawOperation<'_> {
                 )));
             }
         };
+        self.with_options(verb)
+    }
+
+    fn with_options(&self, verb: Verb) -> Result<Operation> {
         let directive = self.text("indexingDirective")?;
+        let minimal = self.value("minimalReturnPreference")?;
+        let minimal = minimal.and_then(|value| value.as_bool()).unwrap_or(false);
         let options = WriteOptions {
             if_match: self.text("ifMatch")?,
             if_none_match: self.text("ifNoneMatch")?,
             exclude_from_index: directive.is_some_and(|text| text.eq_ignore_ascii_case("exclude")),
+            minimal,
         };
-        let minimal = self.value("minimalReturnPreference")?;
-        let minimal = minimal.and_then(|value| value.as_bool()).unwrap_or(false);
         Ok(Operation { verb, options, partition_key: self.partition_key()?, minimal })
     }
 

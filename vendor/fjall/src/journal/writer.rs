@@ -18,7 +18,8 @@ use std::{
 // TODO: this should be a database configuration
 pub const PRE_ALLOCATED_BYTES: u64 = 64 * 1_024 * 1_024;
 
-pub const JOURNAL_BUFFER_BYTES: usize = 8 * 1_024;
+/// armilla: Large batches go to the system in few pieces.
+pub const JOURNAL_BUFFER_BYTES: usize = 256 * 1_024;
 
 /// armilla: How many zeros are written ahead of small batches.
 const AHEAD_BYTES: usize = 256 * 1_024;
@@ -164,7 +165,7 @@ impl Writer {
 
         Ok(Self {
             path,
-            file: BufWriter::new(file),
+            file: BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file),
             buf: Vec::new(),
             is_buffer_dirty: false,
             is_append: false,

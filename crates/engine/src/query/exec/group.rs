@@ -273,7 +273,7 @@ fn fold(run: &PageRun<'_>, groups: &mut GroupTable, execution: &mut Execution<'_
     let mut reader = run.items.reader();
     for found in run.items.documents() {
         let found = found?;
-        let loaded = reader.load(&found, &mut execution.work.loads)?;
+        let loaded = reader.load_to_test(&found, &mut execution.work.loads)?;
         execution.work.items_visited += 1;
         let begun = execution.checkpoint();
         execution.runtime.document_id = found.document.docno;

@@ -195,7 +195,7 @@ fn try_one(
     if found.certainty != Certainty::Open {
         return TrialOutcome::Open(None);
     }
-    let Ok(loaded) = reader.load(found, &mut execution.work.loads) else {
+    let Ok(loaded) = reader.load_to_test(found, &mut execution.work.loads) else {
         return TrialOutcome::Open(None);
     };
     execution.runtime.document_id = found.document.docno;

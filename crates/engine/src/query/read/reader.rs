@@ -2,12 +2,12 @@
 
 use super::{Certainty, Found, Items, Loads};
 use crate::query::find::{CoveringColumns, PartColumns};
-use crate::query::prepare::{Prepared, References};
+use crate::query::prepare::{Prepared, References, RequiredText};
 use crate::record::Record;
 use armilla_model::error::Result;
 use armilla_model::json::Wanted;
 use armilla_model::partition_key::PartitionKey;
-use armilla_model::value::Value;
+use armilla_model::value::{Object, Value};
 
 /// An item, or what the query needs of it.
 pub(in crate::query) struct Loaded {
@@ -29,12 +29,14 @@ pub(in crate::query) struct Reader<'s> {
     with_key: Option<Option<Wanted>>,
     /// Per range and part, made when first needed.
     columns: Vec<Vec<Option<PartColumns<'s>>>>,
+    /// An object without members, made when first needed; each thread counts the uses of its own.
+    nothing: Option<Value>,
 }
 
 impl<'s> Reader<'s> {
     /// A reader of these paths.
     pub(super) fn new(items: &'s Items<'s>, references: fn(&Prepared) -> &References) -> Self {
-        Self { items, references, cover: None, with_key: None, columns: Vec::new() }
+        Self { items, references, cover: None, with_key: None, columns: Vec::new(), nothing: None }
     }
 
     fn references(&self) -> &'s References {
@@ -63,17 +65,46 @@ impl<'s> Reader<'s> {
         found: &Found<'_>,
         loads: &mut Loads,
     ) -> Result<Loaded> {
+        self.load_unless(found, loads, None)
+    }
+
+    /// The same for whoever only wants the rows that meet the condition: an item whose text shows that none does is not parsed, and an
+    /// object without members, which does not meet it either, stands for it.
+    pub(in crate::query) fn load_to_test(
+        &mut self,
+        found: &Found<'_>,
+        loads: &mut Loads,
+    ) -> Result<Loaded> {
+        let required = self.items.query.prepared.required();
+        self.load_unless(found, loads, required.filter(|_| found.certainty == Certainty::Open))
+    }
+
+    fn load_unless(
+        &mut self,
+        found: &Found<'_>,
+        loads: &mut Loads,
+        required: Option<&RequiredText>,
+    ) -> Result<Loaded> {
         if let Some(value) = self.covered(found) {
             let size = self.items.plan.view.mean_size(found.target);
             return Ok(Loaded { record: None, value, size });
         }
         let record = self.items.record(found, loads)?;
-        let value = match self.members() {
-            Some(members) => record.members(members)?,
-            None => crate::txn::parse_stored(&record.text())?,
+        let value = match required {
+            Some(required) if !required.is_in(record.as_text()) => {
+                self.nothing.get_or_insert_with(|| Value::object(Object::new())).clone()
+            }
+            _ => self.value_of(&record)?,
         };
         let size = record.size();
         Ok(Loaded { record: Some(record), value, size })
+    }
+
+    fn value_of(&mut self, record: &Record) -> Result<Value> {
+        match self.members() {
+            Some(members) => record.members(members),
+            None => crate::txn::parse_stored(&record.text()),
+        }
     }
 
     /// The members of an item that are read; nothing for all of them.

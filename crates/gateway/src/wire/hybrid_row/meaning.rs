@@ -25,6 +25,7 @@ impl<'b> OperationRow<'b> {
         Operation {
             verb,
             options: WriteOptions {
+                minimal: false,
                 if_match: self.if_match.map(str::to_owned),
                 if_none_match: self.if_none_match.map(str::to_owned),
                 exclude_from_index: self.indexing_directive.is_some_and(excluded),
