@@ -7,6 +7,8 @@
 
 #[path = "scripts/bench.rs"]
 mod bench;
+#[path = "scripts/brief.rs"]
+mod brief;
 #[path = "scripts/cases.rs"]
 mod cases;
 #[path = "scripts/counters.rs"]
