@@ -248,14 +248,6 @@ pub(crate) const SCRIPT_STACK_SIZE: usize = 8 << 20;
 pub(crate) const SCRIPT_RETRY_AFTER: Duration = Duration::from_millis(250);
 /// Script threads that may be late at a time and have others in their place.
 pub(crate) const SCRIPT_THREADS_LATE_MAX: usize = 32;
-/// Calls of a procedure in a row that were brief, before it is run on the thread of a lone client.
-pub(crate) const SCRIPT_BRIEF_CALLS_MIN: u32 = 8;
-/// A brief call takes no longer, reads and writes no more bytes, and asks for no more operations.
-pub(crate) const SCRIPT_BRIEF_TIME_MAX: Duration = Duration::from_millis(2);
-/// See [`SCRIPT_BRIEF_TIME_MAX`].
-pub(crate) const SCRIPT_BRIEF_BYTES_MAX: usize = 64 << 10;
-/// See [`SCRIPT_BRIEF_TIME_MAX`].
-pub(crate) const SCRIPT_BRIEF_OPERATIONS_MAX: usize = 16;
 /// How often the watchdog of script threads looks.
 pub(crate) const SCRIPT_WATCHDOG_TICK: Duration = Duration::from_millis(250);
 /// Compiled scripts kept, estimated for the cache's own tables.

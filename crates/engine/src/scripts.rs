@@ -8,7 +8,6 @@
 //! query ── FunctionSession ── a thread of its own ─► script engine
 //! ```
 
-mod brief;
 mod cache;
 mod call;
 mod custody;
@@ -21,7 +20,6 @@ mod runtime;
 mod triggered;
 mod watchdog;
 
-pub use brief::NotBrief;
 pub use call::Executed;
 pub(crate) use failure::out_of_script;
 pub(crate) use function_threads::FunctionSession;

@@ -7,8 +7,6 @@
 
 #[path = "scripts/bench.rs"]
 mod bench;
-#[path = "scripts/brief.rs"]
-mod brief;
 #[path = "scripts/cases.rs"]
 mod cases;
 #[path = "scripts/counters.rs"]

@@ -150,7 +150,7 @@ impl ScriptEngine {
     fn run_in(&self, mut workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
         let meter = &workshop.meter;
         let started = call.options.started.unwrap_or_else(monotonic);
-        meter.begin(&self.limits, started, call.options.brief);
+        meter.begin(&self.limits, started);
         let ended =
             workshop.context.with(|ctx| execute(&ctx, &workshop, &self.limits, &call, host));
         let ran = Ran {
@@ -158,9 +158,8 @@ impl ScriptEngine {
             ticks: meter.ticks(),
             operations: meter.operations(),
             swallowed_rejection: meter.take_swallowed(),
-            result: ended.map_err(|failure| match failure {
-                Failure::Stopped(Stop::Time) if call.options.brief.is_some() => self.too_long(),
-                failure => self.judge(call.script, call.options.script_id, started, failure),
+            result: ended.map_err(|failure| {
+                self.judge(call.script, call.options.script_id, started, failure)
             }),
         };
         meter.end();
@@ -210,11 +209,9 @@ impl ScriptEngine {
             let is_prepared = |idle: &Workshop| {
                 idle.is_ready() && script.is_some_and(|script| idle.has(&script.code))
             };
-            let has = |idle: &Workshop| script.is_some_and(|script| idle.has(&script.code));
-            let known = || idle.iter().rposition(has);
             // Of those that are ready, the last one put back has its memory in the caches.
             let ready = || idle.iter().rposition(Workshop::is_ready);
-            match idle.iter().rposition(is_prepared).or_else(known).or_else(ready) {
+            match idle.iter().rposition(is_prepared).or_else(ready) {
                 Some(at) => Some(idle.swap_remove(at)),
                 None => idle.pop(),
             }

@@ -7,7 +7,7 @@
 use crate::clock::monotonic;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::countdown::{CHECKS_PER_LOOK, Countdown, Look};
 use crate::error::Thrown;
@@ -69,17 +69,16 @@ struct CallState {
 }
 
 impl Meter {
-    /// Starts a call whose clock began at `started`. A brief one is stopped when that time is up.
-    pub(crate) fn begin(&self, limits: &Limits, started: Instant, brief: Option<Duration>) {
-        let deadline = started + brief.map_or(limits.time, |brief| brief.min(limits.time));
+    /// Starts a call whose clock began at `started`.
+    pub(crate) fn begin(&self, limits: &Limits, started: Instant) {
         self.checks.store(0, Relaxed);
         self.interval.store(CHECKS_BEFORE_FIRST_LOOK, Relaxed);
         self.operations.store(0, Relaxed);
         self.budget_open.store(true, Relaxed);
         self.stopping.store(false, Relaxed);
-        self.memory.begin(limits.memory_bytes_max, deadline);
+        self.memory.begin(limits.memory_bytes_max, started + limits.time);
         *self.state() = CallState {
-            deadline: Some(deadline),
+            deadline: Some(started + limits.time),
             accept_until: Some(started + limits.accept_time.min(limits.time)),
             accept_operations_max: limits.accept_operations_max.unwrap_or(u64::MAX),
             log_bytes_max: limits.log_bytes_max,

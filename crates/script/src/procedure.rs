@@ -1,6 +1,6 @@
 //! Running a stored procedure.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::compile::Compiled;
 use crate::engine::{Call, Role, ScriptEngine};
@@ -17,9 +17,6 @@ pub struct CallOptions<'a> {
     /// When the clock of the call began; now, if not given. Triggers share the clock of the write
     /// they belong to.
     pub started: Option<Instant>,
-    /// A call that is to be made elsewhere if it takes longer: it ends with a timeout then, which is not held
-    /// against the script. What the script sees of its time is as always.
-    pub brief: Option<Duration>,
 }
 
 /// How a call ended and what it used.

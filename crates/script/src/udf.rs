@@ -52,7 +52,7 @@ impl ScriptEngine {
         }
         let workshop = self.take_workshop(None)?;
         let started = options.started.unwrap_or_else(monotonic);
-        workshop.meter.begin(&self.limits, started, None);
+        workshop.meter.begin(&self.limits, started);
         let mut session = UdfSession {
             engine: self,
             workshop: Some(workshop),

@@ -114,27 +114,14 @@ fn run<C: ScriptCall>(
     let Running { charge, log, .. } = running;
     // Given up meanwhile: the transaction is gone, and the answer is given.
     let Some((host, done)) = custody.take() else { return };
-    // What is left is the disk's time, not the scripts'.
-    drop(watched);
-    conclude::<C, _>(scripts, host, done, (made, charge, log));
-}
-
-/// What scripts made, what they cost without their operations, and what they logged.
-type ScriptsEnded<T> = (Result<T>, RequestCharge, Option<String>);
-
-/// Commits or drops the transaction of scripts that have ended.
-pub(super) fn conclude<C: ScriptCall, D: FnOnce(Executed<C::Made>) + Send + 'static>(
-    scripts: &Runtime,
-    host: TxnHost,
-    done: D,
-    (made, charge, log): ScriptsEnded<C::Made>,
-) {
     let (mut txn, operations, broken) = host.into_parts();
     let charge = (charge + operations).max(C::CHARGE_MIN);
     let made = match (made, broken) {
         (_, Some(error)) | (Err(error), None) => Err(error),
         (Ok(made), None) => scripts.check_conflict().map(|()| made),
     };
+    // What is left is the disk's time, not the scripts'.
+    drop(watched);
     match made {
         Ok(mut made) => {
             C::notes(&mut made).into_iter().for_each(|(key, value)| txn.note(key, value));
@@ -152,7 +139,7 @@ pub(super) fn conclude<C: ScriptCall, D: FnOnce(Executed<C::Made>) + Send + 'sta
 
 /// Watches this thread's scripts. When they are late, their transaction is dropped and the caller
 /// answered.
-pub(super) fn watch<'s, T: Send + 'static, D: FnOnce(Executed<T>) + Send + 'static>(
+fn watch<'s, T: Send + 'static, D: FnOnce(Executed<T>) + Send + 'static>(
     core: &Arc<Core>,
     scripts: &'s Runtime,
     custody: &Arc<Custody<D>>,

@@ -257,7 +257,7 @@ impl Drop for FunctionSession {
 
 /// Answers calls until the query has gone.
 fn serve(runtime: &Runtime, name: &str, script: &Compiled, started: Instant, exchange: &Exchange) {
-    let options = CallOptions { script_id: name, started: Some(started), ..CallOptions::default() };
+    let options = CallOptions { script_id: name, started: Some(started), logging: false };
     let opened = runtime.engine().udf_session(&[(name, script)], options);
     let session = match opened {
         Ok(session) => session,

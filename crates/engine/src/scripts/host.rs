@@ -6,7 +6,6 @@
 //! refused leaves the transaction as it was; a failing store fails the whole script in the end,
 //! whatever the script makes of the error.
 
-use super::brief::Weight;
 use super::failure::into_script;
 use crate::items::{WriteOptions, Written};
 use crate::limits::SCRIPT_WRITTEN_SIZE_MAX;
@@ -48,7 +47,6 @@ pub(super) struct TxnHost {
     charge: RequestCharge,
     rates: Arc<Rates>,
     broken: Option<Error>,
-    weight: Weight,
 }
 
 impl TxnHost {
@@ -64,23 +62,7 @@ impl TxnHost {
             written: 0,
             charge: RequestCharge::ZERO,
             broken: None,
-            weight: Weight::default(),
         }
-    }
-
-    /// The same for a script that is to be run elsewhere if it does more than a brief one.
-    pub(super) fn brief(txn: Txn, clock: ScriptDeadline) -> Self {
-        Self { weight: Weight::of_brief(), ..Self::new(txn, clock) }
-    }
-
-    /// Whether a brief script could have done all this.
-    pub(super) fn is_light(&self) -> bool {
-        self.weight.is_light()
-    }
-
-    /// Whether an operation was refused because the script was to be brief.
-    pub(super) fn is_outgrown(&self) -> bool {
-        self.weight.is_outgrown() || self.txn.is_heavy()
     }
 
     /// The transaction, what the operations cost, and what makes it impossible to commit.
@@ -156,7 +138,6 @@ impl TxnHost {
         let current = self.txn.find_to_write(&id)?.ok_or_else(Error::not_found)?;
         let docno = current.docno();
         let item = current.into_item();
-        self.weight.add(item.text.len())?;
         self.known.insert(docno, id);
         self.seen.insert(docno);
         if if_none_match.is_some_and(|etag| item.etag.matches(etag)) {
@@ -169,7 +150,6 @@ impl TxnHost {
 
     /// A page of the logical partition: what was there as it is now, then what the script created.
     fn list(&mut self, page_size: usize, continuation: Option<&str>) -> Result<Page> {
-        self.weight.add(usize::MAX)?;
         let after = continuation.map(read_token).transpose()?;
         let mut page = Listing::new(page_size, self.rates.clone());
         let overlay = self.txn.overlay()?;
@@ -220,7 +200,6 @@ impl TxnHost {
         page_size: usize,
         continuation: Option<&str>,
     ) -> Result<Page> {
-        self.weight.add(usize::MAX)?;
         let request = Request::parse(query_json.as_bytes())?;
         let scope = Scope {
             span: EpkSpan::of_prefix(self.txn.epk()),
@@ -253,7 +232,6 @@ impl TxnHost {
                 "Request size is too large: a script may write at most {SCRIPT_WRITTEN_SIZE_MAX} bytes."
             )));
         }
-        self.weight.add(size)?;
         let written = stage(&mut self.txn)?;
         self.written += size;
         self.known.insert(written.docno, written.id.clone());

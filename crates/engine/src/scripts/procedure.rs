@@ -1,6 +1,5 @@
 //! Running a stored procedure: one transaction, committed when the script ends.
 
-use super::cache::CachedScript;
 use super::call::{Executed, Note, Running, ScriptCall, report_rejection};
 use super::failure::out_of_script;
 use super::{Client, Script};
@@ -11,7 +10,6 @@ use armilla_model::error::{Error, Result};
 use armilla_model::value::{Object, Value};
 use armilla_script::CallOptions;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A call of a procedure.
 pub struct Procedure {
@@ -129,32 +127,17 @@ impl ScriptCall for Procedure {
     }
 
     fn run<D>(self, running: &mut Running<'_, D>) -> Result<String> {
-        self.call(running, None)
-    }
-}
-
-impl Procedure {
-    /// Runs the procedure; what it writes is staged. A brief call ends with a timeout when it is not.
-    pub(super) fn call<D>(
-        &self,
-        running: &mut Running<'_, D>,
-        brief: Option<Duration>,
-    ) -> Result<String> {
-        let CachedScript { compiled, pace } =
-            running.scripts.cached(&self.script).inspect_err(|_| {
-                running.charge = RequestCharge::ONE;
-            })?;
+        let compiled = running.scripts.compiled(&self.script).inspect_err(|_| {
+            running.charge = RequestCharge::ONE;
+        })?;
         let mut host = running.lend()?;
         let options = CallOptions {
             script_id: &self.script.name,
             logging: self.logging,
             started: Some(running.clock.started),
-            brief,
         };
         let engine = running.scripts.engine();
         let outcome = engine.run_procedure(&compiled, &self.arguments, &mut host, options);
-        let is_light = running.custody.with(|host| Ok(host.is_light())).unwrap_or(false);
-        pace.note(running.clock.started.elapsed(), is_light);
         report_rejection(&self.script, outcome.swallowed_rejection.as_deref());
         running.charge += running.rates.script(outcome.ticks);
         running.log = outcome.log;

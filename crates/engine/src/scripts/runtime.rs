@@ -1,6 +1,6 @@
 //! What an account needs to run scripts: the engine, its threads, and the cache of compiled bodies.
 
-use super::cache::{CachedScript, CompiledScripts};
+use super::cache::CompiledScripts;
 use super::function_threads::FunctionThreads;
 use super::pool::Pool;
 use super::{Kind, Script, out_of_script};
@@ -66,11 +66,6 @@ impl Runtime {
 
     /// A script ready to run. It compiled when it was registered, so it does now.
     pub(crate) fn compiled(&self, script: &Script) -> Result<Compiled> {
-        self.cached(script).map(|cached| cached.compiled)
-    }
-
-    /// The same, with how long its calls took.
-    pub(super) fn cached(&self, script: &Script) -> Result<CachedScript> {
         self.compiled.get(&self.engine, script)
     }
 }

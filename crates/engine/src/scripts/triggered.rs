@@ -187,7 +187,7 @@ impl<D> TriggeredRun<'_, '_, D> {
         let request = TriggerRequest { operation: verb.operation(), body: text(body)? };
         // The triggers share the time limit.
         let started = Some(self.running.clock.started);
-        let options = CallOptions { script_id: &script.name, started, ..CallOptions::default() };
+        let options = CallOptions { script_id: &script.name, logging: false, started };
         let engine = self.running.scripts.engine();
         let host = &mut self.running.lend()?;
         let outcome: TriggerOutcome = match response {

@@ -54,8 +54,7 @@ struct WatchdogState {
 struct WatchedJob {
     late_at: Instant,
     take_back: TakeBack,
-    /// Nothing for a thread that is none of the scripts': nobody can take its place.
-    fate: Option<Arc<AtomicU8>>,
+    fate: Arc<AtomicU8>,
 }
 
 /// A job that is watched until this is dropped.
@@ -71,7 +70,7 @@ impl Watchdog {
         late_at: Instant,
         take_back: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Watched<'_> {
-        let fate = FATE.with_borrow(|fate| fate.clone());
+        let fate = FATE.with_borrow(|fate| fate.clone()).unwrap_or_default();
         let mut state = self.state.lock();
         state.next_number += 1;
         let number = state.next_number;
@@ -112,10 +111,6 @@ impl Watchdog {
                 }
                 state.running.remove(&number);
                 self.given_up.fetch_add(1, Relaxed);
-                let Some(fate) = fate else {
-                    tracing::error!("a script did not end in time on the thread of its client");
-                    continue;
-                };
                 let is_replaced = state.replaced < SCRIPT_THREADS_LATE_MAX && replace();
                 if is_replaced {
                     state.replaced += 1;

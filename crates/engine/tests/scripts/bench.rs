@@ -120,23 +120,6 @@ impl Bench {
         receiver.recv().unwrap()
     }
 
-    /// Runs a registered procedure on this thread; nothing when it is not brief, and was given back.
-    pub(crate) fn execute_here(&self, name: &str, key: &str) -> Option<Executed> {
-        let script = self.container.script(Kind::Procedure, name).unwrap();
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let client = Arc::downgrade(&self.waiting);
-        let procedure = Procedure { script, arguments: String::new(), logging: false, client };
-        let done = move |executed| sender.send(executed).unwrap();
-        let left = self.begin(key).execute_procedure_here(procedure, done).err();
-        match left {
-            None => Some(receiver.recv().unwrap()),
-            Some(left) => {
-                assert!(left.txn.is_clean(), "what is given back is as it began");
-                None
-            }
-        }
-    }
-
     /// Registers a procedure and runs it; its answer.
     pub(crate) fn run(&self, key: &str, body: &str) -> Result<Value> {
         self.procedure("p", body)?;

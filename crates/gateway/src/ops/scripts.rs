@@ -1,16 +1,14 @@
 //! Stored procedures, triggers and user functions as resources.
 
 use super::addressed::ItemTarget;
-use super::lone::LoneCommits;
 use super::{EngineService, addressed, databases, for_each, transaction};
-use crate::limits::INLINE_STAGING_MAX;
 use crate::reply::Fact;
 use crate::routes::{ContainerPath, Operation, ScriptPath, WriteMode};
 use crate::wire::container::with_quota;
 use crate::wire::{self, page, script};
 use crate::{Call, Reply};
 use armilla_engine::partition::Partition;
-use armilla_engine::scripts::{self, Executed, Kind, NotBrief, Procedure, Script};
+use armilla_engine::scripts::{self, Executed, Kind, Procedure, Script};
 use armilla_engine::{Container, ItemAddress};
 use armilla_model::value::Object;
 use armilla_model::{Error, Result};
@@ -75,9 +73,7 @@ pub(super) async fn execute(
     let address = target.address()?.clone();
     let arguments = scripts::arguments(&call.body)?;
     let logging = call.context.script_logging;
-    let is_short = call.body.len() <= INLINE_STAGING_MAX && service.presence.is_alone();
-    let lone = is_short.then_some(&service.lone);
-    let (executed, partition) = run(address, script, arguments, logging, lone).await?;
+    let (executed, partition) = run(address, script, arguments, logging).await?;
     let (reply, committed) = match executed.result {
         Ok((body, committed)) => (Reply::ok(body), Some(committed)),
         Err(error) => (Reply::error(error), None),
@@ -93,14 +89,12 @@ pub(super) async fn execute(
     })
 }
 
-/// Runs a procedure in one logical partition, and says which physical one that is in. With `lone`, on this thread if it is brief and
-/// nobody else is writing.
+/// Runs a procedure in one logical partition, and says which physical one that is in.
 pub(super) async fn run(
     address: ItemAddress,
     script: Arc<Script>,
     arguments: String,
     logging: bool,
-    lone: Option<&LoneCommits>,
 ) -> Result<(Executed, Arc<Partition>)> {
     let container = address.container.clone();
     let txn = transaction::begin(address).await?;
@@ -108,20 +102,9 @@ pub(super) async fn run(
     let (sender, receiver) = oneshot::channel();
     let here = Arc::new(());
     let procedure = Procedure { script, arguments, logging, client: Arc::downgrade(&here) };
-    let done = move |executed| {
+    txn.execute_procedure(procedure, move |executed| {
         let _ = sender.send(executed);
-    };
-    // A network thread runs a script only if nobody else is there, and watched.
-    let watched = lone.filter(|_| txn.is_lone()).and_then(LoneCommits::begin);
-    let left = match watched.is_some() {
-        true => txn.execute_procedure_here(procedure, done).err(),
-        false => Some(Box::new(NotBrief { txn, procedure, done })),
-    };
-    drop(watched);
-    if let Some(left) = left {
-        let NotBrief { txn, procedure, done } = *left;
-        txn.execute_procedure(procedure, done);
-    }
+    });
     let executed = receiver.await.map_err(|_| super::transaction::script_ended())?;
     drop(here);
     Ok((executed, partition))
