@@ -63,11 +63,11 @@ fn parse(body: &[u8], is_bulk: bool, prefer_minimal: bool) -> Result<Vec<Operati
 }
 
 /// Operations that were run and whose commit is queued, or which of them failed.
-type Staged = Result<(Vec<Outcome>, Queued), Failure>;
+type StagedBatch = Result<(Vec<Outcome>, Queued), Failure>;
 
 /// What became of a large batch on the pool.
 enum Visit {
-    Staged(Vec<bool>, Staged),
+    StagedBatch(Vec<bool>, StagedBatch),
     /// Somebody has the lock of its key.
     Waits(Vec<Operation>),
 }
@@ -87,13 +87,13 @@ async fn large_transaction(
         let operations = parse(&body, false, prefer_minimal)?;
         let Some(lock) = address.try_lock() else { return Ok(Visit::Waits(operations)) };
         let minimal = minimal_of(&operations);
-        Ok(Visit::Staged(minimal, run_and_queue(Txn::at(address, lock)?, operations)))
+        Ok(Visit::StagedBatch(minimal, run_and_queue(Txn::at(address, lock)?, operations)))
     });
     match visit.await? {
         Visit::Waits(operations) => {
             transaction(service, call, target, operations, read_factor).await
         }
-        Visit::Staged(minimal, staged) => {
+        Visit::StagedBatch(minimal, staged) => {
             answer(call, target, (&partition, &minimal, read_factor), staged).await
         }
     }
@@ -122,7 +122,7 @@ async fn answer(
     call: &Call<'_>,
     target: ItemTarget,
     (partition, minimal, read_factor): (&Partition, &[bool], u64),
-    staged: Staged,
+    staged: StagedBatch,
 ) -> Result<Reply> {
     let container = &target.container;
     match staged {
@@ -141,7 +141,7 @@ async fn answer(
     }
 }
 
-fn run_and_queue(mut txn: Txn, operations: Vec<Operation>) -> Staged {
+fn run_and_queue(mut txn: Txn, operations: Vec<Operation>) -> StagedBatch {
     let outcomes = txn.run_batch(operations)?;
     Ok((outcomes, queue(txn)))
 }
@@ -152,7 +152,7 @@ async fn stage(
     call: &Call<'_>,
     mut txn: Txn,
     operations: Vec<Operation>,
-) -> Result<Staged> {
+) -> Result<StagedBatch> {
     if placement::of_batch(call.body.len(), operations.len()) == Place::Pool {
         return service.pools.writes.run(move || Ok(run_and_queue(txn, operations))).await;
     }
