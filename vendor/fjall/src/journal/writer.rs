@@ -18,8 +18,7 @@ use std::{
 // TODO: this should be a database configuration
 pub const PRE_ALLOCATED_BYTES: u64 = 64 * 1_024 * 1_024;
 
-/// armilla: Large batches go to the system in few pieces.
-pub const JOURNAL_BUFFER_BYTES: usize = 256 * 1_024;
+pub const JOURNAL_BUFFER_BYTES: usize = 8 * 1_024;
 
 /// armilla: How many zeros are written ahead of small batches.
 const AHEAD_BYTES: usize = 256 * 1_024;
@@ -165,7 +164,7 @@ impl Writer {
 
         Ok(Self {
             path,
-            file: BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file),
+            file: BufWriter::new(file),
             buf: Vec::new(),
             is_buffer_dirty: false,
             is_append: false,
@@ -369,11 +368,6 @@ impl Writer {
     ) -> crate::Result<usize> {
         // Only then is it known what of the buffer belongs to this batch.
         let can_undo = flush && self.file.buffer().is_empty();
-        if self.is_append && can_undo && self.end.is_none() {
-            if let Err(e) = self.write_in_place() {
-                log::warn!("The journal goes on at its end: {e:?}");
-            }
-        }
         let end = match self.end.take() {
             Some(end) => end,
             None if self.is_append => self.len()?,
@@ -414,28 +408,15 @@ impl Writer {
         }
     }
 
-    /// armilla: Lets a journal that was opened at a start be written where its batches end, so that zeros can be
-    /// ahead of them. Written at its end, each batch changes the length of the file, and each sync writes that too.
-    fn write_in_place(&mut self) -> std::io::Result<()> {
-        // Recovery has cut what was behind the last whole batch.
-        let end = self.file.get_ref().metadata()?.len();
-        let mut file = OpenOptions::new().write(true).open(&self.path)?;
-        file.seek(SeekFrom::Start(end))?;
-        self.file = BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file);
-        self.is_append = false;
-        self.end = Some(end);
-        Ok(())
-    }
-
-    /// armilla: Writes zeros behind the last batch, where the preallocated file is a hole or has its end. A batch that
-    /// lands there makes the sync wait for the metadata of the file system as well; now one in many
+    /// armilla: Writes zeros behind the last batch, where the preallocated file is a hole. A batch that
+    /// lands in a hole makes the sync wait for the metadata of the file system as well; now one in many
     /// does. What is read back is the same.
     #[cfg(unix)]
     fn zero_ahead(&mut self, end: u64) {
         use std::os::unix::fs::FileExt;
 
         let until = end + AHEAD_BYTES as u64;
-        // Not where the file is written at its end, or longer than others become.
+        // Not where the file is written at its end, or where the zeros would make it longer.
         if self.is_append || end <= self.zeroed || until > PRE_ALLOCATED_BYTES {
             return;
         }
