@@ -1,15 +1,16 @@
 //! `cargo xtask observe-cost`: what observing the workload costs the server, per point read (Q1 of the blog) and per upsert of a small item (C1).
 //!
-//! Two servers in memory, one of them with `--no-observe`, are asked in turn by as many connections; each round changes who is first, so that what disturbs
-//! the machine disturbs both. Processor time is the server's own (`/proc`), so the client beside it does not count; the observer's thread is also
-//! told by itself, which no disturbance blurs. `--instructions` counts under callgrind instead, requests and observer apart.
+//! Each round starts two servers in memory, one of them with `--no-observe`, the other first every second time. Every client has a connection to both and
+//! asks them in lockstep, the same request of one and then of the other: both have answered equally much at any moment, and what disturbs the machine disturbs
+//! both. Fresh servers make rounds independent, so that their spread says how good the mean is. Processor time is the server's own (`/proc`), so the client
+//! beside it does not count; the observer's thread is also told by itself. `--instructions` counts under callgrind instead, requests and observer apart.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::arguments::{Arguments, Choice};
 use crate::instructions::{Connection, observed};
@@ -29,7 +30,7 @@ const BAR_PERCENT: f64 = 1.0;
 const TICK_NANOS: u64 = 10_000_000;
 
 const ABOUT: &str = "\
-Starts the optimised server twice in memory, with and without --no-observe, asks both for point reads and upserts in turn, and prints the processor time
+Starts the optimised server twice in memory, with and without --no-observe, asks both for point reads and upserts in lockstep, and prints the processor time
 per request of both, and the observer's own. Needs Linux and, for figures that are worth something, an otherwise idle machine.";
 
 const CHOICES: &[Choice] = &[
@@ -85,29 +86,43 @@ pub(crate) fn observe_cost(words: &[OsString]) -> Outcome<bool> {
     let rounds = arguments.number("rounds", ROUNDS_DEFAULT)?.max(1);
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?.max(1);
     let connections = arguments.number("connections", CONNECTIONS_DEFAULT)?.max(1);
-    let scratch = tempfile::tempdir()?;
-    let without = start(&binary, scratch.path(), &["--in-memory", "--no-observe"])?;
-    let with = start(&binary, scratch.path(), &["--in-memory"])?;
     println!(
-        "{rounds} rounds of {seconds} s in turn, {connections} connections; µs are processor time of the server per request, median [least, most]."
+        "{rounds} rounds of {seconds} s, both servers in lockstep, {connections} clients; µs are processor time of the server per request, median [least, most]."
     );
     let ways: [WayToAsk; 2] = [("Q1 (point read)", read), ("C1 (upsert)", write)];
     let mut fits = true;
     for (name, request) in ways {
-        let measure = |server| round(server, request, connections, Duration::from_secs(seconds));
         let (mut off, mut on) = (Vec::new(), Vec::new());
         for number in 0..rounds {
-            if number % 2 == 0 {
-                off.push(measure(&without)?);
-                on.push(measure(&with)?);
-            } else {
-                on.push(measure(&with)?);
-                off.push(measure(&without)?);
-            }
+            let pair = start_pair(&binary, number % 2 == 1)?;
+            let asked = ask_in_lockstep(&pair, request, connections, Duration::from_secs(seconds))?;
+            off.push(asked.0);
+            on.push(asked.1);
         }
         fits &= tell(name, &off, &on);
     }
     Ok(fits)
+}
+
+/// A server that does not observe, and one that does.
+struct ServerPair {
+    without: Server,
+    with: Server,
+    _scratch: tempfile::TempDir,
+}
+
+fn start_pair(binary: &Path, observing_first: bool) -> Outcome<ServerPair> {
+    let scratch = tempfile::tempdir()?;
+    let start = |options: &[&str]| start(binary, scratch.path(), options);
+    let (without, with);
+    if observing_first {
+        with = start(&["--in-memory"])?;
+        without = start(&["--in-memory", "--no-observe"])?;
+    } else {
+        without = start(&["--in-memory", "--no-observe"])?;
+        with = start(&["--in-memory"])?;
+    }
+    Ok(ServerPair { without, with, _scratch: scratch })
 }
 
 fn start(binary: &Path, scratch: &Path, options: &[&str]) -> Outcome<Server> {
@@ -149,21 +164,28 @@ fn write(connection: &Connection, user: usize) -> Vec<u8> {
     headers(connection, "POST", ITEMS, user, &body)
 }
 
-/// Asks a server for so long over so many connections.
-fn round(
-    server: &Server,
+/// Asks both servers for so long, each client one and then the other.
+fn ask_in_lockstep(
+    pair: &ServerPair,
     request: fn(&Connection, usize) -> Vec<u8>,
     connections: u64,
     time: Duration,
-) -> Outcome<CostRound> {
+) -> Outcome<(CostRound, CostRound)> {
     let (stopped, counted) = (AtomicBool::new(false), AtomicU64::new(0));
     let ask = |first: usize| -> Outcome<()> {
-        let mut connection = Connection::open(server)?;
-        let made: Vec<Vec<u8>> =
-            (0..USERS).map(|user| request(&connection, (first * 13 + user) % USERS)).collect();
+        let mut without = Connection::open(&pair.without)?;
+        let mut with = Connection::open(&pair.with)?;
+        let user = |number: usize| (first * 13 + number) % USERS;
+        let made: Vec<Vec<u8>> = (0..USERS).map(|number| request(&without, user(number))).collect();
         while !stopped.load(Ordering::Relaxed) {
-            for request in &made {
-                connection.ask(request)?;
+            // Either is the first of the two as often as the other.
+            for (number, request) in made.iter().enumerate() {
+                let (one, other) = match number % 2 {
+                    0 => (&mut without, &mut with),
+                    _ => (&mut with, &mut without),
+                };
+                one.ask(request)?;
+                other.ask(request)?;
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -174,20 +196,23 @@ fn round(
             (0..connections as usize).map(|first| scope.spawn(move || ask(first))).collect();
         // What connections cost when they are opened is no part of it.
         thread::sleep(Duration::from_millis(500));
-        let before = (counted.load(Ordering::Relaxed), times(server)?);
-        let began = Instant::now();
+        let read = || -> Outcome<_> {
+            Ok((counted.load(Ordering::Relaxed), times(&pair.without)?, times(&pair.with)?))
+        };
+        let before = read()?;
         thread::sleep(time);
-        let after = (counted.load(Ordering::Relaxed), times(server)?);
-        debug_assert!(began.elapsed() >= time);
+        let after = read()?;
         stopped.store(true, Ordering::Relaxed);
         for one in asking {
             one.join().map_err(|_| "a client panicked")??;
         }
-        Ok(CostRound {
-            requests: after.0 - before.0,
-            server: after.1.0.saturating_sub(before.1.0),
-            observer: after.1.1.saturating_sub(before.1.1),
-        })
+        let requests = after.0 - before.0;
+        let round = |before: (Duration, Duration), now: (Duration, Duration)| CostRound {
+            requests,
+            server: now.0.saturating_sub(before.0),
+            observer: now.1.saturating_sub(before.1),
+        };
+        Ok((round(before.1, after.1), round(before.2, after.2)))
     })
 }
 
@@ -213,20 +238,31 @@ fn times(server: &Server) -> Outcome<(Duration, Duration)> {
 fn tell(name: &str, off: &[CostRound], on: &[CostRound]) -> bool {
     let micros = |rounds: &[CostRound]| CostSpread::of(rounds.iter().map(CostRound::micros));
     let (off_micros, on_micros) = (micros(off), micros(on));
-    let ratios = off.iter().zip(on).map(|(off, on)| 100.0 * (on.micros() / off.micros() - 1.0));
-    let (more, thread) =
-        (CostSpread::of(ratios), CostSpread::of(on.iter().map(CostRound::observer_percent)));
+    let ratio = |(off, on): (&CostRound, &CostRound)| 100.0 * (on.micros() / off.micros() - 1.0);
+    let ratios: Vec<f64> = off.iter().zip(on).map(ratio).collect();
+    let (more, thread) = (
+        CostSpread::of(ratios.iter().copied()),
+        CostSpread::of(on.iter().map(CostRound::observer_percent)),
+    );
     let requests: u64 = off.iter().chain(on).map(|round| round.requests).sum();
     println!("{name}: {requests} requests");
     println!("  without observing  {} µs", off_micros.text(2));
     println!("  observing          {} µs", on_micros.text(2));
     println!("  more, by rounds    {} %", more.text(2));
     println!("  observer's thread  {} % of the server's processor time", thread.text(3));
-    let fits = on_micros.median / off_micros.median - 1.0 <= BAR_PERCENT / 100.0;
+    let (mean, error) = mean_and_error(&ratios);
+    let fits = mean <= BAR_PERCENT;
     let word = if fits { "within" } else { "beyond" };
-    let part = 100.0 * (on_micros.median / off_micros.median - 1.0);
-    println!("  medians differ by  {part:.2} %, {word} {BAR_PERCENT} %");
+    println!("  more, on average   {mean:.2} ± {error:.2} %, {word} {BAR_PERCENT} %");
     fits
+}
+
+/// The mean of some figures, and its standard error.
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let spread = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (mean, (spread / (count - 1.0).max(1.0) / count).sqrt())
 }
 
 /// A few figures of the same thing.

@@ -119,6 +119,13 @@ impl Part {
         self.data.documents().get(local)
     }
 
+    /// Bytes of a document's text; cheaper than the whole document.
+    #[inline]
+    #[must_use]
+    pub fn document_size(&self, local: u32) -> u32 {
+        self.data.documents().size(local)
+    }
+
     /// A document's number; cheaper than the whole document.
     #[inline]
     #[must_use]

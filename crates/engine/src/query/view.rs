@@ -159,7 +159,7 @@ impl View {
                     return range.mean_size();
                 }
                 let live = run.filter(|local| !part.is_dead(*local));
-                bytes += live.map(|local| u64::from(part.document(local).size)).sum::<u64>();
+                bytes += live.map(|local| u64::from(part.document_size(local))).sum::<u64>();
             }
         }
         usize::try_from(bytes / documents.max(1)).unwrap_or(usize::MAX)
