@@ -27,10 +27,6 @@ const BASELINE: &str = "xtask/instructions.txt";
 const COUNTED_DEFAULT: usize = 200;
 /// Requests before those, so that what is kept between requests is there.
 const WARM_UP: usize = 50;
-/// The same where what observing adds is counted.
-const OBSERVED_COUNTED: usize = 2_000;
-/// What the observer's thread calls to do all of its work.
-const OBSERVER: &str = "watching::Watching::look";
 /// Hundredths by which a path may rise over its baseline, and may fall before the baseline has to be written anew.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
@@ -89,7 +85,7 @@ pub(crate) fn instructions(words: &[OsString]) -> Outcome<bool> {
         wanted.retain(|path| path.name.contains(words));
     }
     let folders = (scratch.path(), profiles.as_path());
-    let counts = count(&binary, folders, &wanted, requests, &alone(&binary))?.all;
+    let counts = count(&binary, folders, &wanted, requests, &alone(&binary))?;
     if given.is_some() || arguments.has("only") {
         counts.iter().for_each(|(name, count)| println!("{count:>10.0}  {name}"));
         return Ok(true);
@@ -102,38 +98,6 @@ pub(crate) fn instructions(words: &[OsString]) -> Outcome<bool> {
     compare(&counts)
 }
 
-/// Counts what observing adds to a point read and to an upsert, and what the observer's own thread executes for each meanwhile.
-pub(crate) fn observed(binary: &Path) -> Outcome<bool> {
-    let scratch = tempfile::tempdir()?;
-    let paths = || {
-        let mut paths = hot_paths();
-        paths.retain(|path| ["read an item", "upsert an item"].contains(&path.name));
-        paths
-    };
-    let counted = |folder: &str, options: &[&'static str]| -> Outcome<CountedPaths> {
-        let folder = scratch.path().join(folder);
-        fs::create_dir_all(&folder)?;
-        count(binary, (&folder, &folder), &paths(), OBSERVED_COUNTED, options)
-    };
-    let without = counted("without", &["--no-observe"])?;
-    let with = counted("with", &[])?;
-    for (name, off) in &without.all {
-        let on = with.requests.get(name).copied().unwrap_or(0.0);
-        let observer = with.all.get(name).copied().unwrap_or(0.0) - on;
-        let more = 100.0 * (on / off - 1.0);
-        println!(
-            "{name}: {off:.0} instructions without observing, {on:.0} with it ({more:+.2} %); the observer's thread {observer:.0} for each request that it looks at"
-        );
-    }
-    Ok(true)
-}
-
-/// Instructions per request of all threads, and without those of the observer.
-struct CountedPaths {
-    all: PathCounts,
-    requests: PathCounts,
-}
-
 /// Counts every path on one server; two folders: for what it needs, and for profiles.
 fn count(
     binary: &Path,
@@ -141,7 +105,7 @@ fn count(
     paths: &[HotPath],
     requests: usize,
     options: &[&str],
-) -> Outcome<CountedPaths> {
+) -> Outcome<PathCounts> {
     let log = scratch.join("server.log");
     let out = profiles.join("profile");
     let mut valgrind = Command::new("valgrind");
@@ -153,7 +117,7 @@ fn count(
     let server = Server::start_watched(valgrind, &scratch.join("data"), &log, options)?;
     let mut connection = Connection::open(&server)?;
     paths::fill(&mut connection)?;
-    let mut counts = CountedPaths { all: PathCounts::new(), requests: PathCounts::new() };
+    let mut counts = PathCounts::new();
     for (number, path) in paths.iter().enumerate() {
         let before = (path.request)(&connection, WARM_UP + requests);
         let (warm_up, counted) = before.split_at(WARM_UP);
@@ -161,11 +125,8 @@ fn count(
         control(&server, "--zero")?;
         counted.iter().try_for_each(|request| connection.ask(request))?;
         control(&server, "--dump")?;
-        let dump = dumped(&out, number + 1)?;
-        let (all, observer) = (executed(&dump)?, called(&dump, OBSERVER));
-        let each = |executed: u64| executed as f64 / requests as f64;
-        counts.all.insert(path.name.to_owned(), each(all));
-        counts.requests.insert(path.name.to_owned(), each(all - observer));
+        let executed = executed(&dumped(&out, number + 1)?)?;
+        counts.insert(path.name.to_owned(), executed as f64 / requests as f64);
     }
     // It has nothing that is worth a clean end.
     server.kill()?;
@@ -195,23 +156,6 @@ fn dumped(out: &Path, number: usize) -> Outcome<String> {
     let mut name = out.as_os_str().to_owned();
     name.push(format!(".{number}"));
     fs::read_to_string(&name).map_err(|error| format!("{}: {error}", name.to_string_lossy()).into())
-}
-
-/// The instructions of all calls of a function, with what it calls itself.
-fn called(dump: &str, name: &str) -> u64 {
-    // A name stands behind its number once: `cfn=(12) name`, then `cfn=(12)`.
-    let number = dump.lines().find(|line| line.contains("fn=(") && line.contains(name));
-    let number = number.and_then(|line| line.split(['(', ')']).nth(1));
-    let Some(callee) = number.map(|number| format!("cfn=({number})")) else { return 0 };
-    let (mut sum, mut lines) = (0, dump.lines());
-    while let Some(line) = lines.next() {
-        if line.starts_with(&callee) {
-            // `calls=…`, then a line whose last number is the cost.
-            let cost = lines.nth(1).and_then(|line| line.split_whitespace().last());
-            sum += cost.and_then(|cost| cost.parse::<u64>().ok()).unwrap_or(0);
-        }
-    }
-    sum
 }
 
 /// The instructions that a dump tells of.
@@ -284,13 +228,6 @@ fn comparison(counts: &PathCounts, baseline: &PathCounts) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn calls_of_a_function_are_added_up() {
-        let dump = "fn=(1) main\n3 9\ncfn=(12) a::watching::Watching::look\ncalls=2 7\n3 500\ncfn=(13) b\ncalls=1 7\n3 70\ncfn=(12)\ncalls=1 7\n4 41\n";
-        assert_eq!(called(dump, OBSERVER), 541);
-        assert_eq!(called("fn=(1) main\n3 9\n", OBSERVER), 0);
-    }
 
     #[test]
     fn a_baseline_reads_back_and_differences_are_found() {

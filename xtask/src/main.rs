@@ -60,7 +60,7 @@ Chores:
   golden       Run the golden scripts: queries with rows, continuations, charges and plans; --update writes them down
   bench        Measure the server beside PostgreSQL and the floors of the machine; print ratios
   instructions Count the instructions per request on the hot paths (Valgrind); compare with a baseline; --update writes it down
-  observe-cost Measure what observing the workload costs a request, with and without it; --instructions counts
+  observe-cost Measure what observing the workload costs a request, with and without it
   fuzz         Fuzz the query language and the JSON readers, guided by coverage
   miri         Interpret the tests of the script engine's memory image under Miri (nightly toolchain)
   sanitize     Run hostile scripts under the address sanitizer (nightly toolchain)

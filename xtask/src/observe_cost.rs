@@ -3,7 +3,7 @@
 //! Each round starts two servers in memory, one of them with `--no-observe`, the other first every second time. Every client has a connection to both and
 //! asks them in lockstep, the same request of one and then of the other: both have answered equally much at any moment, and what disturbs the machine disturbs
 //! both. Fresh servers make rounds independent, so that their spread says how good the mean is. Processor time is the server's own (`/proc`), so the client
-//! beside it does not count; the observer's thread is also told by itself. `--instructions` counts under callgrind instead, requests and observer apart.
+//! beside it does not count; the observer's thread is also told by itself.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::arguments::{Arguments, Choice};
-use crate::instructions::{Connection, observed};
+use crate::instructions::Connection;
 use crate::server::Server;
 use crate::workspace::Profile;
 use crate::{Outcome, workspace};
@@ -42,11 +42,6 @@ const CHOICES: &[Choice] = &[
         value: "FILE",
         meaning: "Measure this server instead of building one",
     },
-    Choice {
-        name: "instructions",
-        value: "",
-        meaning: "Count instructions under callgrind instead of measuring time",
-    },
 ];
 
 /// What one round of one server took.
@@ -71,7 +66,7 @@ impl CostRound {
 /// A way to ask: its name, and the request for a user.
 type WayToAsk = (&'static str, fn(&Connection, usize) -> Vec<u8>);
 
-/// Measures, or counts.
+/// Measures.
 pub(crate) fn observe_cost(words: &[OsString]) -> Outcome<bool> {
     let Some(arguments) = Arguments::parse("observe-cost", ABOUT, CHOICES, words)? else {
         return Ok(true);
@@ -80,9 +75,6 @@ pub(crate) fn observe_cost(words: &[OsString]) -> Outcome<bool> {
         Some(binary) => PathBuf::from(binary),
         None => workspace::build_server(Profile::Release)?,
     };
-    if arguments.has("instructions") {
-        return observed(&binary);
-    }
     let rounds = arguments.number("rounds", ROUNDS_DEFAULT)?.max(1);
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?.max(1);
     let connections = arguments.number("connections", CONNECTIONS_DEFAULT)?.max(1);

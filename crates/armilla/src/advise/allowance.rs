@@ -16,7 +16,7 @@ const SPARE: f64 = 0.002;
 /// What may be saved up of that.
 const SPARE_MAX: f64 = 0.25;
 /// A server that uses less than this part of one processor is calm.
-const CALM: f64 = 0.25;
+const CALM: f64 = 0.15;
 /// Work in one go of a calm server, so that nobody waits long for a processor.
 const CALM_SLICE: Duration = Duration::from_millis(5);
 /// The same of a busy one: what was saved up is not spent in a few seconds either.

@@ -123,8 +123,6 @@ impl Watching {
     }
 
     /// Takes what the log holds, and looks at as much of it as there is room for.
-    // A function of its own also in an optimised server: `cargo xtask observe-cost` counts what it executes.
-    #[inline(never)]
     fn look(&self, allowance: &Allowance) {
         let mut backlog = self.backlog();
         self.take(&mut backlog, allowance);
