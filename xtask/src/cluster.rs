@@ -13,6 +13,7 @@
 //! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better. When an operator
 //! has accepted the loss they serve it, and then the registers must find what is missing: that is the negative control.
 
+mod bars;
 mod blog;
 mod effects;
 mod history;
@@ -33,10 +34,14 @@ use crate::workspace::{self, Profile};
 
 pub(crate) use pictured::{ClusterPlaces, show};
 
+use bars::Effort;
 use history::History;
 use nodes::{Encryption, Nodes};
 
 const SECONDS_DEFAULT: u64 = 180;
+/// Rounds of a measurement, and how long each side of one is asked.
+const ROUNDS_DEFAULT: u64 = 5;
+const MILLIS_DEFAULT: u64 = 2_000;
 /// How long the storm rages as part of all tests.
 const SECONDS_IN_TEST: u64 = 25;
 /// How often the owner changes under views and subscriptions.
@@ -53,6 +58,26 @@ const CHOICES: &[Choice] = &[
     Choice { name: "seconds", value: "N", meaning: "How long the storm rages (default 180)" },
     Choice { name: "seed", value: "N", meaning: "Repeat the choices of an earlier run" },
     Choice { name: "blog", value: "", meaning: "Run the example blog on three nodes instead" },
+    Choice {
+        name: "bars",
+        value: "",
+        meaning: "Measure what several nodes cost instead, beside a server alone (needs a machine of its own)",
+    },
+    Choice {
+        name: "part",
+        value: "NAME",
+        meaning: "Of --bars: lane, owner, forward or moves alone; may be repeated",
+    },
+    Choice {
+        name: "rounds",
+        value: "N",
+        meaning: "Of --bars: rounds whose median counts (default 5)",
+    },
+    Choice {
+        name: "millis",
+        value: "N",
+        meaning: "Of --bars: how long each side of a round is asked (default 2000)",
+    },
     Choice { name: "binary", value: "PATH", meaning: "The server to test, instead of building it" },
 ];
 
@@ -61,9 +86,10 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     let Some(arguments) = Arguments::parse("cluster", ABOUT, CHOICES, words)? else {
         return Ok(true);
     };
+    let profile = if arguments.has("bars") { Profile::Release } else { Profile::Dev };
     let binary = match arguments.text("binary") {
         Some(path) => PathBuf::from(path).canonicalize()?,
-        None => workspace::build_server(Profile::Dev)?,
+        None => workspace::build_server(profile)?,
     };
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
@@ -71,6 +97,16 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     if arguments.has("blog") {
         let trial = || blog::trial(&binary, seconds);
         summary.add(row(("cluster blog", &trial), seed));
+        return Ok(summary.close());
+    }
+    if arguments.has("bars") {
+        let effort = Effort {
+            rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
+            time: Duration::from_millis(arguments.number("millis", MILLIS_DEFAULT)?),
+            parts: arguments.list("part").into_iter().map(str::to_owned).collect(),
+        };
+        let trial = || bars::measure(&binary, &effort);
+        summary.add(row(("cluster bars", &trial), seed));
         return Ok(summary.close());
     }
     run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row));

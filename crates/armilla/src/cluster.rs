@@ -9,6 +9,7 @@
 mod folder;
 mod handover;
 pub(crate) mod keeping;
+mod life;
 mod node;
 mod operations;
 mod record;

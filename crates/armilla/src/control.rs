@@ -9,7 +9,7 @@ use armilla_gateway::auth::Authenticator;
 use armilla_model::clock::Clock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,10 +42,15 @@ impl Tickets {
 /// The listening end; the socket goes when it is dropped.
 pub(crate) struct Control {
     path: PathBuf,
+    over: Arc<AtomicBool>,
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        // The thread finds it out when somebody comes.
+        #[cfg(unix)]
+        let _ = std::os::unix::net::UnixStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -64,14 +69,18 @@ fn listen(
     run: impl Fn(&str) -> String + Send + Sync + 'static,
 ) -> Control {
     use std::os::unix::net::UnixListener;
-    let path = folder.join(SOCKET);
+    let (path, over) = (folder.join(SOCKET), Arc::new(AtomicBool::new(false)));
     // A socket that a killed server left behind; the folder's lock says that no other lives.
     let _ = std::fs::remove_file(&path);
     match UnixListener::bind(&path) {
         Ok(listener) => {
             let peers = Arc::new(Peers { open: AtomicUsize::new(0), run: Mutex::new(run) });
+            let is_over = Arc::clone(&over);
             std::thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
+                    if is_over.load(Ordering::Acquire) {
+                        return;
+                    }
                     let _ = stream.set_read_timeout(Some(peer_timeout));
                     let _ = stream.set_write_timeout(Some(peer_timeout));
                     admit(stream, &peers);
@@ -80,7 +89,7 @@ fn listen(
         }
         Err(error) => tracing::warn!(%error, "no control socket: backups need the server stopped"),
     }
-    Control { path }
+    Control { path, over }
 }
 
 /// What the threads of peers share.
@@ -113,7 +122,7 @@ fn admit<R: Fn(&str) -> String + Send + Sync + 'static>(
 
 #[cfg(not(unix))]
 pub(crate) fn start(folder: &Path, _account: Arc<Account>, _tickets: Tickets) -> Control {
-    Control { path: folder.join(SOCKET) }
+    Control { path: folder.join(SOCKET), over: Arc::default() }
 }
 
 #[cfg(unix)]

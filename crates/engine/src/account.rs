@@ -246,6 +246,9 @@ impl Account {
     pub fn close(&self) -> Result<(), StoreError> {
         self.core.stop_background();
         self.close_subscriptions();
+        // Background work that comes late is dropped; without this it would find a closed store.
+        self.core.committer.shutdown();
+        self.core.store.give_up();
         for container in self.containers() {
             for partition in container.partitions().iter() {
                 if let Err(error) = partition.checkpoint() {
@@ -253,8 +256,6 @@ impl Account {
                 }
             }
         }
-        // Background work that comes late is dropped; without this it would find a closed store.
-        self.core.committer.shutdown();
         self.core.store.close()
     }
 

@@ -16,6 +16,7 @@ mod address;
 pub(crate) mod front;
 mod gauges;
 mod late;
+pub(crate) mod links;
 mod nodes;
 
 pub use address::NodeAddress;
@@ -23,6 +24,8 @@ pub use front::{Front, OwnerPlace, OwnerPlaces};
 pub use gauges::NodeGauges;
 pub use late::LateService;
 pub use nodes::{NodeFacts, NodeRole, Nodes};
+
+pub(crate) use late::unknown_outcome;
 
 use http::HeaderName;
 

@@ -104,6 +104,10 @@ pub const HELD_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const FORWARD_PAUSE: Duration = Duration::from_millis(50);
 /// Time to connect to another node.
 pub const FORWARD_CONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Connections to other nodes that are kept for the next request.
+pub const LINKS_KEPT_MAX: usize = 256;
+/// How long one is kept without a request: shorter than any node keeps it.
+pub const LINK_IDLE_MAX: Duration = Duration::from_secs(10);
 /// Time for the owner's answer. Longer than any request of a healthy server takes.
 pub const FORWARD_ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Bytes of an owner's answer.

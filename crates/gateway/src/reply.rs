@@ -12,7 +12,7 @@ mod numbers;
 
 pub use facts::{Fact, Facts, Owner, Session, Usage};
 pub use feed::{FeedBody, FeedKind};
-pub(crate) use http1::{Http1Answer, SentHead};
+pub(crate) use http1::{Http1Answer, PassedHead, SentHead};
 
 use crate::error::{self, status_of};
 use ::http::{HeaderValue, StatusCode};
@@ -38,6 +38,8 @@ pub struct Reply {
     throttled: u64,
     /// What a refused request was about.
     subject: Option<Subject>,
+    /// Nothing was done, because another node has the account by now.
+    is_elsewhere: bool,
     payload: ReplyBody,
 }
 
@@ -84,6 +86,7 @@ impl Reply {
             shares: Vec::new(),
             throttled: 0,
             subject: None,
+            is_elsewhere: false,
             payload: ReplyBody::Empty,
         }
     }
@@ -131,6 +134,16 @@ impl Reply {
         reply.facts.retry_after = error::retry_after(&failure);
         reply.payload = ReplyBody::Failure(Box::new(failure));
         reply
+    }
+
+    /// The answer of a node that has just given the account up: nothing was done, and a gateway that can asks the node that has it.
+    pub(crate) fn elsewhere(failure: Error) -> Self {
+        Self { is_elsewhere: true, ..Self::error(failure) }
+    }
+
+    /// Whether another node has to be asked.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
     }
 
     /// Says what a refused request was about. Where the resource's parent is missing, it was never looked

@@ -36,6 +36,10 @@ pub trait Store: Send + Sync {
     /// After an error it is unknown what a restart will find, and the process must stop.
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError>;
 
+    /// Nothing will be committed any more: a store whose truth lies elsewhere lets others have it before the rest of
+    /// the closing, which may take its time.
+    fn give_up(&self) {}
+
     /// Makes everything durable and ends background work; later commits are refused.
     ///
     /// Snapshots that are still held stay readable. Closing twice is harmless.

@@ -1,5 +1,8 @@
 //! Three nodes, their database, and the ways between them.
 
+mod checks;
+
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -31,6 +34,7 @@ pub(super) struct Nodes {
     key: String,
     /// What every node is told beside its name and its places.
     options: Vec<String>,
+    ways: Ways,
     nodes: Vec<Node>,
     /// Copies and logs; they vanish with the run.
     folder: tempfile::TempDir,
@@ -43,12 +47,24 @@ pub(super) enum Encryption {
     Everywhere,
 }
 
+/// How nodes reach the database and each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ways {
+    /// By relays that can be cut.
+    Cuttable,
+    /// Straight, where time is measured.
+    Straight,
+}
+
 struct Node {
     name: String,
     port: u16,
     data: PathBuf,
     log: PathBuf,
+    /// Its way to the database.
     way: Way,
+    /// The way of others to it.
+    door: Way,
     child: Option<Child>,
 }
 
@@ -56,6 +72,18 @@ impl Nodes {
     /// Makes a database and an account in it, and starts the nodes. With encryption, everything that nodes say to the database and to each
     /// other is encrypted, and certificates are checked.
     pub(super) fn start(
+        binary: &Path,
+        database: &str,
+        encryption: Encryption,
+        options: Vec<String>,
+    ) -> Outcome<Self> {
+        let mut all = Self::lay_out(binary, database, encryption, options)?;
+        all.start_all()?;
+        Ok(all)
+    }
+
+    /// The same without starting a node.
+    pub(super) fn lay_out(
         binary: &Path,
         database: &str,
         encryption: Encryption,
@@ -73,14 +101,19 @@ impl Nodes {
             let data = folder.path().join(&name);
             let log = folder.path().join(format!("{name}.log"));
             let way = Way::open(postgres.socket_address())?;
-            Ok(Node { name, port: free_port()?, data, log, way, child: None })
+            let port = free_port()?;
+            let door = Way::open((Ipv4Addr::LOCALHOST, port).into())?;
+            Ok(Node { name, port, data, log, way, door, child: None })
         });
         let nodes = nodes.collect::<Outcome<Vec<_>>>()?;
         let database = database.to_owned();
-        let mut all =
-            Self { binary: binary.to_owned(), postgres, database, key, options, nodes, folder };
-        all.start_all()?;
-        Ok(all)
+        let (binary, ways) = (binary.to_owned(), Ways::Cuttable);
+        Ok(Self { binary, postgres, database, key, options, ways, nodes, folder })
+    }
+
+    /// The same nodes, which reach the database and each other so.
+    pub(super) fn by(self, ways: Ways) -> Self {
+        Self { ways, ..self }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -91,6 +124,11 @@ impl Nodes {
     pub(super) fn client(&self, node: usize) -> Outcome<Client> {
         let base = format!("http://127.0.0.1:{}", self.nodes[node].port);
         Ok(Client::new(&base).with_key(&self.key)?.patient(ANSWER_WITHIN))
+    }
+
+    /// Where a node listens.
+    pub(super) fn address(&self, node: usize) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.nodes[node].port).into()
     }
 
     /// Where a node is for clients, and the account's key.
@@ -110,7 +148,11 @@ impl Nodes {
 
     /// Starts a node that does not run.
     pub(super) fn start_node(&mut self, number: usize) -> Outcome<()> {
-        let (host, port) = ("127.0.0.1", self.nodes[number].way.port());
+        let (host, relayed) = ("127.0.0.1", self.ways == Ways::Cuttable);
+        let port = match relayed {
+            true => self.nodes[number].way.port(),
+            false => self.postgres.socket_address().port(),
+        };
         let mut store = format!("postgres://postgres@{host}:{port}/{}", self.database);
         let encryption = self.postgres.encryption();
         if let Some((mode, file)) = &encryption {
@@ -124,7 +166,8 @@ impl Nodes {
         let output = fs::File::options().create(true).append(true).open(&node.log)?;
         let mut command = Command::new(&self.binary);
         forget_settings(&mut command);
-        let advertise = format!("{scheme}://{host}:{}", node.port);
+        let reached = if relayed { node.door.port() } else { node.port };
+        let advertise = format!("{scheme}://{host}:{reached}");
         let child = command
             .args(["serve", "--host", host, "--port", &node.port.to_string(), "--store", &store])
             .args(&self.options)
@@ -206,54 +249,6 @@ impl Nodes {
         Err(format!("{words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
     }
 
-    /// A backup of the account while nodes serve it.
-    pub(super) fn backup(&self) -> Outcome<PathBuf> {
-        let to = self.folder.path().join("backup");
-        let place = to.display().to_string();
-        self.command(&["backup", "--to", &place], &self.database)?;
-        Ok(to)
-    }
-
-    /// The copy of a node that has stopped is exactly what the database holds.
-    pub(super) fn compare_copy(&self, node: usize) -> Outcome<()> {
-        let folder = self.nodes[node].data.display().to_string();
-        self.command(&["verify", "--against", &folder], &self.database)
-    }
-
-    /// Restores a backup into a database of its own, which the nodes then serve with new copies.
-    pub(super) fn restore(&mut self, backup: &Path, database: &str) -> Outcome<()> {
-        self.postgres.create_database(database)?;
-        self.key = init(&self.binary, &self.postgres.address(database))?;
-        let from = backup.display().to_string();
-        self.command(&["restore", "--from", &from], database)?;
-        self.command(&["verify"], database)?;
-        database.clone_into(&mut self.database);
-        self.forget_copies()?;
-        self.start_all()
-    }
-
-    /// Waits until every copy has what was acknowledged before: until each node has told its place anew, and all tell the same.
-    pub(super) fn wait_until_followed(&self) -> Outcome<()> {
-        let beats = |status: &Value| -> Vec<Option<u64>> {
-            self.tell(status, "beats").iter().map(Value::as_u64).collect()
-        };
-        let before = beats(&self.status().ok_or("the database does not answer")?);
-        let end = Instant::now() + READY_WITHIN;
-        while Instant::now() < end {
-            let status = self.status().unwrap_or_default();
-            // The first beat that is counted may have begun before.
-            let is_anew = beats(&status).iter().zip(&before).all(
-                |(now, then)| matches!((now, then), (Some(now), Some(then)) if *now > then + 1),
-            );
-            let places = self.tell(&status, "place");
-            if is_anew && places.iter().all(|place| *place == places[0]) {
-                return Ok(());
-            }
-            thread::sleep(POLL);
-        }
-        Err("the standbys did not reach the owner in time".into())
-    }
-
     /// One member of every node in a status.
     fn tell(&self, status: &Value, member: &str) -> Vec<Value> {
         let rows = status["nodes"].as_array().map_or(&[][..], Vec::as_slice);
@@ -271,8 +266,14 @@ impl Nodes {
         Ok(())
     }
 
+    /// A node's way to the database.
     pub(super) fn way(&self, node: usize) -> &Way {
         &self.nodes[node].way
+    }
+
+    /// The way of other nodes to one.
+    pub(super) fn door(&self, node: usize) -> &Way {
+        &self.nodes[node].door
     }
 
     /// Waits until a process has ended, and says how.
@@ -293,6 +294,7 @@ impl Nodes {
     pub(super) fn mend_all(&mut self) -> Outcome<()> {
         for node in 0..self.len() {
             self.way(node).set_open(true);
+            self.door(node).set_open(true);
             self.signal(node, "-CONT")?;
         }
         self.revive()?;
@@ -350,48 +352,6 @@ impl Nodes {
         }
         let log = tail(&self.nodes[node].log);
         Err(format!("node {node} stopped with {status}:\n{log}").into())
-    }
-
-    /// Every copy is whole.
-    pub(super) fn verify_all(&self) -> Outcome<()> {
-        for node in &self.nodes {
-            let mut verify = Command::new(&self.binary);
-            forget_settings(&mut verify);
-            let output = verify.args(["verify", "--data"]).arg(&node.data).output()?;
-            if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                return Err(format!("the copy of {} is damaged: {said}", node.name).into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies the database, to which nobody may be connected.
-    pub(super) fn copy_database(&self, to: &str) -> Outcome<()> {
-        self.postgres.copy_database(&self.database, to)
-    }
-
-    pub(super) fn use_database(&mut self, name: &str) -> Outcome<()> {
-        name.clone_into(&mut self.database);
-        Ok(())
-    }
-
-    /// No node may serve, and each must say why.
-    pub(super) fn expect_refusal(&mut self, words: &str) -> Outcome<()> {
-        for node in 0..self.len() {
-            fs::write(&self.nodes[node].log, b"")?;
-            self.start_node(node)?;
-            let status = self.wait_for_end(node)?;
-            let said = fs::read_to_string(&self.nodes[node].log)?;
-            if status.success() || !said.contains(words) {
-                return Err(format!("node {node} ended with {status} and said: {said}").into());
-            }
-        }
-        Ok(())
-    }
-
-    fn forget_copies(&self) -> io::Result<()> {
-        self.nodes.iter().try_for_each(|node| fs::remove_dir_all(&node.data))
     }
 }
 

@@ -1,15 +1,15 @@
 //! Handing the account over to a named node, in order and without waiting for a lease.
 //!
 //! ```text
-//!   requests held ─► those inside answered ─► account closed, journal released ─► the heir takes ─► held requests passed on ─► new process
+//!   requests held ─► those inside answered ─► journal released, account closed ─► the heir takes ─► held requests passed on ─► another life
 //! ```
 //!
 //! The answers that a client gets are those of the old owner before the release, and those of the new one after it; nothing of this node's
-//! account is answered in between or later. The process then starts itself anew, with the same program, arguments and process id, and
-//! follows as a standby: nothing in its memory belongs to the ownership that is over.
+//! account is answered in between or later. Then the node begins another life ([`super::life`]), or, where something of the account
+//! cannot be got rid of, its process starts itself anew, with the same program, arguments and process id.
 
+use super::life::OpenAccount;
 use super::node::{LOST_STATUS, NodeState, end};
-use super::serve::OpenAccount;
 use crate::terminal::note;
 use armilla_gateway::cluster::LateService;
 use armilla_gateway::ops::EngineService;
@@ -26,7 +26,7 @@ const INSIDE_WAIT_MAX: Duration = Duration::from_secs(6);
 /// How long the heir is waited for, so that held requests can be passed on to it.
 const HEIR_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Tells when the account was handed over, and to whom.
 #[derive(Default)]
@@ -61,6 +61,7 @@ pub(super) fn start(
         tracing::warn!(heir = heir.card.name, "the account is handed over");
         late.shut();
         wait(INSIDE_WAIT_MAX, || late.inside() == 0);
+        late.end();
         node.stop();
         if let Err(error) = opened.lock().close() {
             end(LOST_STATUS, &format!("this node gave the account up, not in order: {error}"));

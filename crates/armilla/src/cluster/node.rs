@@ -4,7 +4,7 @@
 //! Two threads. The one of the *beats* tells the ledger that this node lives, looks after the others, and tells the front who owns the
 //! account. The other *follows*, takes over, and opens the account. A node that loses the account ends its process with
 //! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one. A node that
-//! hands the account over ([`super::handover`]) starts itself anew, for the same reason.
+//! hands the account over ([`super::handover`]) begins another life in the same process, once nothing of the account is left ([`super::life`]).
 
 use crate::terminal::note;
 use armilla_gateway::cluster::{NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
@@ -28,7 +28,7 @@ const REFUSED_STATUS: i32 = 1;
 /// How often a standby reads the journal.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// How often nodes look at each other while the account moves: requests are held meanwhile.
-const MOVING_LOOK_EVERY: Duration = Duration::from_millis(50);
+const MOVING_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Pause after the ledger failed.
 const FAILED_PAUSE: Duration = Duration::from_millis(200);
 
@@ -105,11 +105,16 @@ impl NodeState {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Ends the beats, and tells the others not to wait.
-    pub(super) fn leave(&self, beats: thread::JoinHandle<()>) {
+    /// Ends the beats.
+    pub(super) fn end_beats(&self, beats: thread::JoinHandle<()>) {
         self.leaving.store(true, Ordering::Release);
         // It never panics, and ends after its last statement.
         let _ended = beats.join();
+    }
+
+    /// Ends the beats, and tells the others not to wait.
+    pub(super) fn leave(&self, beats: thread::JoinHandle<()>) {
+        self.end_beats(beats);
         if let Err(error) = self.member.leave() {
             note(&format!("the others wait for the end of this node's lease: {error}"));
         }
@@ -125,6 +130,11 @@ impl NodeState {
         set(&self.gauges.following, u64::from(!is_owned));
         set(&self.gauges.place, place);
         set(&self.gauges.lag, owner.saturating_sub(place));
+    }
+
+    /// The account is to change its owner.
+    fn is_moving(&self) -> bool {
+        self.ownership.lock().as_ref().is_some_and(Ownership::is_moving)
     }
 
     fn is_stopping(&self) -> bool {
@@ -204,8 +214,7 @@ pub(super) fn start_beats(node: Arc<NodeState>) -> thread::JoinHandle<()> {
         while !node.leaving.load(Ordering::Acquire) {
             let begun = monotonic();
             beat(&node);
-            let is_moving = node.ownership.lock().as_ref().is_some_and(Ownership::is_moving);
-            let every = if is_moving { every.min(MOVING_LOOK_EVERY) } else { every };
+            let every = if node.is_moving() { every.min(MOVING_LOOK_EVERY) } else { every };
             thread::sleep(every.saturating_sub(begun.elapsed()));
         }
     })
@@ -302,7 +311,7 @@ fn follow_until_owner(
             }
         }
         let Some(epoch) = free_epoch(node) else {
-            thread::sleep(FOLLOW_EVERY);
+            thread::sleep(if node.is_moving() { MOVING_LOOK_EVERY } else { FOLLOW_EVERY });
             continue;
         };
         match replica.take(epoch, retention, node.clone()) {

@@ -1,21 +1,14 @@
 //! `armilla serve --store …`: one of several nodes, from its start to its end.
 
-use super::folder::{self, FolderCopy, NodeFile, refuse_foreign_data};
 use super::handover;
-use super::node::{self, NodeState};
+use super::life::{NodeLife, NodeLives};
 use super::record::AccountRecord;
 use super::{NodeOptions, address};
-use crate::advise::Watching;
 use crate::config::{DurabilityOption, ServeOptions};
-use crate::control::{self, Control, Tickets};
 use crate::descriptors::Descriptors;
-use crate::offline::refusal;
-use crate::serve::{
-    addresses, disk, facts, open_account, open_store, service, settings, stop_signal,
-};
+use crate::serve::{addresses, facts, settings, stop_signal};
 use crate::terminal::{note, say};
-use crate::{keys, private, tls};
-use armilla_engine::Account;
+use crate::{keys, tls};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
 use armilla_gateway::cluster::{Front, LateService, NodeAddress};
@@ -24,10 +17,7 @@ use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Settings};
 use armilla_model::clock::{Clock, SystemClock, monotonic};
 use armilla_storage::Store;
-use armilla_storage::ledger::{
-    ACCOUNT, JoinError, Ledger, LedgerError, Member, NodeCard, PostgresLedger, Replica,
-};
-use parking_lot::Mutex;
+use armilla_storage::ledger::{ACCOUNT, Ledger, LedgerError, Member, PostgresLedger};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -47,25 +37,6 @@ const START_WAIT_MAX: Duration = Duration::from_secs(30);
 const LAST_LOOK: Duration = Duration::from_millis(5);
 /// Pause before it asks again.
 const START_PAUSE: Duration = Duration::from_millis(200);
-
-/// What the node has once it owns the account.
-#[derive(Default)]
-pub(super) struct OpenAccount {
-    account: Option<Arc<Account>>,
-    _control: Option<Control>,
-    _watching: Option<Arc<Watching>>,
-}
-
-impl OpenAccount {
-    /// Closes the account, and gives it up: another node may take it from now on.
-    pub(super) fn close(&mut self) -> Result<(), String> {
-        let Self { account, _control, _watching } = std::mem::take(self);
-        let Some(account) = account else { return Ok(()) };
-        // A database that is away is not waited for: what was not answered may be done or not.
-        account.store().end_waits();
-        account.close().map_err(|error| error.to_string())
-    }
-}
 
 /// How a node ended.
 enum Ending {
@@ -88,11 +59,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     if let Some(warning) = descriptors.warning() {
         note(&warning);
     }
-    let folder = options.data();
-    let (store, member) =
-        join(options, &ledger, &folder, (&name, &advertised, &record), &descriptors)?;
+    let ports = NodePorts { name, advertised, record, descriptors };
+    let (store, member) = NodeLives::join(options, &ledger, &ports)?;
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
-    let ports = Ports { name, advertised, record, descriptors };
     let stopped = match runtime.block_on(serve(options, ports, ledger, store, member))? {
         Ending::Stopped(stopped) => stopped,
         Ending::HandedOver(heir) => handover::start_again(&heir),
@@ -105,11 +74,11 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
 }
 
 /// What a node brings to its doors.
-struct Ports {
-    name: String,
-    advertised: NodeAddress,
-    record: AccountRecord,
-    descriptors: Descriptors,
+pub(super) struct NodePorts {
+    pub(super) name: String,
+    pub(super) advertised: NodeAddress,
+    pub(super) record: AccountRecord,
+    pub(super) descriptors: Descriptors,
 }
 
 fn check(options: &ServeOptions) -> Result<(), String> {
@@ -139,7 +108,7 @@ fn open_ledger(options: &NodeOptions) -> Result<PostgresLedger, String> {
 }
 
 /// Asks until the database answers, for a bounded time: it may be starting too.
-fn patiently<T>(mut ask: impl FnMut() -> Result<T, LedgerError>) -> Result<T, String> {
+pub(super) fn patiently<T>(mut ask: impl FnMut() -> Result<T, LedgerError>) -> Result<T, String> {
     let end = monotonic() + START_WAIT_MAX;
     let mut is_told = false;
     loop {
@@ -182,100 +151,55 @@ fn compare_clocks(ledger: &PostgresLedger) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens the local copy and enters the account.
-fn join(
-    options: &ServeOptions,
-    ledger: &Arc<PostgresLedger>,
-    folder: &Path,
-    (name, advertised, record): (&str, &NodeAddress, &AccountRecord),
-    descriptors: &Descriptors,
-) -> Result<(Arc<dyn Store>, Member), String> {
-    let account = patiently(|| ledger.account())?;
-    let found = NodeFile::read(folder)?;
-    let copy = NodeFile::belongs(found.as_ref(), folder, (&account, name, record))?;
-    private::tighten(folder);
-    let mut store = open_store(options, Some(folder), descriptors)?;
-    if let FolderCopy::Lost(_) = copy {
-        note(
-            "the database has lost writes, which was accepted: this node's copy is thrown away and made anew",
-        );
-        // It could be opened, so no other process has the folder.
-        store.close().map_err(refusal)?;
-        drop(store);
-        folder::empty(folder)?;
-        store = open_store(options, Some(folder), descriptors)?;
-    }
-    if copy == FolderCopy::None {
-        refuse_foreign_data(&*store, folder)?;
-    }
-    if let Some(disk) = disk(Some(folder))? {
-        Account::retain_index_files(&*store, disk).map_err(refusal)?;
-    }
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let address = advertised.to_string();
-    let card = NodeCard { name: name.to_owned(), address, version };
-    let member = patiently(|| {
-        match Member::join(ledger.clone(), card.clone(), copy.incarnation(), record.lease()) {
-            Err(JoinError::Ledger(error)) => Err(error),
-            other => Ok(other),
-        }
-    })?;
-    let member = member.map_err(|error| error.to_string())?;
-    let incarnation = member.incarnation().0;
-    NodeFile { account, name: name.to_owned(), incarnation }.write(folder)?;
-    Ok((store, member))
-}
-
 async fn serve(
     options: &ServeOptions,
-    ports: Ports,
+    ports: NodePorts,
     ledger: Arc<PostgresLedger>,
     store: Arc<dyn Store>,
     member: Member,
 ) -> Result<Ending, String> {
-    let folder = options.data();
-    let replica = Replica::new(store, ledger).map_err(refusal)?;
     let trusted = trusted(options, &ports.record)?;
     let (front, places) = Front::new(&ports.name, trusted).map_err(|error| error.to_string())?;
-    let (node, successors) = NodeState::new(member, places, front.gauges());
-    let node = Arc::new(node);
-    let asked = node.clone();
-    let late = LateService::new(Arc::new(move || asked.holds_lease()));
+    let gauges = front.gauges();
+    let late = LateService::new();
     let (server, authenticator) = bind(options, &ports, front, late.clone())?;
     let bound = server.local_addresses().map_err(|error| error.to_string())?;
-    let opened = Arc::new(Mutex::new(OpenAccount::default()));
-    let handover = handover::start(node.clone(), late.clone(), opened.clone(), successors);
-    let beats = node::start_beats(node.clone());
-    let tickets = Tickets {
-        authenticator: authenticator.clone(),
-        clock: Arc::new(SystemClock),
-        address: options.explorer_address(&bound),
-    };
-    let (kept, own, place) = (opened.clone(), options.clone(), folder.clone());
-    let incarnation = node.member.incarnation().0;
-    let nodes = node.clone();
-    let runtime = tokio::runtime::Handle::current();
-    node::start_following(node.clone(), replica, options.node.retention(), move |store| {
-        // Webhooks are called from tasks of the server.
-        let _entered = runtime.enter();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let disk = disk(Some(&place))?;
-        let account = open_account(&own, Arc::new(store), clock, disk.clone(), Some(incarnation))?;
-        let (service, watching) = service(&own, &account, &authenticator, disk)?;
-        late.begin(service.with_nodes(nodes));
-        let control = control::start(&place, account.clone(), tickets);
-        let account = Some(account);
-        *kept.lock() = OpenAccount { account, _control: Some(control), _watching: watching };
-        tracing::warn!("this node owns the account");
-        Ok(())
+    greet(&ports, &bound, &options.data());
+    let lives = Arc::new(NodeLives {
+        options: options.clone(),
+        ports,
+        ledger,
+        places,
+        gauges,
+        late,
+        authenticator,
+        explorer: options.explorer_address(&bound),
+        runtime: tokio::runtime::Handle::current(),
     });
-    greet(&ports, &bound, &folder);
+    let mut life = Some(lives.begin(store, member)?);
     let mut heir = None;
     let mut told = pin!(stop_signal());
     let stop = async {
-        tokio::select! {
-            () = &mut told => {}
-            name = handover.done() => heir = Some(name),
+        while let Some(living) = &life {
+            let handover = living.handover();
+            let name = tokio::select! {
+                () = &mut told => return,
+                name = handover.done() => name,
+            };
+            match life.take().map(|over| live_again(&lives, over)) {
+                Some(again) => tokio::select! {
+                    // Whatever it is at: it owns nothing.
+                    () = &mut told => return,
+                    begun = again => match begun {
+                        Ok(begun) => life = Some(begun),
+                        Err(reason) => {
+                            note(&format!("this process cannot follow as it is: {reason}"));
+                            heir = Some(name);
+                        }
+                    },
+                },
+                None => return,
+            }
         }
     };
     let stopped = server.run(stop).await;
@@ -285,17 +209,22 @@ async fn serve(
     {
         return Ok(Ending::HandedOver(heir));
     }
-    node.stop();
-    opened.lock().close()?;
-    node.leave(beats);
+    life.map_or(Ok(()), NodeLife::end)?;
     Ok(Ending::Stopped(stopped))
+}
+
+/// Begins another life on a thread that may wait.
+async fn live_again(lives: &Arc<NodeLives>, over: NodeLife) -> Result<NodeLife, String> {
+    let lives = Arc::clone(lives);
+    let beginning = tokio::task::spawn_blocking(move || lives.begin_again(over));
+    beginning.await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 type NodeServer = Server<LateService<EngineService>>;
 
 fn bind(
     options: &ServeOptions,
-    ports: &Ports,
+    ports: &NodePorts,
     front: Front,
     late: LateService<EngineService>,
 ) -> Result<(NodeServer, Arc<Authenticator>), String> {
@@ -341,7 +270,7 @@ fn bind(
 }
 
 /// The names in this node's certificate: those that were given, and the advertised one where the account's authority may vouch for it.
-fn certificate_names(options: &ServeOptions, ports: &Ports) -> Result<Vec<String>, String> {
+fn certificate_names(options: &ServeOptions, ports: &NodePorts) -> Result<Vec<String>, String> {
     let mut names = options.tls.tls_names.clone();
     let has_own = options.tls.tls_cert.is_some() || options.tls.tls_pfx.is_some();
     if let Some(name) = names.iter().find(|name| !has_own && !ports.record.may_vouch_for(name)) {
@@ -381,7 +310,7 @@ fn trusted(options: &ServeOptions, record: &AccountRecord) -> Result<RootCertSto
     Ok(trusted)
 }
 
-fn greet(ports: &Ports, bound: &[std::net::SocketAddr], folder: &Path) {
+fn greet(ports: &NodePorts, bound: &[std::net::SocketAddr], folder: &Path) {
     let port = bound.first().map_or(0, std::net::SocketAddr::port);
     say(&format!("Armilla {}: node {} is up", env!("CARGO_PKG_VERSION"), ports.name));
     say(&format!("  port               {port}, http and https"));

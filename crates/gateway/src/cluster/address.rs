@@ -26,6 +26,13 @@ impl NodeAddress {
         self.authority.host().trim_matches(['[', ']'])
     }
 
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        // One without a port is refused when it is read.
+        self.authority.port_u16().unwrap_or_default()
+    }
+
     /// The address of something on that node.
     pub(super) fn uri(&self, path: PathAndQuery) -> Option<Uri> {
         let scheme = if self.is_secure { Scheme::HTTPS } else { Scheme::HTTP };

@@ -3,6 +3,7 @@
 use super::address::NodeAddress;
 use super::gauges::{ForwardOutcome, NodeGauges};
 use super::late::unknown_outcome;
+use super::links::{Links, Passage, PassedBytes};
 use super::{FROM, NOT_OWNER};
 use crate::limits::{
     FORWARD_ANSWER_MAX, FORWARD_ANSWER_WAIT_MAX, FORWARD_CONNECT_WAIT_MAX, FORWARD_PAUSE,
@@ -24,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Who serves the account, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ pub struct Front {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     under_way: AtomicUsize,
     held_bytes: AtomicUsize,
+    links: Links,
     gauges: Arc<NodeGauges>,
 }
 
@@ -95,15 +97,17 @@ impl Front {
         connector.set_connect_timeout(Some(FORWARD_CONNECT_WAIT_MAX));
         // What is no TLS is said by the scheme of an address.
         connector.enforce_http(false);
+        let trusting = client_config(trusted)?;
+        let links = Links::new(trusting.clone());
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(client_config(trusted)?)
+            .with_tls_config(trusting)
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let (under_way, held_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let gauges = Arc::default();
-        Ok((Self { name, places, client, under_way, held_bytes, gauges }, sender))
+        Ok((Self { name, places, client, under_way, held_bytes, links, gauges }, sender))
     }
 
     /// The numbers of this node, for it to tell.
@@ -120,6 +124,11 @@ impl Front {
     /// Who serves the account now.
     pub(crate) fn place(&self) -> OwnerPlace {
         self.places.borrow().clone()
+    }
+
+    /// Whether this node serves the account now.
+    pub(crate) fn is_here(&self) -> bool {
+        *self.places.borrow() == OwnerPlace::Here
     }
 
     /// Waits until somebody serves the account; what is known at the deadline if nobody does.
@@ -161,7 +170,7 @@ impl Front {
                 OwnerPlace::Elsewhere(owner) => match self.counted(&owner, passed).await {
                     ForwardAttempt::Answered(response) => return Ok(response),
                     ForwardAttempt::Unknown if !passed.is_read => return Err(unknown_outcome()),
-                    ForwardAttempt::Unknown | ForwardAttempt::NotDone => sleep(FORWARD_PAUSE).await,
+                    ForwardAttempt::Unknown | ForwardAttempt::NotDone => self.pause(&owner).await,
                 },
                 // This node has just taken over: the client's next request is answered here.
                 OwnerPlace::Here => return Err(come_back()),
@@ -171,6 +180,33 @@ impl Front {
                 return Err(come_back());
             }
         }
+    }
+
+    /// Waits a moment, or until the account is known to be somewhere else.
+    async fn pause(&self, owner: &NodeAddress) {
+        let mut places = self.places.clone();
+        // No news is no reason not to ask again.
+        let _news = timeout(FORWARD_PAUSE, places.wait_for(|place| is_other(place, owner))).await;
+    }
+
+    /// Has the owner answer a request that is passed on as the bytes that came, once. What was not done, or was only to be read, can be
+    /// asked again.
+    pub(crate) async fn pass(&self, passed: &PassedBytes<'_>) -> Result<Passage> {
+        let OwnerPlace::Elsewhere(owner) = self.place() else { return Ok(Passage::NotDone) };
+        let _holding = self.hold(passed.body.len())?;
+        let mut places = self.places.clone();
+        let passage = tokio::select! {
+            biased;
+            passage = self.links.exchange(&owner, &self.name, passed) => passage,
+            _ = places.wait_for(|place| is_other(place, &owner)) => Passage::Unknown,
+            () = sleep(FORWARD_ANSWER_WAIT_MAX) => Passage::Unknown,
+        };
+        self.gauges.count(match &passage {
+            Passage::Answered(_) => ForwardOutcome::Answered,
+            Passage::NotDone => ForwardOutcome::NotDone,
+            Passage::Unknown => ForwardOutcome::Unknown,
+        });
+        Ok(passage)
     }
 
     async fn counted(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
@@ -186,12 +222,10 @@ impl Front {
     async fn attempt(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
         let Some(request) = self.request(owner, passed) else { return ForwardAttempt::NotDone };
         let mut places = self.places.clone();
-        let is_other =
-            |place: &OwnerPlace| !matches!(place, OwnerPlace::Elsewhere(other) if other == owner);
         let answered = tokio::select! {
             answered = self.client.request(request) => answered,
             // Nothing that the node of before may still say counts for a read; for a write it may have been too late.
-            _ = places.wait_for(is_other) => return ForwardAttempt::Unknown,
+            _ = places.wait_for(|place| is_other(place, owner)) => return ForwardAttempt::Unknown,
             () = sleep(FORWARD_ANSWER_WAIT_MAX) => return ForwardAttempt::Unknown,
         };
         let response = match answered {
@@ -234,6 +268,11 @@ impl Front {
         *request.headers_mut() = headers;
         Some(request)
     }
+}
+
+/// Whether the account is not where it was, as far as this node knows.
+fn is_other(place: &OwnerPlace, owner: &NodeAddress) -> bool {
+    !matches!(place, OwnerPlace::Elsewhere(other) if other == owner)
 }
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -7,28 +7,39 @@ use crate::routes::ContainerPath;
 use crate::service::{
     Call, DirectEvent, KeyShare, RangeAddress, RangeState, Service, ServiceFacts,
 };
+use arc_swap::ArcSwapOption;
 use armilla_model::Error;
 use armilla_model::partition_key::PartitionKey;
 use http::StatusCode;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use tokio::time::timeout;
 
 /// Tells whether this node holds its lease now.
 type HoldsLease = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The service of a node that may come to own the account. Clones are the same service.
+/// The service of a node that may come to own the account, and to lose it, and to own it again. Clones are the same service.
 pub struct LateService<S> {
-    service: Arc<OnceLock<S>>,
-    holds_lease: HoldsLease,
+    begun: Arc<ArcSwapOption<Begun<S>>>,
     gate: Arc<Gate>,
+}
+
+/// One ownership: what answers, and whether that counts.
+struct Begun<S> {
+    service: S,
+    holds_lease: HoldsLease,
 }
 
 impl<S> Clone for LateService<S> {
     fn clone(&self) -> Self {
-        let (service, gate) = (Arc::clone(&self.service), Arc::clone(&self.gate));
-        Self { service, holds_lease: Arc::clone(&self.holds_lease), gate }
+        Self { begun: Arc::clone(&self.begun), gate: Arc::clone(&self.gate) }
+    }
+}
+
+impl<S> Default for LateService<S> {
+    fn default() -> Self {
+        Self { begun: Arc::default(), gate: Arc::default() }
     }
 }
 
@@ -63,8 +74,9 @@ impl Drop for Inside<'_> {
 
 impl<S: Service> LateService<S> {
     /// A service that has not begun.
-    pub fn new(holds_lease: HoldsLease) -> Self {
-        Self { service: Arc::default(), holds_lease, gate: Arc::default() }
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Lets nobody in any more: the account is handed over.
@@ -78,11 +90,24 @@ impl<S: Service> LateService<S> {
         self.gate.inside.load(Ordering::SeqCst)
     }
 
-    /// Begins. Only the first word counts.
-    pub fn begin(&self, service: S) {
-        let _already_begun = self.service.set(service);
+    /// Begins, with one who tells whether this node holds its lease.
+    pub fn begin(&self, service: S, holds_lease: HoldsLease) {
+        self.begun.store(Some(Arc::new(Begun { service, holds_lease })));
+        self.gate.is_shut.store(false, Ordering::SeqCst);
     }
 
+    /// Ends: nothing of the ownership that is over is kept here. It must have been [shut](Self::shut).
+    pub fn end(&self) {
+        self.begun.store(None);
+    }
+
+    /// Asks the service about something that no answer depends on.
+    fn asked<T>(&self, ask: impl FnOnce(&S) -> Option<T>) -> Option<T> {
+        ask(&self.begun.load().as_ref()?.service)
+    }
+}
+
+impl<S: Service> Begun<S> {
     /// What may be said at the end of a request. The lease is looked at now, after the answer was made: another node may have taken the
     /// account over meanwhile, and then everything that was read is old.
     fn judge(&self, reply: Reply, is_read: bool) -> Reply {
@@ -102,7 +127,7 @@ impl<S: Service> LateService<S> {
 }
 
 /// A write of which nobody can say whether it was done.
-pub(super) fn unknown_outcome() -> Error {
+pub(crate) fn unknown_outcome() -> Error {
     Error::Timeout(
         "The answer did not come in time: the request may have been done or not. Read before you write again."
             .to_owned(),
@@ -111,71 +136,69 @@ pub(super) fn unknown_outcome() -> Error {
 
 impl<S: Service> Service for LateService<S> {
     async fn call(&self, call: Call<'_>) -> Reply {
-        let Some(service) = self.service.get() else {
-            return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
-        };
-        let Some(_inside) = self.gate.enter() else {
-            return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
-        };
+        let not_here = || Reply::elsewhere(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
+        let Some(_inside) = self.gate.enter() else { return not_here() };
+        let Some(begun) = self.begun.load_full() else { return not_here() };
         if call.operation.is_read() {
-            return self.judge(service.call(call).await, true);
+            return begun.judge(begun.service.call(call).await, true);
         }
-        let mut answer = pin!(service.call(call));
+        let mut answer = pin!(begun.service.call(call));
         loop {
             match timeout(LEASE_LOOK_EVERY, answer.as_mut()).await {
-                Ok(reply) => return self.judge(reply, false),
+                Ok(reply) => return begun.judge(reply, false),
                 // It waits for a ledger that is away, and nobody knows for how long.
-                Err(_) if !(self.holds_lease)() => return Reply::error(unknown_outcome()),
+                Err(_) if !(begun.holds_lease)() => return Reply::error(unknown_outcome()),
                 Err(_) => {}
             }
         }
     }
 
     fn is_here(&self) -> bool {
-        self.service.get().is_some() && !self.gate.is_shut() && (self.holds_lease)()
+        let begun = self.begun.load();
+        !self.gate.is_shut() && begun.as_ref().is_some_and(|begun| (begun.holds_lease)())
     }
 
     fn facts(&self) -> ServiceFacts {
-        self.service.get().map(Service::facts).unwrap_or_default()
+        self.asked(|service| Some(service.facts())).unwrap_or_default()
     }
 
     fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {
-        match self.service.get() {
-            Some(service) if self.is_here() => service.range_state(address),
-            _ => RangeState::Elsewhere,
+        match self.is_here() {
+            true => self.asked(|service| Some(service.range_state(address))),
+            false => None,
         }
+        .unwrap_or(RangeState::Elsewhere)
     }
 
     fn key_share(&self, address: &RangeAddress<'_>, key: &PartitionKey) -> KeyShare {
-        self.service.get().map_or(KeyShare::Whole, |service| service.key_share(address, key))
+        self.asked(|service| Some(service.key_share(address, key))).unwrap_or(KeyShare::Whole)
     }
 
     fn ranges(&self, container: ContainerPath<'_>) -> Option<Vec<u32>> {
-        self.service.get()?.ranges(container)
+        self.asked(|service| service.ranges(container))
     }
 
     fn count_direct(&self, event: DirectEvent) {
-        if let Some(service) = self.service.get() {
-            service.count_direct(event);
-        }
+        let _told = self.asked(|service| Some(service.count_direct(event)));
     }
 
     fn metrics(&self) -> Option<String> {
-        self.service.get()?.metrics()
+        self.asked(Service::metrics)
     }
 }
 
 impl<S: Service> Standing for LateService<S> {
     fn container_rid(&self, path: ContainerPath<'_>) -> Option<String> {
-        self.service.get()?.container_rid(path)
+        self.asked(|service| service.container_rid(path))
     }
 
     /// Where the account is elsewhere nobody knows, and nothing is served: whoever comes with a permission is sent to the owner, which looks.
     fn permission_stands(&self, permission: &PermissionId) -> bool {
-        match self.service.get() {
-            Some(service) if self.is_here() => service.permission_stands(permission),
-            _ => true,
+        match self.is_here() {
+            true => self.asked(|service| Some(service.permission_stands(permission))),
+            false => None,
         }
+        .unwrap_or(true)
     }
 }
 
@@ -197,8 +220,9 @@ mod tests {
     fn without_the_lease_only_finished_writes_are_told() {
         let holds = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&holds);
-        let late = LateService::<Nothing>::new(Arc::new(move || asked.load(Ordering::Relaxed)));
-        let status = |reply: Reply, is_read| late.judge(reply, is_read).status().as_u16();
+        let holds_lease: HoldsLease = Arc::new(move || asked.load(Ordering::Relaxed));
+        let begun = Begun { service: Nothing, holds_lease };
+        let status = |reply: Reply, is_read| begun.judge(reply, is_read).status().as_u16();
         let not_found = || Reply::error(Error::not_found());
         assert_eq!(status(Reply::ok("{}"), true), 200);
         assert_eq!(status(not_found(), true), 404);
@@ -212,8 +236,8 @@ mod tests {
 
     #[test]
     fn who_is_inside_when_the_gate_is_shut_is_counted_and_nobody_else_gets_in() {
-        let late = LateService::<Nothing>::new(Arc::new(|| true));
-        late.begin(Nothing);
+        let late = LateService::new();
+        late.begin(Nothing, Arc::new(|| true));
         let inside = late.gate.enter();
         assert!(inside.is_some());
         late.shut();
@@ -223,14 +247,18 @@ mod tests {
         assert_eq!(late.inside(), 0);
         let address = RangeAddress { container_rid: "x", range: 0, range_text: "0", named: None };
         assert_eq!(late.range_state(&address), RangeState::Elsewhere);
+        late.end();
+        assert!(late.metrics().is_none() && !late.is_here());
+        late.begin(Nothing, Arc::new(|| true));
+        assert!(late.is_here() && late.gate.enter().is_some(), "a node may own the account again");
     }
 
     #[tokio::test]
     async fn before_it_begins_nothing_is_here() {
-        let late = LateService::new(Arc::new(|| true));
+        let late = LateService::new();
         let address = RangeAddress { container_rid: "x", range: 0, range_text: "0", named: None };
         assert_eq!(late.range_state(&address), RangeState::Elsewhere);
-        late.begin(Nothing);
+        late.begin(Nothing, Arc::new(|| true));
         assert_eq!(late.range_state(&address), RangeState::NoContainer);
     }
 }

@@ -1,12 +1,13 @@
 //! The part of a request's walk that only a node of several has: is it answered here, or by the node that owns the account?
 
-use super::{Gateway, Peer, RequestBody, body, path_of};
+use super::{Gateway, Peer, PlainRequest, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Front, OwnerPlace, Passed, come_back};
-use crate::cluster::{FROM, NOT_OWNER};
-use crate::headers::HttpContext;
+use crate::cluster::links::{Passage, PassedBytes};
+use crate::cluster::{FROM, NOT_OWNER, unknown_outcome};
+use crate::headers::{HttpContext, RequestContext};
 use crate::locality::locality;
-use crate::reply::Reply;
+use crate::reply::{Http1Answer, Reply, SentHead};
 use crate::routes::{Operation, Route, Segments};
 use crate::service::Service;
 use armilla_model::clock::monotonic;
@@ -63,6 +64,70 @@ impl<S: Service> Gateway<S> {
     /// Requests can be answered, here or by another node.
     fn is_ready(&self, front: &Front) -> bool {
         matches!(front.place(), OwnerPlace::Here | OwnerPlace::Elsewhere(_))
+    }
+
+    /// Has the owner answer a request in the common form, bytes for bytes where that is possible.
+    pub(super) async fn pass_on_plain(
+        &self,
+        front: &Front,
+        peer: Peer,
+        request: PlainRequest<'_>,
+        body: Bytes,
+        sent: SentHead<'_>,
+        out: &mut Http1Answer,
+    ) -> StatusCode {
+        let is_known = match self.judge_plain(peer, &request, &body) {
+            // A request that was passed on to a node that does not own the account is not passed on again.
+            Some(is_read) if !request.is_passed_on => Some(is_read),
+            _ => None,
+        };
+        let Some(is_read) = is_known else {
+            return self.handle_rare(peer, request, body, sent, out).await;
+        };
+        let passed = PassedBytes { head: request.head, body: &body };
+        let error = match front.pass(&passed).await {
+            Ok(Passage::Answered(answer)) => {
+                out.write_passed(answer.head(), answer.body(), sent);
+                return answer.status();
+            }
+            Ok(Passage::Unknown) if !is_read => unknown_outcome(),
+            // It is held until somebody owns the account.
+            Ok(Passage::Unknown | Passage::NotDone) => {
+                return self.handle_rare(peer, request, body, sent, out).await;
+            }
+            Err(error) => error,
+        };
+        let reply = Reply::error(error);
+        let status = reply.status();
+        out.write(reply, &self.activity_ids.next_text(), std::time::Duration::ZERO, sent);
+        status
+    }
+
+    /// Whether a request may be passed on as it came, and then, whether it changes nothing. Whatever has to be refused here is refused where all requests are.
+    fn judge_plain(&self, peer: Peer, request: &PlainRequest<'_>, body: &Bytes) -> Option<bool> {
+        let mut context = RequestContext::default();
+        for (name, value) in request.headers() {
+            // The owner says what it cannot read.
+            let _unreadable = context.set(name, value);
+        }
+        if auth::is_session(context.authorization) {
+            return None;
+        }
+        let segments = Segments::parse(request.path).ok()?;
+        if !body.is_empty() {
+            // The owner looks again; here it keeps bodies of strangers from being held.
+            let presented = Presented {
+                method: request.method,
+                segments: &segments,
+                context: &context,
+                locality: &request.locality(&peer),
+            };
+            self.authenticator.authenticate(&presented, self.clock.now_seconds()).ok()?;
+        }
+        let operation = Route::find(&segments)
+            .map(|route| Operation::find(route, request.method, context.intent));
+        let is_reading = matches!(operation, Some(Ok(operation)) if operation.is_read());
+        Some(*request.method == Method::GET || is_reading)
     }
 
     /// Reads a request and has the owner answer it.

@@ -5,6 +5,7 @@
 
 use super::{Gateway, Peer, RequestBody};
 use crate::auth;
+use crate::cluster::Front;
 use crate::headers::RequestContext;
 use crate::locality::Stranger;
 use crate::reply::{Http1Answer, SentHead};
@@ -32,9 +33,13 @@ pub(crate) struct PlainRequest<'b> {
     pub(crate) method: &'b Method,
     pub(crate) path: &'b str,
     pub(crate) buffer: &'b [u8],
+    /// The bytes of the head, the empty line included.
+    pub(crate) head: &'b [u8],
     pub(crate) fields: &'b [FieldSpan],
     /// The host, where it is none of this server's names.
     pub(crate) foreign_host: Option<&'b [u8]>,
+    /// Another node has passed it on, which takes the rights of this machine's user from it.
+    pub(crate) is_passed_on: bool,
 }
 
 impl<'b> PlainRequest<'b> {
@@ -48,9 +53,10 @@ impl<'b> PlainRequest<'b> {
     }
 
     /// As [`crate::locality`] judges it: no proxy and no page speaks in this form.
-    fn locality(&self, peer: &Peer) -> Result<(), Stranger> {
+    pub(super) fn locality(&self, peer: &Peer) -> Result<(), Stranger> {
         match self.foreign_host {
             _ if !peer.is_loopback() => Err(Stranger::OtherMachine),
+            _ if self.is_passed_on => Err(Stranger::Forwarded),
             Some(host) => Err(Stranger::ForeignHost(String::from_utf8_lossy(host).into_owned())),
             None => Ok(()),
         }
@@ -82,13 +88,19 @@ impl<S: Service> Gateway<S> {
         sent: SentHead<'_>,
         out: &mut Http1Answer,
     ) -> StatusCode {
-        // A node of several asks first who owns the account.
         let is_about_data = request.path.starts_with(DATA_PATHS)
-            && self.settings.front.is_none()
             && self.settings.health_port != Some(peer.local_address.port());
         if !is_about_data {
             return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
         }
+        // A node of several asks first who owns the account.
+        let front = self.settings.front.as_deref();
+        let is_here = front.is_none_or(Front::is_here);
+        if let Some(front) = front.filter(|_| !is_here) {
+            return Box::pin(self.pass_on_plain(front, peer, request, body, sent, out)).await;
+        }
+        // What is answered by another node after all is asked there.
+        let kept = front.map(|_| body.clone());
         let started = monotonic();
         let (mut context, mut readable) = (RequestContext::default(), Ok(()));
         let mut given_id = None;
@@ -125,13 +137,16 @@ impl<S: Service> Gateway<S> {
             }
             Err(error) => error.into(),
         };
+        if let Some(body) = kept.filter(|_| reply.is_elsewhere()) {
+            return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
+        }
         let status = reply.status();
         out.write(reply, activity_id, started.elapsed(), sent);
         status
     }
 
     /// Answers as any HTTP request is answered.
-    async fn handle_rare(
+    pub(super) async fn handle_rare(
         &self,
         peer: Peer,
         request: PlainRequest<'_>,

@@ -24,6 +24,13 @@ pub(crate) struct SentHead<'a> {
     pub(crate) is_leaving: &'a AtomicBool,
 }
 
+/// The lines of an answer's head that another node wrote, each with its end, around the one that speaks of its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassedHead<'a> {
+    pub(crate) before_connection: &'a [u8],
+    pub(crate) after_connection: &'a [u8],
+}
+
 /// The bytes of an answer. Its room is used again for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Http1Answer {
@@ -79,6 +86,21 @@ impl Http1Answer {
         self.end(status, body, sent);
     }
 
+    /// Writes an answer that another node made: its status line and headers as they came, and its body. What the other node said of its
+    /// connection, it said to this one.
+    pub(crate) fn write_passed(&mut self, head: PassedHead<'_>, body: Bytes, sent: SentHead<'_>) {
+        self.body = Bytes::new();
+        self.head.clear();
+        for line in [head.before_connection, head.after_connection] {
+            self.head.extend_from_slice(line);
+        }
+        if sent.is_leaving.load(Ordering::Relaxed) {
+            self.head.extend_from_slice(b"connection: close\r\n");
+        }
+        self.head.extend_from_slice(b"\r\n");
+        self.take_body(body);
+    }
+
     /// Forgets the last answer, and room beyond the ordinary.
     pub(crate) fn clear(&mut self) {
         self.body = Bytes::new();
@@ -113,11 +135,14 @@ impl Http1Answer {
         head.extend_from_slice(b"date: ");
         head.extend_from_slice(sent.date);
         head.extend_from_slice(b"\r\n\r\n");
-        if is_bodyless {
-            return;
+        if !is_bodyless {
+            self.take_body(body);
         }
+    }
+
+    fn take_body(&mut self, body: Bytes) {
         if body.len() <= COPIED_BODY_MAX {
-            head.extend_from_slice(&body);
+            self.head.extend_from_slice(&body);
         } else {
             self.body = body;
         }

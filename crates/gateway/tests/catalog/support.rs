@@ -115,7 +115,7 @@ impl Armilla {
             format!("http://{}", self.address).parse().unwrap(),
         ));
         let host_names = HostNames::new(Vec::new(), true);
-        let late = LateService::<EngineService>::new(Arc::new(|| true));
+        let late = LateService::<EngineService>::new();
         let settings = Settings {
             host_names,
             front: Some(Arc::new(front)),

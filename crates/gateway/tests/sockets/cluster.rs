@@ -26,8 +26,7 @@ struct Node {
 impl Node {
     fn start(name: &str) -> Self {
         let holds_lease = Arc::new(AtomicBool::new(true));
-        let asked = holds_lease.clone();
-        let late = LateService::new(Arc::new(move || asked.load(Ordering::SeqCst)));
+        let late = LateService::new();
         // The account's own key, as nodes have it: it happens to be the one that the requests here are signed with.
         let mut keys = MasterKeys::new(WellKnownKey::Nowhere);
         keys.add(WELL_KNOWN_KEY, Access::ReadWrite).unwrap();
@@ -49,7 +48,8 @@ impl Node {
     /// Two nodes, the second of which owns the account.
     fn pair() -> (Self, Self) {
         let (standby, owner) = (Self::start("standby"), Self::start("owner"));
-        owner.late.begin(Stub::new());
+        let asked = owner.holds_lease.clone();
+        owner.late.begin(Stub::new(), Arc::new(move || asked.load(Ordering::SeqCst)));
         owner.places.send_replace(OwnerPlace::Here);
         standby.follow(owner.address);
         (standby, owner)

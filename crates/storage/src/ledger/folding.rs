@@ -53,6 +53,8 @@ struct Unfolded {
     upto: Place,
     folded: Place,
     closing: bool,
+    /// Nothing more is folded: the journal has it.
+    abandoned: bool,
 }
 
 impl Unfolded {
@@ -129,6 +131,12 @@ impl Folding {
         self.shared.changed.notify_all();
     }
 
+    /// Folds nothing more; whoever owns the account next does. Waits for nobody.
+    pub(super) fn abandon(&self) {
+        self.shared.unfolded.lock().abandoned = true;
+        self.end_waits();
+    }
+
     /// Folds what is left, once, and ends the thread.
     pub(super) fn end(&self) {
         self.end_waits();
@@ -150,6 +158,9 @@ impl FoldShared {
         let mut rows = KeptRows { marks: VecDeque::new(), next_cut: monotonic() + CUT_EVERY };
         loop {
             let (keys, bytes, upto, closing) = self.wait();
+            if self.unfolded.lock().abandoned {
+                return;
+            }
             let failed = !keys.is_empty() && !self.fold(&keys, upto);
             let mut unfolded = self.unfolded.lock();
             if failed {

@@ -223,6 +223,18 @@ impl Store for LedgerStore {
         Ok(())
     }
 
+    /// Gives the account up at once: what is not folded stays in the journal, from which the next owner has it.
+    fn give_up(&self) {
+        self.end_waits();
+        let mut lane = self.lane.lock();
+        if !lane.closed {
+            lane.closed = true;
+            self.folding.abandon();
+            // Without an answer the node is evicted after its lease, and the next owner takes the journal as it is.
+            let _released = self.ledger.release(ACCOUNT, lane.epoch);
+        }
+    }
+
     /// Folds what is left, gives the account up, and closes the local copy.
     fn close(&self) -> Result<(), StoreError> {
         self.end_waits();
@@ -234,6 +246,7 @@ impl Store for LedgerStore {
             let _released = self.ledger.release(ACCOUNT, lane.epoch);
         }
         drop(lane);
+        self.folding.end();
         self.local.close()
     }
 

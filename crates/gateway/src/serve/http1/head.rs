@@ -1,5 +1,6 @@
 //! Request heads in the common form, and what is not in it.
 
+use crate::cluster::FROM;
 use crate::handle::{FieldSpan, PlainRequest};
 use crate::limits::PLAIN_HEADERS_MAX;
 use http::Method;
@@ -30,6 +31,8 @@ pub(super) struct CommonHead {
     pub(super) body_length: usize,
     /// It has credentials.
     pub(super) is_signed: bool,
+    /// Another node has passed it on.
+    is_passed_on: bool,
 }
 
 impl CommonHead {
@@ -67,7 +70,7 @@ impl CommonHead {
             start..start + part.len()
         };
         (self.method, self.path) = (method, span(path.as_bytes()));
-        (self.host, self.is_signed) = (0..0, false);
+        (self.host, self.is_signed, self.is_passed_on) = (0..0, false, false);
         self.fields.clear();
         let mut body_length = None;
         for header in request.headers.iter() {
@@ -75,6 +78,7 @@ impl CommonHead {
             match meaning_of(name) {
                 FieldMeaning::Any => {}
                 FieldMeaning::Credentials => self.is_signed = true,
+                FieldMeaning::PassedOn => self.is_passed_on = true,
                 FieldMeaning::Host if self.host.is_empty() => self.host = span(value),
                 FieldMeaning::BodyLength if body_length.is_none() => match digits(value) {
                     Some(length) => body_length = Some(length),
@@ -102,7 +106,9 @@ impl CommonHead {
     ) -> PlainRequest<'b> {
         let path = buffer.get(self.path.clone()).unwrap_or_default();
         let path = std::str::from_utf8(path).unwrap_or_default();
-        PlainRequest { method: &self.method, path, buffer, fields: &self.fields, foreign_host }
+        let head = buffer.get(..self.length).unwrap_or_default();
+        let (method, fields, is_passed_on) = (&self.method, &*self.fields, self.is_passed_on);
+        PlainRequest { method, path, buffer, head, fields, foreign_host, is_passed_on }
     }
 }
 
@@ -146,12 +152,14 @@ enum FieldMeaning {
     Host,
     BodyLength,
     Connection,
+    /// The node that passed the request on.
+    PassedOn,
     /// A body without a length, a client that waits, a page of a browser, a proxy between.
     Uncommon,
 }
 
 fn meaning_of(name: &str) -> FieldMeaning {
-    const UNCOMMON: [&str; 13] = [
+    const UNCOMMON: [&str; 12] = [
         "te",
         "via",
         "expect",
@@ -162,7 +170,6 @@ fn meaning_of(name: &str) -> FieldMeaning {
         "x-real-ip",
         "keep-alive",
         "http2-settings",
-        "x-armilla-from",
         "transfer-encoding",
         "proxy-connection",
     ];
@@ -172,6 +179,7 @@ fn meaning_of(name: &str) -> FieldMeaning {
         10 if is("connection") => FieldMeaning::Connection,
         13 if is("authorization") => FieldMeaning::Credentials,
         14 if is("content-length") => FieldMeaning::BodyLength,
+        14 if is(FROM.as_str()) => FieldMeaning::PassedOn,
         2..=17 if UNCOMMON.into_iter().any(is) => FieldMeaning::Uncommon,
         length if length > 12 && is_forwarded(name) => FieldMeaning::Uncommon,
         _ => FieldMeaning::Any,
@@ -223,6 +231,7 @@ mod tests {
     fn everything_else_is_uncommon() {
         let with = |line: &str| format!("GET /dbs HTTP/1.1\r\nhost: x\r\n{line}\r\n\r\n");
         assert_eq!(form(&with("accept: a")), Form::Common);
+        assert_eq!(form(&with("X-Armilla-From: node")), Form::Common);
         for line in [
             "transfer-encoding: chunked",
             "Transfer-Encoding: identity",
@@ -242,7 +251,6 @@ mod tests {
             "forwarded: for=x",
             "via: 1.1 x",
             "x-real-ip: 1",
-            "X-Armilla-From: node",
             "host: y",
             "bad header",
             " folded: x",

@@ -123,17 +123,22 @@ begin
     returning j.shard;
 end $$;
 
+-- The shard's row is locked last: appends go on while states are written. A fold that lost its epoch meanwhile leaves nothing behind.
 create function armilla.fold(h int, s bigint, e bigint, upto bigint, at_lsn bigint,
   ss smallint[], ks bytea[], vs bytea[], ds smallint[], dk bytea[]) returns boolean language plpgsql as $$
 begin
-  update armilla.shards set folded = upto, lsn = at_lsn
-   where home = h and shard = s and epoch = e and state = 0 and folded <= upto;
+  perform 1 from armilla.shards where home = h and shard = s and epoch = e and state = 0 and folded <= upto;
   if not found then return false; end if;
   insert into armilla.base select h, u.a, u.b, u.c from unnest(ss, ks, vs) as u(a, b, c)
     on conflict (home, space, key) do update set value = excluded.value;
   delete from armilla.base using unnest(ds, dk) as d(a, b)
    where base.home = h and base.space = d.a and base.key = d.b;
+  update armilla.shards set folded = upto, lsn = at_lsn
+   where home = h and shard = s and epoch = e and state = 0 and folded <= upto;
+  if not found then raise exception using errcode = 'AR001'; end if;
   return true;
+exception when sqlstate 'AR001' then
+  return false;
 end $$;
 
 create function armilla.cut(h int, s bigint, e bigint, upto bigint) returns bigint language plpgsql as $$

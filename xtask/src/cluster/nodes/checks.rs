@@ -1,0 +1,105 @@
+//! What is done with the account of several nodes while they serve or are stopped: backups, comparisons, databases put back.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+use std::{fs, io};
+
+use serde_json::Value;
+
+use super::{Nodes, POLL, READY_WITHIN, init};
+use crate::Outcome;
+use crate::server::forget_settings;
+
+impl Nodes {
+    /// A backup of the account while nodes serve it.
+    pub(in crate::cluster) fn backup(&self) -> Outcome<PathBuf> {
+        let to = self.folder.path().join("backup");
+        let place = to.display().to_string();
+        self.command(&["backup", "--to", &place], &self.database)?;
+        Ok(to)
+    }
+
+    /// The copy of a node that has stopped is exactly what the database holds.
+    pub(in crate::cluster) fn compare_copy(&self, node: usize) -> Outcome<()> {
+        let folder = self.nodes[node].data.display().to_string();
+        self.command(&["verify", "--against", &folder], &self.database)
+    }
+
+    /// Restores a backup into a database of its own, which the nodes then serve with new copies.
+    pub(in crate::cluster) fn restore(&mut self, backup: &Path, database: &str) -> Outcome<()> {
+        self.postgres.create_database(database)?;
+        self.key = init(&self.binary, &self.postgres.address(database))?;
+        let from = backup.display().to_string();
+        self.command(&["restore", "--from", &from], database)?;
+        self.command(&["verify"], database)?;
+        database.clone_into(&mut self.database);
+        self.forget_copies()?;
+        self.start_all()
+    }
+
+    /// Waits until every copy has what was acknowledged before: until each node has told its place anew, and all tell the same.
+    pub(in crate::cluster) fn wait_until_followed(&self) -> Outcome<()> {
+        let beats = |status: &Value| -> Vec<Option<u64>> {
+            self.tell(status, "beats").iter().map(Value::as_u64).collect()
+        };
+        let before = beats(&self.status().ok_or("the database does not answer")?);
+        let end = Instant::now() + READY_WITHIN;
+        while Instant::now() < end {
+            let status = self.status().unwrap_or_default();
+            // The first beat that is counted may have begun before.
+            let is_anew = beats(&status).iter().zip(&before).all(
+                |(now, then)| matches!((now, then), (Some(now), Some(then)) if *now > then + 1),
+            );
+            let places = self.tell(&status, "place");
+            if is_anew && places.iter().all(|place| *place == places[0]) {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        Err("the standbys did not reach the owner in time".into())
+    }
+
+    /// Every copy is whole.
+    pub(in crate::cluster) fn verify_all(&self) -> Outcome<()> {
+        for node in &self.nodes {
+            let mut verify = Command::new(&self.binary);
+            forget_settings(&mut verify);
+            let output = verify.args(["verify", "--data"]).arg(&node.data).output()?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("the copy of {} is damaged: {said}", node.name).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the database, to which nobody may be connected.
+    pub(in crate::cluster) fn copy_database(&self, to: &str) -> Outcome<()> {
+        self.postgres.copy_database(&self.database, to)
+    }
+
+    pub(in crate::cluster) fn use_database(&mut self, name: &str) -> Outcome<()> {
+        name.clone_into(&mut self.database);
+        Ok(())
+    }
+
+    /// No node may serve, and each must say why.
+    pub(in crate::cluster) fn expect_refusal(&mut self, words: &str) -> Outcome<()> {
+        for node in 0..self.len() {
+            fs::write(&self.nodes[node].log, b"")?;
+            self.start_node(node)?;
+            let status = self.wait_for_end(node)?;
+            let said = fs::read_to_string(&self.nodes[node].log)?;
+            if status.success() || !said.contains(words) {
+                return Err(format!("node {node} ended with {status} and said: {said}").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_copies(&self) -> io::Result<()> {
+        self.nodes.iter().try_for_each(|node| fs::remove_dir_all(&node.data))
+    }
+}
