@@ -16,9 +16,12 @@
 mod bars;
 mod blog;
 mod effects;
+mod failover;
 mod history;
+mod matrix;
 mod nodes;
 mod pictured;
+mod reshape;
 mod storm;
 mod way;
 
@@ -59,6 +62,21 @@ const CHOICES: &[Choice] = &[
     Choice { name: "seed", value: "N", meaning: "Repeat the choices of an earlier run" },
     Choice { name: "blog", value: "", meaning: "Run the example blog on three nodes instead" },
     Choice {
+        name: "failover",
+        value: "",
+        meaning: "Lose the database's primary under two nodes instead, with and without synchronous replication",
+    },
+    Choice {
+        name: "matrix",
+        value: "",
+        meaning: "Strike every node in every way at every moment instead, cell by cell",
+    },
+    Choice {
+        name: "cells",
+        value: "N",
+        meaning: "Of --matrix: so many cells alone, chosen by the seed",
+    },
+    Choice {
         name: "bars",
         value: "",
         meaning: "Measure what several nodes cost instead, beside a server alone (needs a machine of its own)",
@@ -97,6 +115,17 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     if arguments.has("blog") {
         let trial = || blog::trial(&binary, seconds);
         summary.add(row(("cluster blog", &trial), seed));
+        return Ok(summary.close());
+    }
+    if arguments.has("failover") {
+        let trial = || failover::trial(&binary, seed);
+        summary.add(row(("cluster failover", &trial), seed));
+        return Ok(summary.close());
+    }
+    if arguments.has("matrix") {
+        let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
+        let trial = || matrix_trial(&binary, cells, seed);
+        summary.add(row(("cluster matrix", &trial), seed));
         return Ok(summary.close());
     }
     if arguments.has("bars") {
@@ -142,10 +171,28 @@ fn row((name, trial): Trial<'_>, seed: u64) -> Row {
     }
 }
 
+/// What lets partitions be split and merged.
+fn reshape_options() -> Vec<String> {
+    reshape::OPTIONS.map(str::to_owned).to_vec()
+}
+
+/// Every blow to every node at every moment, or as many of them as are wanted.
+fn matrix_trial(binary: &Path, cells: usize, seed: u64) -> Outcome<String> {
+    announce(&format!("cluster: the matrix, seed {seed}"));
+    let mut nodes = Nodes::start(binary, "matrix", Encryption::None, reshape_options())?;
+    let history = History::default();
+    history.prepare(&nodes.client(1)?)?;
+    let note = matrix::go_through(&mut nodes, &history, cells, seed)?;
+    let owner = nodes.stop_owner_last()?;
+    nodes.verify_all()?;
+    nodes.compare_copy(owner)?;
+    Ok(format!("seed {seed}: {note}"))
+}
+
 /// Nodes and database fail in every way while clients ask.
 fn storm_trial(binary: &Path, seconds: u64, seed: u64) -> Outcome<String> {
     announce(&format!("cluster: a storm of {seconds} s over three nodes, seed {seed}"));
-    let mut nodes = Nodes::start(binary, "storm", Encryption::Everywhere, Vec::new())?;
+    let mut nodes = Nodes::start(binary, "storm", Encryption::Everywhere, reshape_options())?;
     let history = History::default();
     history.prepare(&nodes.client(1)?)?;
     let note = storm::rage(&mut nodes, &history, Duration::from_secs(seconds), seed)?;

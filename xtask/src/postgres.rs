@@ -56,12 +56,7 @@ impl Postgres {
         let folder = tempfile::Builder::new().prefix("armilla-postgres-").tempdir()?;
         let is_root = rustix::process::geteuid().is_root();
         let postgres = Self { programs, folder, port: free_port()?, is_root, is_encrypted };
-        if is_root {
-            let owner = format!("{PACKAGE_USER}:");
-            let mut give = Command::new("chown");
-            give.arg(owner).arg(postgres.folder.path());
-            processes::run("give the folder of the database to its user", &mut give)?;
-        }
+        postgres.give_folder()?;
         let options = "--auth=trust --username=postgres --encoding=UTF8 --locale=C.UTF-8";
         postgres.run("initdb", &format!("-D {} {options}", postgres.data().display()))?;
         if is_encrypted {
@@ -72,6 +67,59 @@ impl Postgres {
         file.write_all(settings.as_bytes())?;
         postgres.resume()?;
         Ok(postgres)
+    }
+
+    /// Makes a server that follows another one, which it reaches by a port on loopback, under this name.
+    pub(crate) fn replica_of(primary: &Self, port: u16, name: &str) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("armilla-replica-").tempdir()?;
+        let (programs, is_root) = (primary.programs.clone(), primary.is_root);
+        let replica = Self { programs, folder, port: free_port()?, is_root, is_encrypted: false };
+        replica.give_folder()?;
+        let source = format!("host=127.0.0.1 port={port} user=postgres application_name={name}");
+        let data = replica.data();
+        let words = format!("-D {} -d '{source}' -R -X stream -c fast", data.display());
+        replica.run("pg_basebackup", &words)?;
+        replica.resume()?;
+        Ok(replica)
+    }
+
+    /// Makes a follower the primary.
+    pub(crate) fn promote(&self) -> Outcome<()> {
+        self.control("-w promote")
+    }
+
+    /// Changes a setting for all sessions to come.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Outcome<()> {
+        self.sql(&format!("alter system set {name} = '{value}'"))?;
+        self.sql("select pg_reload_conf()")
+    }
+
+    /// Waits until a query that answers one word answers this one.
+    pub(crate) fn wait_for(&self, query: &str, word: &str) -> Outcome<()> {
+        let check = format!(
+            "do \\$\\$ begin for i in 1..1000 loop if ({query}) = '{word}' then return; end if; \
+             perform pg_sleep(0.02); end loop; raise exception 'never'; end \\$\\$"
+        );
+        self.sql(&check).map_err(|error| format!("`{query}` was never `{word}`: {error}").into())
+    }
+
+    fn sql(&self, text: &str) -> Outcome<()> {
+        let port = self.port;
+        let quiet = "-q -v ON_ERROR_STOP=1";
+        self.run(
+            "psql",
+            &format!("-h 127.0.0.1 -p {port} -U postgres {quiet} -c \"{text}\" postgres"),
+        )
+    }
+
+    fn give_folder(&self) -> Outcome<()> {
+        if self.is_root {
+            let owner = format!("{PACKAGE_USER}:");
+            let mut give = Command::new("chown");
+            give.arg(owner).arg(self.folder.path());
+            processes::run("give the folder of the database to its user", &mut give)?;
+        }
+        Ok(())
     }
 
     /// The process that all of the server's others are children of.
@@ -108,8 +156,7 @@ impl Postgres {
     pub(crate) fn kill_connections(&self) -> Outcome<()> {
         let text = "select pg_terminate_backend(pid) from pg_stat_activity \
                     where backend_type = 'client backend' and pid <> pg_backend_pid()";
-        let port = self.port;
-        self.run("psql", &format!("-h 127.0.0.1 -p {port} -U postgres -c \"{text}\" postgres"))
+        self.sql(text)
     }
 
     /// Where it listens.

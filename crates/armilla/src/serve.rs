@@ -156,28 +156,35 @@ pub(crate) fn open_account(
     disk: Option<Arc<dyn Disk>>,
     incarnation: Option<u64>,
 ) -> Result<Arc<Account>, String> {
-    let account = Account::open(
-        store,
-        Options {
-            clock,
-            durability: durability(options),
-            incarnation,
-            partitions: options.partitions,
-            partition_rus: options.partition_rus,
-            partition_size: options.partition_size,
-            logical_partition_size: options.logical_partition_size,
-            split_delay: Duration::from_secs(options.split_delay),
-            dials: options.dials.dials()?,
-            serverless: options.dials.serverless,
-            background: true,
-            disk,
-            ..Options::default()
-        },
-    )
-    .map_err(refusal)?;
+    let given = account_options(options, clock, disk, incarnation)?;
+    let account = Account::open(store, given).map_err(refusal)?;
     account.set_script_limits(options.scripts.limits());
     webhooks::allow(&account, &options.webhooks)?;
     Ok(account)
+}
+
+/// What an account is opened with.
+pub(crate) fn account_options(
+    options: &ServeOptions,
+    clock: Arc<dyn Clock>,
+    disk: Option<Arc<dyn Disk>>,
+    incarnation: Option<u64>,
+) -> Result<Options, String> {
+    Ok(Options {
+        clock,
+        durability: durability(options),
+        incarnation,
+        partitions: options.partitions,
+        partition_rus: options.partition_rus,
+        partition_size: options.partition_size,
+        logical_partition_size: options.logical_partition_size,
+        split_delay: Duration::from_secs(options.split_delay),
+        dials: options.dials.dials()?,
+        serverless: options.dials.serverless,
+        background: true,
+        disk,
+        ..Options::default()
+    })
 }
 
 /// What answers requests from an account, and who observes them.

@@ -8,6 +8,7 @@ mod janitor;
 mod merges;
 mod open;
 mod partitions;
+mod rehearsal;
 mod rekey;
 mod scripts;
 mod subscriptions;
@@ -241,14 +242,18 @@ impl Account {
         heads.max().unwrap_or_default().max(*self.retired.lock())
     }
 
+    /// Waits for queued writes and lets another node have the account at once. Nothing is committed any more; [`Account::close`] does the
+    /// rest, which may take its time.
+    pub fn give_up(&self) {
+        self.core.committer.shutdown();
+        self.core.store.give_up();
+    }
+
     /// Waits for queued writes, makes the indexes durable and closes the store. Writes after this are
     /// lost with the process.
     pub fn close(&self) -> Result<(), StoreError> {
         self.core.stop_background();
         self.close_subscriptions();
-        // Background work that comes late is dropped; without this it would find a closed store.
-        self.core.committer.shutdown();
-        self.core.store.give_up();
         for container in self.containers() {
             for partition in container.partitions().iter() {
                 if let Err(error) = partition.checkpoint() {
@@ -256,6 +261,8 @@ impl Account {
                 }
             }
         }
+        // Background work that comes late is dropped; without this it would find a closed store.
+        self.core.committer.shutdown();
         self.core.store.close()
     }
 

@@ -16,7 +16,7 @@ use crate::rest::{Answer, Client};
 pub(super) const REGISTERS: usize = 24;
 const COUNTERS: usize = 4;
 const DATABASE: &str = "/dbs/cluster";
-const CONTAINER: &str = "/dbs/cluster/colls/items";
+pub(super) const CONTAINER: &str = "/dbs/cluster/colls/items";
 const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
 /// How long the account may take until it answers after everything was mended.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);

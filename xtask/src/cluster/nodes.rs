@@ -11,6 +11,8 @@ use std::{fs, io};
 
 use serde_json::Value;
 
+pub(super) use checks::Commands;
+
 use super::way::Way;
 use crate::Outcome;
 use crate::postgres::Postgres;
@@ -31,6 +33,8 @@ pub(super) struct Nodes {
     binary: PathBuf,
     pub(super) postgres: Postgres,
     database: String,
+    /// Where nodes and commands find the account, if that is not one server.
+    store: Option<String>,
     key: String,
     /// What every node is told beside its name and its places.
     options: Vec<String>,
@@ -93,6 +97,16 @@ impl Nodes {
             Encryption::None => Postgres::start()?,
             Encryption::Everywhere => Postgres::start_encrypted()?,
         };
+        Self::lay_out_over(binary, postgres, (database, None), options)
+    }
+
+    /// The same over a server that runs already, for nodes that may find the account at another one, too.
+    pub(super) fn lay_out_over(
+        binary: &Path,
+        postgres: Postgres,
+        (database, store): (&str, Option<String>),
+        options: Vec<String>,
+    ) -> Outcome<Self> {
         postgres.create_database(database)?;
         let folder = tempfile::Builder::new().prefix("armilla-cluster-").tempdir()?;
         let key = init(binary, &postgres.address(database))?;
@@ -108,7 +122,7 @@ impl Nodes {
         let nodes = nodes.collect::<Outcome<Vec<_>>>()?;
         let database = database.to_owned();
         let (binary, ways) = (binary.to_owned(), Ways::Cuttable);
-        Ok(Self { binary, postgres, database, key, options, ways, nodes, folder })
+        Ok(Self { binary, postgres, database, store, key, options, ways, nodes, folder })
     }
 
     /// The same nodes, which reach the database and each other so.
@@ -155,7 +169,9 @@ impl Nodes {
         };
         let mut store = format!("postgres://postgres@{host}:{port}/{}", self.database);
         let encryption = self.postgres.encryption();
-        if let Some((mode, file)) = &encryption {
+        if let Some(given) = &self.store {
+            given.clone_into(&mut store);
+        } else if let Some((mode, file)) = &encryption {
             store.push_str(&format!("?sslmode={mode}&sslrootcert={}", file.display()));
         }
         let scheme = if encryption.is_some() { "https" } else { "http" };
@@ -208,7 +224,7 @@ impl Nodes {
 
     /// What `armilla cluster status` says, while the database answers.
     fn status(&self) -> Option<Value> {
-        let store = self.postgres.address(&self.database);
+        let store = self.store_address(&self.database);
         let mut command = Command::new(&self.binary);
         forget_settings(&mut command);
         let output =
@@ -237,9 +253,13 @@ impl Nodes {
         self.wait_until_ready(node)
     }
 
+    fn store_address(&self, database: &str) -> String {
+        self.store.clone().unwrap_or_else(|| self.postgres.address(database))
+    }
+
     /// Runs a command on the account in a database.
     pub(super) fn command(&self, words: &[&str], database: &str) -> Outcome<()> {
-        let store = self.postgres.address(database);
+        let store = self.store_address(database);
         let mut command = Command::new(&self.binary);
         forget_settings(&mut command);
         let output = command.args(words).args(["--store", &store]).output()?;
@@ -276,6 +296,12 @@ impl Nodes {
         &self.nodes[node].door
     }
 
+    /// Whether a node does not run.
+    pub(super) fn has_ended(&mut self, number: usize) -> bool {
+        let node = &mut self.nodes[number];
+        node.child.is_none() || !matches!(node.ended(), Ok(None))
+    }
+
     /// Waits until a process has ended, and says how.
     pub(super) fn wait_for_end(&mut self, number: usize) -> Outcome<ExitStatus> {
         let node = &mut self.nodes[number];
@@ -310,7 +336,12 @@ impl Nodes {
 
     /// Starts whoever has ended. A node may end by itself with status 3, when it was replaced; nothing else is allowed.
     pub(super) fn revive(&mut self) -> Outcome<()> {
-        for number in 0..self.len() {
+        self.revive_first(self.len())
+    }
+
+    /// The same for the first nodes, where the others do not run.
+    pub(super) fn revive_first(&mut self, many: usize) -> Outcome<()> {
+        for number in 0..many {
             let node = &mut self.nodes[number];
             if let Some(status) = node.ended()? {
                 let was_told =

@@ -8,15 +8,19 @@ use std::time::{Duration, Instant};
 
 use super::history::{History, REGISTERS};
 use super::nodes::{LEASE, Nodes};
+use super::reshape::Reshaped;
 use crate::Outcome;
 use crate::rest::Client;
 
-const WRITERS: usize = 6;
-const READERS: usize = 4;
+pub(super) const WRITERS: usize = 6;
+pub(super) const READERS: usize = 4;
 /// Between two misfortunes.
 const CALM: Duration = Duration::from_millis(1500);
 /// How long a node is away before it is started again.
 const AWAY: Duration = Duration::from_millis(500);
+
+/// In a storm that is longer, partitions must have been split.
+const SPLIT_WITHIN: Duration = Duration::from_secs(15);
 
 /// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +62,10 @@ pub(super) fn rage(
     let over = AtomicBool::new(false);
     let failure = Failure::default();
     let mut happened = BTreeMap::new();
+    let (commands, reshaped) = (nodes.commands(), Reshaped::default());
     let raged = thread::scope(|scope| {
+        let (ours, commands, told, over_now) = (&clients, &commands, &reshaped, &over);
+        scope.spawn(move || told.run((ours, commands), seed, over_now));
         for number in 0..WRITERS + READERS {
             let (clients, over, failure) = (&clients, &over, &failure);
             scope.spawn(move || ask(number, (history, clients, seed), over, failure));
@@ -71,21 +78,25 @@ pub(super) fn rage(
     if let Some(found) = failure.found() {
         return Err(found.into());
     }
+    if reshaped.splits.load(Ordering::Relaxed) == 0 && time > SPLIT_WITHIN {
+        return Err("nothing was split all the while".into());
+    }
     let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let happened: Vec<String> =
         happened.iter().map(|(what, times)| format!("{times} {what:?}")).collect();
     Ok(format!(
-        "{} writes acknowledged, {} reads, {} told to come back, {} unknown; {}",
+        "{} writes acknowledged, {} reads, {} told to come back, {} unknown; {}; {}",
         history.writes(),
         count(&history.reads),
         count(&history.throttled),
         count(&history.unknown),
+        reshaped.told(),
         happened.join(", ")
     ))
 }
 
 /// One client: the first write registers of their own and counters, the others read.
-fn ask(
+pub(super) fn ask(
     number: usize,
     (history, clients, seed): (&History, &[Client], u64),
     over: &AtomicBool,
@@ -176,15 +187,15 @@ fn strike(nodes: &mut Nodes, what: Misfortune, (owner, other): (usize, usize)) -
 
 /// The first thing that was found wrong.
 #[derive(Default)]
-struct Failure(Mutex<Option<String>>);
+pub(super) struct Failure(Mutex<Option<String>>);
 
 impl Failure {
-    fn tell(&self, what: &str) {
+    pub(super) fn tell(&self, what: &str) {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         found.get_or_insert_with(|| what.to_owned());
     }
 
-    fn found(&self) -> Option<String> {
+    pub(super) fn found(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

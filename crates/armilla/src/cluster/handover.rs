@@ -58,11 +58,14 @@ pub(super) fn start(
         if !node.pause_serving() {
             return;
         }
-        tracing::warn!(heir = heir.card.name, "the account is handed over");
+        let begun = monotonic();
         late.shut();
         wait(INSIDE_WAIT_MAX, || late.inside() == 0);
         late.end();
         node.stop();
+        opened.lock().give_up();
+        let held_ms = begun.elapsed().as_millis();
+        tracing::warn!(heir = heir.card.name, held_ms, "the account is handed over");
         if let Err(error) = opened.lock().close() {
             end(LOST_STATUS, &format!("this node gave the account up, not in order: {error}"));
         }

@@ -18,7 +18,7 @@ use crate::config::ServeOptions;
 use crate::control::{self, Control, Tickets};
 use crate::offline::refusal;
 use crate::private;
-use crate::serve::{disk, open_account, open_store, service};
+use crate::serve::{account_options, disk, open_account, open_store, service};
 use crate::terminal::note;
 use armilla_engine::Account;
 use armilla_gateway::auth::Authenticator;
@@ -50,6 +50,14 @@ pub(super) struct OpenAccount {
 }
 
 impl OpenAccount {
+    /// Lets another node have the account before the rest of [`OpenAccount::close`], which may take its time.
+    pub(super) fn give_up(&self) {
+        if let Some(account) = &self.account {
+            account.store().end_waits();
+            account.give_up();
+        }
+    }
+
     /// Closes the account, and gives it up: another node may take it from now on.
     pub(super) fn close(&mut self) -> Result<(), String> {
         let Self { account, control, watching, .. } = std::mem::take(self);
@@ -136,7 +144,7 @@ impl NodeLives {
         store: Arc<dyn Store>,
         member: Member,
     ) -> Result<NodeLife, String> {
-        let replica = Replica::new(store, self.ledger.clone()).map_err(refusal)?;
+        let replica = Replica::new(store.clone(), self.ledger.clone()).map_err(refusal)?;
         let (node, successors) = NodeState::new(member, self.places.clone(), self.gauges.clone());
         let node = Arc::new(node);
         let opened = Arc::new(Mutex::new(OpenAccount::default()));
@@ -144,11 +152,20 @@ impl NodeLives {
         let beats = node::start_beats(node.clone());
         let (lives, owner, kept) = (Arc::clone(self), node.clone(), opened.clone());
         let retention = self.options.node.retention();
-        node::start_following(node.clone(), replica, retention, move |store| {
+        let rehearsing = Arc::clone(self);
+        let rehearse = move || rehearsing.rehearse(&store);
+        node::start_following(node.clone(), (replica, retention), rehearse, move |store| {
             *kept.lock() = lives.open(store, &owner)?;
             Ok(())
         });
         Ok(NodeLife { node, beats, opened, handover })
+    }
+
+    /// Makes the indexes of an account that this node will own soon.
+    fn rehearse(&self, copy: &Arc<dyn Store>) -> Result<bool, String> {
+        let disk = disk(Some(&self.options.data()))?;
+        let options = account_options(&self.options, Arc::new(SystemClock), disk, None)?;
+        Account::rehearse(copy, options).map_err(refusal)
     }
 
     /// Opens the account that this node owns now.
@@ -170,7 +187,6 @@ impl NodeLives {
             address: self.explorer.clone(),
         };
         let control = control::start(&folder, account.clone(), tickets);
-        tracing::warn!("this node owns the account");
         let (account, control, closed) = (Some(account), Some(control), Weak::new());
         Ok(OpenAccount { account, control, watching, closed })
     }

@@ -10,8 +10,8 @@ use crate::terminal::note;
 use armilla_gateway::cluster::{NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
 use armilla_model::clock::monotonic;
 use armilla_storage::ledger::{
-    Beat, Epoch, Followed, LedgerError, LedgerStore, Member, NodeRow, Ownership, OwnershipWatcher,
-    Place, Position, Replica, ReplicaError,
+    Beat, Epoch, Followed, Incarnation, LedgerError, LedgerStore, Member, NodeRow, Ownership,
+    OwnershipWatcher, Place, Position, Replica, ReplicaError,
 };
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,6 +44,10 @@ pub(super) struct NodeState {
     ownership: Mutex<Option<Ownership>>,
     /// Since when the account is free in an epoch and left to a named heir.
     left_to_heir: Mutex<Option<(Epoch, Instant)>>,
+    /// The heir of this account, and its beats when it was first seen to be.
+    heir_seen: Mutex<Option<(Incarnation, u64)>>,
+    /// As heir of the account in this epoch, this node has its indexes ready. One more, so that nothing is 0.
+    rehearsed: AtomicU64,
     /// Who is told to hand the account over.
     successors: mpsc::Sender<NodeRow>,
     serving: AtomicBool,
@@ -69,6 +73,8 @@ impl NodeState {
             place_before: AtomicU64::new(0),
             ownership: Mutex::new(None),
             left_to_heir: Mutex::new(None),
+            heir_seen: Mutex::new(None),
+            rehearsed: AtomicU64::new(0),
             successors,
             serving: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -130,6 +136,34 @@ impl NodeState {
         set(&self.gauges.following, u64::from(!is_owned));
         set(&self.gauges.place, place);
         set(&self.gauges.lag, owner.saturating_sub(place));
+    }
+
+    /// The epoch in which another node owns an account that this one shall have, and has not made ready for.
+    fn wants_rehearsal(&self) -> Option<Epoch> {
+        let ownership = self.ownership.lock();
+        let (own, ownership) = (self.member.incarnation(), ownership.as_ref()?);
+        let is_heir = ownership.heir.as_ref().is_some_and(|heir| heir.incarnation == own);
+        let has_owner = ownership.owner.as_ref().is_some_and(|owner| owner.incarnation != own);
+        let is_ready = self.rehearsed.load(Ordering::Acquire) == ownership.epoch.0 + 1;
+        (is_heir && has_owner && !is_ready).then_some(ownership.epoch)
+    }
+
+    /// How far this node's copy is, for others to know. An heir that is not ready says that it has nothing: the owner waits for it.
+    fn told_place(&self) -> Place {
+        match self.wants_rehearsal() {
+            Some(_) => Place(0),
+            None => Place(self.place.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Whether an heir has had the time to find out that it is one.
+    fn is_told(&self, heir: &NodeRow) -> bool {
+        let mut seen = self.heir_seen.lock();
+        let fresh = (heir.incarnation, heir.beats);
+        let kept = seen.filter(|seen| seen.0 == fresh.0).unwrap_or(fresh);
+        *seen = Some(kept);
+        // The beat after the next one is sent by a node that has looked meanwhile.
+        heir.beats >= kept.1 + 2
     }
 
     /// The account is to change its owner.
@@ -233,14 +267,14 @@ fn consider_successor(node: &NodeState, ownership: &Ownership) {
         if let Err(error) = node.member.name_heir(ownership.epoch, successor) {
             tracing::warn!(%error, "the node that shall own the account could not be named");
         }
-    } else if successor.catalog.0 >= before {
+    } else if node.is_told(successor) && successor.catalog.0 >= before {
         // Nobody hears it only when the account is being handed over already.
         let _ = node.successors.send(successor.clone());
     }
 }
 
 fn beat(node: &NodeState) {
-    match node.member.beat(Place(node.place.load(Ordering::Acquire))) {
+    match node.member.beat(node.told_place()) {
         Beat::Heard => {}
         Beat::Gone => end(
             LOST_STATUS,
@@ -268,17 +302,23 @@ fn beat(node: &NodeState) {
     node.gauges.lease_millis.store(left, Ordering::Relaxed);
 }
 
-/// Starts the thread that follows; `open` makes an account of the store once this node owns it.
+/// Starts the thread that follows; `rehearse` makes its indexes ready when it shall own the account, `open` makes an account of the store once it does.
 pub(super) fn start_following(
     node: Arc<NodeState>,
-    replica: Replica,
-    retention: Duration,
+    (replica, retention): (Replica, Duration),
+    rehearse: impl Fn() -> Result<bool, String> + Send + 'static,
     open: impl FnOnce(LedgerStore) -> Result<(), String> + Send + 'static,
 ) {
     let follow = move || {
-        let Some(store) = follow_until_owner(&node, replica, retention) else { return };
+        let followed = follow_until_owner(&node, replica, retention, &rehearse);
+        let Some(store) = followed else { return };
+        let begun = monotonic();
         match open(store) {
-            Ok(()) => node.serve(),
+            Ok(()) => {
+                node.serve();
+                let opening_ms = begun.elapsed().as_millis();
+                tracing::warn!(opening_ms, "this node owns the account");
+            }
             Err(_) if node.is_stopping() => {}
             Err(error) => end(REFUSED_STATUS, &format!("the account cannot be opened: {error}")),
         }
@@ -296,6 +336,7 @@ fn follow_until_owner(
     node: &Arc<NodeState>,
     mut replica: Replica,
     retention: Duration,
+    rehearse: &impl Fn() -> Result<bool, String>,
 ) -> Option<LedgerStore> {
     while !node.is_stopping() {
         let followed = replica.follow();
@@ -309,6 +350,14 @@ fn follow_until_owner(
                 thread::sleep(FAILED_PAUSE);
                 continue;
             }
+        }
+        if let Some(epoch) = node.wants_rehearsal() {
+            let begun = monotonic();
+            let rehearsed = rehearse();
+            let took_ms = begun.elapsed().as_millis();
+            tracing::info!(?rehearsed, took_ms, "the indexes of the account are made ready");
+            node.rehearsed.store(epoch.0 + 1, Ordering::Release);
+            continue;
         }
         let Some(epoch) = free_epoch(node) else {
             thread::sleep(if node.is_moving() { MOVING_LOOK_EVERY } else { FOLLOW_EVERY });

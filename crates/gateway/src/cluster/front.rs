@@ -72,6 +72,13 @@ pub(crate) struct Passed<'a> {
     pub(crate) deadline: Instant,
 }
 
+/// What became of a request that was to be passed on.
+pub(crate) enum Forwarded {
+    Answered(Response<Full<Bytes>>),
+    /// It is this node that has to answer.
+    Here,
+}
+
 /// What became of one attempt.
 enum ForwardAttempt {
     Answered(Response<Full<Bytes>>),
@@ -163,17 +170,17 @@ impl Front {
     /// # Errors
     ///
     /// `Overloaded` when it was surely not done, `Timeout` when nobody can tell.
-    pub(crate) async fn forward(&self, passed: &Passed<'_>) -> Result<Response<Full<Bytes>>> {
+    pub(crate) async fn forward(&self, passed: &Passed<'_>) -> Result<Forwarded> {
         let _holding = self.hold(passed.body.len())?;
         loop {
             match self.find(passed.deadline).await {
                 OwnerPlace::Elsewhere(owner) => match self.counted(&owner, passed).await {
-                    ForwardAttempt::Answered(response) => return Ok(response),
+                    ForwardAttempt::Answered(response) => return Ok(Forwarded::Answered(response)),
                     ForwardAttempt::Unknown if !passed.is_read => return Err(unknown_outcome()),
                     ForwardAttempt::Unknown | ForwardAttempt::NotDone => self.pause(&owner).await,
                 },
-                // This node has just taken over: the client's next request is answered here.
-                OwnerPlace::Here => return Err(come_back()),
+                // This node has taken over while the request was held.
+                OwnerPlace::Here => return Ok(Forwarded::Here),
                 OwnerPlace::Nobody | OwnerPlace::HereSoon => return Err(come_back()),
             }
             if Instant::now() >= passed.deadline {

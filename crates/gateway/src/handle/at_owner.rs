@@ -2,7 +2,7 @@
 
 use super::{Gateway, Peer, PlainRequest, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
-use crate::cluster::front::{Front, OwnerPlace, Passed, come_back};
+use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
 use crate::cluster::links::{Passage, PassedBytes};
 use crate::cluster::{FROM, NOT_OWNER, unknown_outcome};
 use crate::headers::{HttpContext, RequestContext};
@@ -49,7 +49,7 @@ impl<S: Service> Gateway<S> {
                 OwnerPlace::Nobody | OwnerPlace::HereSoon => Reply::error(come_back()),
                 OwnerPlace::Elsewhere(_) => {
                     match self.pass_on(front, (peer, parts), body, deadline).await {
-                        Ok(response) => return AtOwner::Answered(response),
+                        Ok(answered) => return answered,
                         Err(error) => Reply::error(error),
                     }
                 }
@@ -137,7 +137,7 @@ impl<S: Service> Gateway<S> {
         (peer, parts): (Peer, &Parts),
         body: RequestBody,
         deadline: Instant,
-    ) -> Result<Response<Full<Bytes>>> {
+    ) -> Result<AtOwner> {
         let (http, context, _) = HttpContext::read(&parts.headers);
         let segments = Segments::parse(path_of(&parts.uri))?;
         let route = Route::find(&segments);
@@ -168,7 +168,10 @@ impl<S: Service> Gateway<S> {
             || matches!(operation, Some(Ok(operation)) if operation.is_read());
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
         let passed = Passed { parts, body, is_secure: peer.is_secure, is_read, deadline };
-        front.forward(&passed).await
+        Ok(match front.forward(&passed).await? {
+            Forwarded::Answered(response) => AtOwner::Answered(response),
+            Forwarded::Here => AtOwner::Here(RequestBody::Whole(passed.body)),
+        })
     }
 }
 

@@ -41,8 +41,13 @@ impl Nodes {
 
     /// Waits until every copy has what was acknowledged before: until each node has told its place anew, and all tell the same.
     pub(in crate::cluster) fn wait_until_followed(&self) -> Outcome<()> {
+        self.wait_until_first_followed(self.len())
+    }
+
+    /// The same for the first nodes, where the others do not run.
+    pub(in crate::cluster) fn wait_until_first_followed(&self, many: usize) -> Outcome<()> {
         let beats = |status: &Value| -> Vec<Option<u64>> {
-            self.tell(status, "beats").iter().map(Value::as_u64).collect()
+            self.tell(status, "beats").iter().take(many).map(Value::as_u64).collect()
         };
         let before = beats(&self.status().ok_or("the database does not answer")?);
         let end = Instant::now() + READY_WITHIN;
@@ -52,7 +57,7 @@ impl Nodes {
             let is_anew = beats(&status).iter().zip(&before).all(
                 |(now, then)| matches!((now, then), (Some(now), Some(then)) if *now > then + 1),
             );
-            let places = self.tell(&status, "place");
+            let places = &self.tell(&status, "place")[..many];
             if is_anew && places.iter().all(|place| *place == places[0]) {
                 return Ok(());
             }
@@ -87,7 +92,16 @@ impl Nodes {
 
     /// No node may serve, and each must say why.
     pub(in crate::cluster) fn expect_refusal(&mut self, words: &str) -> Outcome<()> {
-        for node in 0..self.len() {
+        self.expect_refusal_of(self.len(), words)
+    }
+
+    /// The same of the first nodes alone.
+    pub(in crate::cluster) fn expect_refusal_of(
+        &mut self,
+        many: usize,
+        words: &str,
+    ) -> Outcome<()> {
+        for node in 0..many {
             fs::write(&self.nodes[node].log, b"")?;
             self.start_node(node)?;
             let status = self.wait_for_end(node)?;
@@ -101,5 +115,51 @@ impl Nodes {
 
     fn forget_copies(&self) -> io::Result<()> {
         self.nodes.iter().try_for_each(|node| fs::remove_dir_all(&node.data))
+    }
+}
+
+/// What operators do, for threads that do not have the nodes.
+#[derive(Clone)]
+pub(in crate::cluster) struct Commands {
+    binary: PathBuf,
+    store: String,
+    folders: Vec<PathBuf>,
+}
+
+impl Commands {
+    /// Runs a command on the account; whether it was done.
+    pub(in crate::cluster) fn run(&self, words: &[&str]) -> bool {
+        let mut command = Command::new(&self.binary);
+        forget_settings(&mut command);
+        let output = command.args(words).args(["--store", &self.store]).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    /// Merges what can be merged, at whichever node owns the account.
+    pub(in crate::cluster) fn merge(&self, database: &str, container: &str) {
+        for folder in &self.folders {
+            let mut command = Command::new(&self.binary);
+            forget_settings(&mut command);
+            // All but the owner refuse.
+            let _told =
+                command.args(["merge", "--data"]).arg(folder).args([database, container]).output();
+        }
+    }
+}
+
+impl Nodes {
+    /// What operators do.
+    pub(in crate::cluster) fn commands(&self) -> Commands {
+        let folders = self.nodes.iter().map(|node| node.data.clone()).collect();
+        let (binary, store) = (self.binary.clone(), self.store_address(&self.database));
+        Commands { binary, store, folders }
+    }
+
+    /// Throws a node's copy away and has it made anew, without waiting for it.
+    pub(in crate::cluster) fn copy_anew(&mut self, node: usize) -> Outcome<()> {
+        self.signal(node, "-KILL")?;
+        self.wait_for_end(node)?;
+        fs::remove_dir_all(&self.nodes[node].data)?;
+        self.start_node(node)
     }
 }
