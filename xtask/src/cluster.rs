@@ -15,12 +15,14 @@
 
 mod bars;
 mod blog;
+mod control;
 mod effects;
 mod failover;
 mod history;
 mod matrix;
 mod nodes;
 mod pictured;
+mod queries;
 mod reshape;
 mod storm;
 mod way;
@@ -65,6 +67,16 @@ const CHOICES: &[Choice] = &[
         name: "failover",
         value: "",
         meaning: "Lose the database's primary under two nodes instead, with and without synchronous replication",
+    },
+    Choice {
+        name: "queries",
+        value: "",
+        meaning: "Ask the metamorphic corpus through a second node instead, beside a server alone",
+    },
+    Choice {
+        name: "controls",
+        value: "",
+        meaning: "Run the negative control alone: a rule is broken on purpose and must be noticed",
     },
     Choice {
         name: "matrix",
@@ -122,6 +134,16 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
         summary.add(row(("cluster failover", &trial), seed));
         return Ok(summary.close());
     }
+    if arguments.has("queries") {
+        let trial = || queries::trial(&binary);
+        summary.add(row(("cluster queries", &trial), seed));
+        return Ok(summary.close());
+    }
+    if arguments.has("controls") {
+        let trial = || control_trial(&binary, seed);
+        summary.add(row(("cluster control: a theft is noticed", &trial), seed));
+        return Ok(summary.close());
+    }
     if arguments.has("matrix") {
         let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
         let trial = || matrix_trial(&binary, cells, seed);
@@ -155,10 +177,12 @@ fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
     let back = || loss_trial(binary);
     let rounds = if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST };
     let effects = || effects_trial(binary, rounds, seed);
-    let trials: [Trial<'_>; 3] = [
+    let control = || control_trial(binary, seed);
+    let trials: [Trial<'_>; 4] = [
         ("cluster storm", &rage),
         ("cluster views and subscriptions", &effects),
         ("cluster loss is noticed", &back),
+        ("cluster control: a theft is noticed", &control),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }
@@ -217,6 +241,12 @@ fn effects_trial(binary: &Path, rounds: usize, seed: u64) -> Outcome<String> {
         "cluster: views and subscriptions over {rounds} changes of the owner, seed {seed}"
     ));
     effects::trial(binary, rounds, seed)
+}
+
+/// A rule that is broken on purpose.
+fn control_trial(binary: &Path, seed: u64) -> Outcome<String> {
+    announce("cluster: an account that is taken from an owner that lives");
+    control::trial(binary, seed)
 }
 
 /// A database that was put back to an earlier state.

@@ -104,11 +104,16 @@ impl Postgres {
     }
 
     fn sql(&self, text: &str) -> Outcome<()> {
+        self.sql_in("postgres", text)
+    }
+
+    /// Runs a statement in a database.
+    pub(crate) fn sql_in(&self, database: &str, text: &str) -> Outcome<()> {
         let port = self.port;
         let quiet = "-q -v ON_ERROR_STOP=1";
         self.run(
             "psql",
-            &format!("-h 127.0.0.1 -p {port} -U postgres {quiet} -c \"{text}\" postgres"),
+            &format!("-h 127.0.0.1 -p {port} -U postgres {quiet} -c \"{text}\" {database}"),
         )
     }
 
