@@ -70,8 +70,7 @@ impl<S: Service> Gateway<S> {
     pub(super) async fn pass_on_plain(
         &self,
         front: &Front,
-        peer: Peer,
-        request: PlainRequest<'_>,
+        (peer, request): (Peer, PlainRequest<'_>),
         body: Bytes,
         sent: SentHead<'_>,
         out: &mut Http1Answer,

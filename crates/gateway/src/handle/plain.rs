@@ -97,7 +97,7 @@ impl<S: Service> Gateway<S> {
         let front = self.settings.front.as_deref();
         let is_here = front.is_none_or(Front::is_here);
         if let Some(front) = front.filter(|_| !is_here) {
-            return Box::pin(self.pass_on_plain(front, peer, request, body, sent, out)).await;
+            return Box::pin(self.pass_on_plain(front, (peer, request), body, sent, out)).await;
         }
         // What is answered by another node after all is asked there.
         let kept = front.map(|_| body.clone());

@@ -47,7 +47,7 @@ impl Target {
 
     /// Makes the container and the items that are read.
     pub(super) fn prepare(&self) -> Outcome<()> {
-        let mut connection = Connection::open(self.address)?;
+        let mut connection = LoadConnection::open(self.address)?;
         let definition = json!({"id": "items", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}});
         for (path, body) in [("/dbs", json!({"id": "bars"})), ("/dbs/bars/colls", definition)] {
             let request = self.request("POST", path, "", &body.to_string());
@@ -63,7 +63,7 @@ impl Target {
     pub(super) fn ask(&self, asked: Asked, time: Duration) -> Outcome<f64> {
         let (over, count) = (AtomicBool::new(false), AtomicU64::new(0));
         let one = |first: usize| -> Outcome<()> {
-            let mut connection = Connection::open(self.address)?;
+            let mut connection = LoadConnection::open(self.address)?;
             let made: Vec<Vec<u8>> =
                 (0..ITEMS).map(|at| self.made(asked, first * 97 + at)).collect();
             for request in made.iter().cycle() {
@@ -101,7 +101,7 @@ impl Target {
     pub(super) fn write_until_done(&self, within: Duration, pause: Duration) -> Outcome<()> {
         let end = Instant::now() + within;
         while Instant::now() < end {
-            let asked = Connection::open(self.address)
+            let asked = LoadConnection::open(self.address)
                 .and_then(|mut connection| connection.ask(&self.create_next(0)));
             if asked.and_then(Answered::expect_done).is_ok() {
                 return Ok(());
@@ -214,13 +214,13 @@ pub(super) fn watch(
     watched.into_inner().map_err(|_| "a client panicked".into())
 }
 
-fn write(target: &Target, kept: &mut Option<Connection>, request: &[u8]) -> Outcome<()> {
-    if kept.as_mut().is_some_and(Connection::was_closed) {
+fn write(target: &Target, kept: &mut Option<LoadConnection>, request: &[u8]) -> Outcome<()> {
+    if kept.as_mut().is_some_and(LoadConnection::was_closed) {
         *kept = None;
     }
     let mut connection = match kept.take() {
         Some(connection) => connection,
-        None => Connection::open(target.address)?,
+        None => LoadConnection::open(target.address)?,
     };
     let answered = connection.ask(request)?;
     if !answered.is_last {
@@ -247,12 +247,12 @@ impl Answered {
 }
 
 /// One connection.
-struct Connection {
+struct LoadConnection {
     stream: TcpStream,
     answer: Vec<u8>,
 }
 
-impl Connection {
+impl LoadConnection {
     fn open(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
