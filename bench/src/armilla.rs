@@ -6,6 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::Outcome;
@@ -169,7 +170,7 @@ impl ArmillaClient {
                 let request = self.server.signer.read(posts, of);
                 self.call(&request, brought).await?;
                 let author =
-                    texts(self.body(), "userId").pop().ok_or("a post without an author")?;
+                    texts(self.body(), "userId").last().ok_or("a post without an author")?;
                 self.read_user(&author, brought).await?;
                 self.count(posts, of, brought).await?;
             }
@@ -271,11 +272,9 @@ impl ArmillaClient {
                 let scope = Scope::Range(&range);
                 let request = self.server.signer.query(posts, scope, &question, token.as_deref());
                 let answer = self.call(&request, brought).await?;
-                let page = parsed(self.body())?;
-                for row in page["Documents"].as_array().map(Vec::as_slice).unwrap_or_default() {
-                    found.push(ordered(row));
-                    of_range += 1;
-                }
+                let before = found.len();
+                add_ordered(self.body(), &mut found)?;
+                of_range += found.len() - before;
                 token = answer.continuation;
                 if token.is_none() || of_range >= RECENT_ROWS {
                     break;
@@ -315,19 +314,49 @@ fn parsed(body: &[u8]) -> Result<Value, String> {
 }
 
 /// Order, id and author of a row of a rewritten query.
-fn ordered(row: &Value) -> (String, String, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let payload = &row["payload"];
-    (text(&row["orderByItems"][0]["item"]), text(&payload["id"]), text(&payload["userId"]))
+type Ordered = (String, String, String);
+
+/// Adds the rows of a page of a rewritten query. Of each no more is read than what merging needs: this thread serves all connections, and
+/// what it reads in vain the servers would wait for.
+fn add_ordered(page: &[u8], found: &mut Vec<Ordered>) -> Result<(), String> {
+    let rows = Finder::new("\"orderByItems\":[{\"item\":");
+    let starts: Vec<_> = rows.find_iter(page).collect();
+    for (nth, start) in starts.iter().enumerate() {
+        let end = starts.get(nth + 1).copied().unwrap_or(page.len());
+        let row = page.get(*start..end).unwrap_or_default();
+        let first =
+            |property| texts(row, property).next().ok_or("a row without its order, id or author");
+        found.push((first("item")?, first("id")?, first("userId")?));
+    }
+    Ok(())
 }
 
 /// Every text of a property anywhere in a body. Texts of this data need no escapes.
-fn texts(body: &[u8], property: &str) -> Vec<String> {
-    let named = format!("\"{property}\":\"");
-    let text = |at: usize| {
-        let value = body.get(at + named.len()..)?;
-        let end = memchr::memchr(b'"', value)?;
-        Some(String::from_utf8_lossy(value.get(..end)?).into_owned())
-    };
-    memchr::memmem::find_iter(body, named.as_bytes()).filter_map(text).collect()
+fn texts<'b>(body: &'b [u8], property: &str) -> impl Iterator<Item = String> + use<'b> {
+    let finder = Finder::new(&format!("\"{property}\":\"")).into_owned();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let value = at + finder.find(body.get(at..)?)? + finder.needle().len();
+        let length = memchr::memchr(b'"', body.get(value..)?)?;
+        at = value + length;
+        Some(String::from_utf8_lossy(body.get(value..at)?).into_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_page_are_read_as_far_as_merging_needs() {
+        let page = br#"{"_rid":"r","Documents":[{"_rid":"a","orderByItems":[{"item":"2024"}],"payload":{"id":"p1","userId":"u1","x":"id"}},{"_rid":"b","orderByItems":[{"item":"2023"}],"payload":{"type":"post","userId":"u2","id":"p2"}}],"_count":2}"#;
+        let mut found = Vec::new();
+        add_ordered(page, &mut found).unwrap();
+        let row = |order: &str, id: &str, user: &str| (order.into(), id.into(), user.into());
+        assert_eq!(found, [row("2024", "p1", "u1"), row("2023", "p2", "u2")]);
+        assert!(
+            add_ordered(br#"{"orderByItems":[{"item":"2024"}],"payload":{}}"#, &mut found).is_err()
+        );
+        assert!(texts(page, "none").next().is_none());
+    }
 }
