@@ -62,7 +62,17 @@ const FIXED_LENGTH: usize = 8 + 1 + 1 + 4 + 4 + 8;
 impl FeedEntry {
     /// The stored form.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(FIXED_LENGTH + self.item.epk.0.len());
+        self.encode_in(Vec::with_capacity(Self::length(&self.item.epk)))
+    }
+
+    /// Bytes of the stored form of an entry about an item with this effective key.
+    pub(crate) fn length(epk: &Epk) -> usize {
+        FIXED_LENGTH + epk.as_bytes().len()
+    }
+
+    /// The stored form in memory that an earlier one had.
+    pub(crate) fn encode_in(&self, mut out: Vec<u8>) -> Vec<u8> {
+        out.clear();
         out.extend_from_slice(&self.item.hash.to_be_bytes());
         out.push(self.item.probe);
         out.push(self.operation as u8);

@@ -6,7 +6,7 @@
 //! [`PathDictionary`].
 
 use crate::limits::{NEW_PATHS_MAX, PATHS_MAX};
-use crate::paths::{ELEMENT, composite_step, computed_step, name_step, spatial_step};
+use crate::paths::{ELEMENT, PathMemo, composite_step, computed_step, name_step, spatial_step};
 pub(crate) use crate::paths::{PathDictionary, ROOT};
 use crate::{computed, geo_grid};
 use armilla_index::Terms;
@@ -15,6 +15,7 @@ use armilla_model::number::Number;
 use armilla_model::ordered;
 use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
 use armilla_model::value::Value;
+use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Room for a term, as they are on the average.
@@ -44,7 +45,7 @@ pub(crate) fn terms_of(
     policy: &ContainerPolicy,
     paths: &PathDictionary,
 ) -> ItemTerms {
-    walk(item, ts, indexed, policy, paths, (PATHS_MAX, Kept::Terms))
+    walk(item, ts, indexed, policy, (paths, None), (PATHS_MAX, Kept::Terms))
 }
 
 /// What the terms of an item weigh, without the terms: all that is asked of a version that is about to go.
@@ -55,19 +56,19 @@ pub(crate) fn weights_of(
     policy: &ContainerPolicy,
     paths: &PathDictionary,
 ) -> ItemTerms {
-    walk(item, ts, indexed, policy, paths, (PATHS_MAX, Kept::Weights))
+    walk(item, ts, indexed, policy, (paths, None), (PATHS_MAX, Kept::Weights))
 }
 
 /// The same for an item that is not stored yet and may be refused: see
-/// [`ItemTerms::lacks_paths`]. What is stored must be indexed however many paths there are.
+/// [`ItemTerms::lacks_paths`]. What is stored must be indexed however many paths there are. The memo is that of its transaction.
 pub(crate) fn terms_of_new(
     item: &Value,
     ts: u32,
     indexed: bool,
     policy: &ContainerPolicy,
-    paths: &PathDictionary,
+    (paths, memo): (&PathDictionary, &mut PathMemo),
 ) -> ItemTerms {
-    walk(item, ts, indexed, policy, paths, (NEW_PATHS_MAX, Kept::Terms))
+    walk(item, ts, indexed, policy, (paths, Some(memo)), (NEW_PATHS_MAX, Kept::Terms))
 }
 
 /// What of an item's terms is wanted.
@@ -84,12 +85,13 @@ fn walk(
     ts: u32,
     indexed: bool,
     policy: &ContainerPolicy,
-    paths: &PathDictionary,
+    (paths, memo): (&PathDictionary, Option<&mut PathMemo>),
     (paths_max, kept): (usize, Kept),
 ) -> ItemTerms {
     let mut walk = TermWalk {
         policy,
         paths,
+        memo,
         paths_max,
         kept,
         found: ItemTerms::default(),
@@ -148,6 +150,7 @@ impl ItemTerms {
 struct TermWalk<'a> {
     policy: &'a ContainerPolicy,
     paths: &'a PathDictionary,
+    memo: Option<&'a mut PathMemo>,
     paths_max: usize,
     kept: Kept,
     found: ItemTerms,
@@ -173,6 +176,19 @@ impl TermWalk<'_> {
         number.unwrap_or(ROOT)
     }
 
+    fn number_of_name(&mut self, parent: u32, name: &Arc<str>) -> u32 {
+        if let Some(number) = self.memo.as_mut().and_then(|memo| memo.find(parent, name)) {
+            return number;
+        }
+        let mut step = std::mem::take(&mut self.step);
+        let number = self.number(parent, name_step(name, &mut step));
+        self.step = step;
+        if let Some(memo) = &mut self.memo {
+            memo.add(parent, name, number);
+        }
+        number
+    }
+
     fn members(&mut self, item: &Value, parent: u32, cursor: PolicyCursor<'_>, top: bool) {
         let Some(object) = item.as_object() else { return };
         for (name, value) in object.iter() {
@@ -182,9 +198,7 @@ impl TermWalk<'_> {
             if system || !cursor.may_index_below() {
                 continue;
             }
-            let mut step = std::mem::take(&mut self.step);
-            let path = self.number(parent, name_step(name, &mut step));
-            self.step = step;
+            let path = self.number_of_name(parent, name);
             // `id` is charged as a fixed term; the partition key as a fixed term *and* as a leaf.
             let charged = !(top && &**name == "id");
             self.value(value, path, cursor, charged);

@@ -16,6 +16,9 @@ const LEVEL_LENGTH: usize = 16;
 /// Bytes of an item's key beside its effective key: container, hash and probe.
 const ITEM_KEY_FIXED: usize = 4 + 8 + 1;
 
+/// Bytes of a key of a log: container, partition, LSN and sequence.
+pub(crate) const LOG_KEY_LENGTH: usize = 4 + 4 + 8 + 4;
+
 /// The place of an item inside its container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ItemKey {
@@ -56,8 +59,28 @@ fn read_epk(key: &mut KeyReader<'_>, definition: &Definition) -> Result<Epk, Key
 /// Key of an item in `items`.
 pub(crate) fn item(container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
     // As long as it becomes: bytes that are shared fit without room to spare, else they need a counter of their own.
-    let key = KeyWriter::with_capacity(ITEM_KEY_FIXED + item.epk.as_bytes().len()).u32(container);
-    let key = write_epk(key, definition, &item.epk).u64(item.hash).u8(item.probe).finish();
+    let key = KeyWriter::with_capacity(ITEM_KEY_FIXED + item.epk.as_bytes().len());
+    finish_item(key, container, definition, item)
+}
+
+/// The same in memory that an earlier key had.
+pub(crate) fn item_in(
+    memory: Vec<u8>,
+    container: u32,
+    definition: &Definition,
+    item: &ItemKey,
+) -> Vec<u8> {
+    finish_item(KeyWriter::reusing(memory), container, definition, item)
+}
+
+/// Bytes of the key of an item with this effective key; more where that is escaped.
+pub(crate) fn item_length(epk: &Epk) -> usize {
+    ITEM_KEY_FIXED + epk.as_bytes().len()
+}
+
+fn finish_item(key: KeyWriter, container: u32, definition: &Definition, item: &ItemKey) -> Vec<u8> {
+    let key = write_epk(key.u32(container), definition, &item.epk);
+    let key = key.u64(item.hash).u8(item.probe).finish();
     debug_assert!(read_item(&key, definition).is_ok_and(|read| read == *item));
     key
 }
@@ -128,7 +151,16 @@ pub(crate) fn items_of_partition(container: u32, definition: &Definition, epk: &
 
 /// Key of an entry in `feed`, `gone` and `versions`.
 pub(crate) fn log(container: u32, position: LogPosition) -> Vec<u8> {
-    let key = KeyWriter::with_capacity(20)
+    finish_log(KeyWriter::with_capacity(LOG_KEY_LENGTH), container, position)
+}
+
+/// The same in memory that an earlier key had.
+pub(crate) fn log_in(memory: Vec<u8>, container: u32, position: LogPosition) -> Vec<u8> {
+    finish_log(KeyWriter::reusing(memory), container, position)
+}
+
+fn finish_log(key: KeyWriter, container: u32, position: LogPosition) -> Vec<u8> {
+    let key = key
         .u32(container)
         .u32(position.partition)
         .u64(position.lsn.0)

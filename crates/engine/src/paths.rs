@@ -7,6 +7,9 @@
 //! again, and the highest number is kept by itself.
 
 mod forget;
+mod memo;
+
+pub(crate) use memo::PathMemo;
 
 use crate::keys;
 use crate::ranked::{Rank, RankedGuard, RankedLock};

@@ -25,7 +25,7 @@ use crate::items::{WriteOptions, Written};
 use crate::keys::ItemKey;
 use crate::limits::TXN_FOUND_MAX;
 use crate::locks::PartitionLock;
-use crate::paths::PathsInUse;
+use crate::paths::{PathMemo, PathsInUse};
 use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
 use crate::store_failure;
 use armilla_model::charge::RequestCharge;
@@ -41,6 +41,9 @@ use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// With so many items what they have in common is worth remembering.
+const MANY_ITEMS: usize = 4;
+
 /// An open transaction.
 pub struct Txn {
     container: Arc<Container>,
@@ -50,6 +53,7 @@ pub struct Txn {
     snapshot: Arc<dyn Snapshot>,
     lock: PartitionLock,
     paths: PathsInUse,
+    path_memo: PathMemo,
     now: u32,
     origin: Origin,
     expiring: bool,
@@ -134,6 +138,7 @@ impl Txn {
             snapshot: container.core.snapshot(),
             now: container.core.now_seconds(),
             paths: container.paths.in_use(),
+            path_memo: PathMemo::default(),
             container,
             settings,
             key,
@@ -337,6 +342,9 @@ impl Txn {
 
     /// Makes room for so many more items.
     pub(crate) fn reserve(&mut self, items: usize) {
+        if items >= MANY_ITEMS {
+            self.path_memo.turn_on();
+        }
         self.staged.reserve(items);
         self.by_id.reserve(items);
         self.places.reserve(items);
@@ -354,6 +362,15 @@ impl Txn {
     /// Stages a new version of the item, whether or not it exists.
     pub(crate) fn stage(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
         let at = self.touch(&body.id)?;
+        self.put_draft(at, at, body, options)
+    }
+
+    /// Stages an item that must not exist.
+    pub(crate) fn stage_new(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
+        let at = self.touch_shared(&body.id)?;
+        if self.staged[at].current().is_some() {
+            return Err(Error::conflict());
+        }
         self.put_draft(at, at, body, options)
     }
 
@@ -430,12 +447,15 @@ impl Txn {
         })
     }
 
-    fn terms_of_new(&self, item: &Value, ts: u32, indexed: bool) -> Result<ItemTerms> {
-        let paths = &self.container.paths;
+    fn terms_of_new(&mut self, item: &Value, ts: u32, indexed: bool) -> Result<ItemTerms> {
+        let (paths, policy) = (&self.container.paths, &self.settings.policy);
         let terms = match self.container.view() {
             // Its source was allowed to have these paths; refused, the view would stop for good.
-            Some(_) => indexing::terms_of(item, ts, indexed, self.policy(), paths),
-            None => indexing::terms_of_new(item, ts, indexed, self.policy(), paths),
+            Some(_) => indexing::terms_of(item, ts, indexed, policy, paths),
+            None => {
+                let numbers = (paths, &mut self.path_memo);
+                indexing::terms_of_new(item, ts, indexed, policy, numbers)
+            }
         };
         if !terms.lacks_paths {
             return Ok(terms);
@@ -471,10 +491,22 @@ impl Txn {
 
     /// The place of an item in the change set; an untouched item enters as it is in the store.
     fn touch(&mut self, id: &str) -> Result<usize> {
-        if let Some(&at) = self.by_id.get(id) {
-            return Ok(at);
+        match self.by_id.get(id) {
+            Some(&at) => Ok(at),
+            None => self.touch_first(id.into()),
         }
-        let mut slot = self.locate(id)?;
+    }
+
+    /// The same with an id that is in memory of its own already.
+    fn touch_shared(&mut self, id: &Arc<str>) -> Result<usize> {
+        match self.by_id.get(id) {
+            Some(&at) => Ok(at),
+            None => self.touch_first(id.clone()),
+        }
+    }
+
+    fn touch_first(&mut self, id: Arc<str>) -> Result<usize> {
+        let mut slot = self.locate(&id)?;
         // Two new items of one transaction whose hashes clash take places one after the other.
         while slot.record.is_none() && self.places.contains(&(slot.key.hash, slot.key.probe)) {
             slot.key.probe = slot.key.probe.checked_add(1).ok_or_else(|| {
@@ -487,7 +519,7 @@ impl Txn {
         let before = slot.record.map(|record| self.load(record)).transpose()?;
         self.places.insert((slot.key.hash, slot.key.probe));
         self.staged.push(Staged { key: slot.key, before, now: Now::AsBefore });
-        self.by_id.insert(id.into(), self.staged.len() - 1);
+        self.by_id.insert(id, self.staged.len() - 1);
         Ok(self.staged.len() - 1)
     }
 

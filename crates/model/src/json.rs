@@ -7,17 +7,19 @@
 //! come from `jiter`; what it does not check is checked here.
 
 mod members;
+mod names;
+mod objects;
 mod quoted;
 mod repeated;
 
 pub use members::{MemberTexts, Wanted, is_copied_as_written, member_texts, parse_members};
+pub use objects::{MemberReader, RawMembers, raw_objects, read_objects};
 pub use quoted::QuotedFinder;
 
 use crate::limits::NESTING_MAX;
 use crate::number::Number;
 use crate::value::{Object, Value};
 use jiter::{Jiter, JiterError, Peek};
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,7 +65,7 @@ pub fn parse_item(
 ) -> Result<ParsedItem, JsonError> {
     crate::tally::count(crate::tally::Work::ItemParse);
     out.reserve(text.len());
-    let mut reader = Reader { is_item: true, ..Reader::new(text, Some(out), left_out) };
+    let mut reader = Reader::of_item(Jiter::new(text), left_out, out);
     let value = reader.whole()?;
     Ok(ParsedItem { value, id_at: reader.id_at })
 }
@@ -75,33 +77,8 @@ pub fn parse_compact(text: &[u8], out: &mut Vec<u8>) -> Result<Value, JsonError>
     Reader::new(text, Some(out), &[]).whole()
 }
 
-/// The members of an object, each value as the text it has.
-pub type RawMembers<'j> = Vec<(Cow<'static, str>, &'j [u8])>;
-
 /// Room for the members of an object that is being read.
 const MEMBERS_ROOM: usize = 8;
-
-/// Reads an array of objects no deeper than their members: syntax is checked, values stay text. The
-/// limits of [`parse`] on names, depth and numbers are left to whoever reads the values. Names that the
-/// caller expects cost no memory.
-pub fn raw_objects<'j>(
-    text: &'j [u8],
-    expected: &[&'static str],
-) -> Result<Vec<RawMembers<'j>>, JsonError> {
-    let mut reader = Reader::new(text, None, &[]);
-    let peek = reader.tokens.peek().map_err(|error| reader.syntax(&error))?;
-    if peek != Peek::Array {
-        return Err(reader.refusal("expected an array".to_owned()));
-    }
-    let mut objects = Vec::new();
-    let mut next = reader.tokens.known_array().map_err(|error| reader.syntax(&error))?;
-    while let Some(peek) = next {
-        objects.push(reader.raw_members(peek, expected)?);
-        next = reader.tokens.array_step().map_err(|error| reader.syntax(&error))?;
-    }
-    reader.tokens.finish().map_err(|error| reader.syntax(&error))?;
-    Ok(objects)
-}
 
 struct Reader<'j, 'o> {
     tokens: Jiter<'j>,
@@ -120,37 +97,9 @@ impl<'j, 'o> Reader<'j, 'o> {
         Self { tokens, compact, left_out, id_at: None, is_item: false, starts: Vec::new() }
     }
 
-    fn raw_members(
-        &mut self,
-        peek: Peek,
-        expected: &[&'static str],
-    ) -> Result<RawMembers<'j>, JsonError> {
-        if peek != Peek::Object {
-            return Err(self.refusal("expected an object".to_owned()));
-        }
-        let keep = |name: &str| -> Cow<'static, str> {
-            let known = expected.iter().find(|known| **known == name);
-            known.map_or_else(|| name.to_owned().into(), |known| (*known).into())
-        };
-        let mut members = RawMembers::new();
-        let mut next = match self.tokens.known_object() {
-            Ok(name) => name.map(keep),
-            Err(error) => return Err(self.syntax(&error)),
-        };
-        while let Some(name) = next {
-            let peek = self.tokens.peek().map_err(|error| self.syntax(&error))?;
-            let start = self.tokens.current_index();
-            self.tokens.known_skip(peek).map_err(|error| self.syntax(&error))?;
-            members.push((name, self.tokens.slice_to_current(start)));
-            next = match self.tokens.next_key() {
-                Ok(name) => name.map(keep),
-                Err(error) => return Err(self.syntax(&error)),
-            };
-        }
-        if let Some(kept) = repeated::kept(members.iter().map(|(name, _)| &**name)) {
-            repeated::retain(&mut members, &kept);
-        }
-        Ok(members)
+    fn of_item(tokens: Jiter<'j>, left_out: &'o [&'o str], out: &'o mut Vec<u8>) -> Self {
+        let compact = Some(out);
+        Self { tokens, compact, left_out, id_at: None, is_item: true, starts: Vec::new() }
     }
 
     fn whole(&mut self) -> Result<Value, JsonError> {
@@ -195,12 +144,19 @@ impl<'j, 'o> Reader<'j, 'o> {
     }
 
     fn string(&mut self) -> Result<Value, JsonError> {
+        let start = self.tokens.current_index();
         let text: Arc<str> = match self.tokens.known_str() {
             Ok(text) => text.into(),
             Err(error) => return Err(self.syntax(&error)),
         };
         if let Some(out) = &mut self.compact {
-            write_string(&text, out);
+            // Whoever escapes something needs more bytes for it than it has.
+            let written = self.tokens.slice_to_current(start);
+            if written.len() == text.len() + 2 {
+                out.extend_from_slice(written);
+            } else {
+                write_string(&text, out);
+            }
         }
         Ok(Value::String(text))
     }
@@ -266,14 +222,14 @@ impl<'j, 'o> Reader<'j, 'o> {
 
     fn first_name(&mut self) -> Result<Option<Arc<str>>, JsonError> {
         match self.tokens.known_object() {
-            Ok(name) => Ok(name.map(Arc::from)),
+            Ok(name) => Ok(name.map(names::shared)),
             Err(error) => Err(self.syntax(&error)),
         }
     }
 
     fn next_name(&mut self) -> Result<Option<Arc<str>>, JsonError> {
         match self.tokens.next_key() {
-            Ok(name) => Ok(name.map(Arc::from)),
+            Ok(name) => Ok(name.map(names::shared)),
             Err(error) => Err(self.syntax(&error)),
         }
     }
@@ -341,9 +297,16 @@ pub fn read_number(text: &str) -> Option<Number> {
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
+    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    // Nearly all are; without a way out the compiler looks at many bytes at a time.
+    if bytes.iter().fold(true, |plain, &byte| plain & is_plain(byte)) {
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+        return;
+    }
     let mut copied = 0;
     for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+        if is_plain(byte) {
             continue;
         }
         out.extend_from_slice(&bytes[copied..at]);

@@ -3,7 +3,7 @@
 //! A batch is an ordered list of puts and deletes over any keyspaces. Later operations on a key win
 //! over earlier ones. Batches are joined with [`Batch::append`] when the committer forms a group.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::Keyspace;
 
@@ -22,9 +22,11 @@ pub struct Operation {
     /// The map that is changed.
     pub keyspace: Keyspace,
     /// The key that is changed; never empty.
-    pub key: Vec<u8>,
+    pub key: Bytes,
     /// The new value, or `None` when the key is deleted.
     pub value: Option<Bytes>,
+    /// Key and value are parts of a piece of memory that others of the same batch have parts of: it is held as long as one of them is.
+    pub is_shared: bool,
 }
 
 /// Changes, committed atomically by [`Store::commit`](crate::Store::commit).
@@ -32,6 +34,24 @@ pub struct Operation {
 pub struct Batch {
     operations: Vec<Operation>,
     bytes: usize,
+    shared: Shared,
+}
+
+/// Memory for the keys and values of [`Batch::put_shared`]: a piece for items, and one for all else, since what is written to different
+/// keyspaces is let go of at different times.
+#[derive(Clone, Debug, Default)]
+struct Shared {
+    items: BytesMut,
+    others: BytesMut,
+}
+
+impl Shared {
+    fn of(&mut self, keyspace: Keyspace) -> &mut BytesMut {
+        match keyspace {
+            Keyspace::Items => &mut self.items,
+            _ => &mut self.others,
+        }
+    }
 }
 
 impl Batch {
@@ -54,9 +74,31 @@ impl Batch {
     /// When the key is empty or longer than [`KEY_LENGTH_MAX`], or the value longer than
     /// [`VALUE_LENGTH_MAX`]: callers check sizes long before.
     pub fn put(&mut self, keyspace: Keyspace, key: Vec<u8>, value: impl Into<Bytes>) {
-        let value = value.into();
+        let (key, value) = (key.into(), value.into());
         assert!(value.len() <= VALUE_LENGTH_MAX, "a value of {} bytes is too long", value.len());
-        self.push(Operation { keyspace, key, value: Some(value) });
+        self.push(Operation { keyspace, key, value: Some(value), is_shared: false });
+    }
+
+    /// Makes room for keys and values of so many bytes that [`put_shared`](Self::put_shared) is going to copy.
+    pub fn share(&mut self, keyspace: Keyspace, bytes: usize) {
+        self.shared.of(keyspace).reserve(bytes);
+    }
+
+    /// As [`put`](Self::put), with a copy of key and value in memory that many of the batch share. Worth it where a batch has many: a store
+    /// takes a part of shared memory over, and lets go of it, without asking for memory or giving it back.
+    ///
+    /// # Panics
+    ///
+    /// As [`put`](Self::put).
+    pub fn put_shared(&mut self, keyspace: Keyspace, key: &[u8], value: &[u8]) {
+        assert!(value.len() <= VALUE_LENGTH_MAX, "a value of {} bytes is too long", value.len());
+        let memory = self.shared.of(keyspace);
+        let mut part = |bytes: &[u8]| {
+            memory.extend_from_slice(bytes);
+            memory.split().freeze()
+        };
+        let (key, value) = (part(key), part(value));
+        self.push(Operation { keyspace, key, value: Some(value), is_shared: true });
     }
 
     /// Removes `key`, whether or not it is there.
@@ -65,7 +107,7 @@ impl Batch {
     ///
     /// When the key is empty or longer than [`KEY_LENGTH_MAX`].
     pub fn delete(&mut self, keyspace: Keyspace, key: Vec<u8>) {
-        self.push(Operation { keyspace, key, value: None });
+        self.push(Operation { keyspace, key: key.into(), value: None, is_shared: false });
     }
 
     /// Adds everything of `other` after everything of `self`.
@@ -129,6 +171,22 @@ mod tests {
         assert_eq!((first.len(), first.bytes()), (2, bytes));
         let values: Vec<_> = first.iter().map(|o| o.value.is_some()).collect();
         assert_eq!(values, [true, false]);
+    }
+
+    #[test]
+    fn what_shares_memory_is_what_was_put() {
+        let (mut shared, mut plain) = (Batch::new(), Batch::new());
+        shared.share(Keyspace::Items, 40);
+        for number in 0..100u8 {
+            let (key, value) = (vec![number; 3], vec![number; usize::from(number)]);
+            let keyspace = if number % 2 == 0 { Keyspace::Items } else { Keyspace::Feed };
+            shared.put_shared(keyspace, &key, &value);
+            plain.put(keyspace, key, value);
+        }
+        assert_eq!(shared.bytes(), plain.bytes());
+        for (shared, plain) in shared.into_operations().zip(plain.into_operations()) {
+            assert_eq!(Operation { is_shared: false, ..shared }, plain);
+        }
     }
 
     #[test]

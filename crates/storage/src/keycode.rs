@@ -55,6 +55,13 @@ impl KeyWriter {
         Self { bytes: Vec::with_capacity(capacity) }
     }
 
+    /// An empty key in memory that an earlier one had.
+    #[must_use]
+    pub fn reusing(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { bytes }
+    }
+
     /// Adds a byte.
     #[must_use]
     pub fn u8(self, value: u8) -> Self {

@@ -73,12 +73,15 @@ impl MemoryState {
     }
 
     fn apply(&mut self, operation: Operation) {
-        let Operation { keyspace, key, value } = operation;
+        let Operation { keyspace, key, value, is_shared } = operation;
+        // What stays for good does not hold what it shares memory with.
+        let value =
+            if is_shared { value.map(|value| Bytes::copy_from_slice(&value)) } else { value };
         let map = self.maps.get_mut(keyspace.index()).expect("there is one map per keyspace");
         match value {
-            Some(value) => map.insert_mut(key, value),
+            Some(value) => map.insert_mut(key.into(), value),
             None => {
-                map.remove_mut(&key);
+                map.remove_mut(&key[..]);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::names::check_id;
 use crate::record::HEADER_LENGTH;
 use armilla_model::error::{Error, Result};
 use armilla_model::etag::ETag;
-use armilla_model::json::{self, JsonError};
+use armilla_model::json::{self, JsonError, MemberReader};
 use armilla_model::limits::ITEM_SIZE_MAX;
 use armilla_model::value::Value;
 use std::sync::Arc;
@@ -15,6 +15,9 @@ pub(crate) const SYSTEM: [&str; 6] = ["_rid", "_self", "_etag", "_attachments", 
 
 /// Room for the server's properties and the closing brace.
 const SYSTEM_ROOM: usize = 256;
+
+/// Room for the text of an item whose length is not known beforehand.
+const MEMBER_ROOM: usize = 256;
 
 /// A checked body: room for the header, then the text without its closing brace.
 #[derive(Debug)]
@@ -46,6 +49,14 @@ impl UncheckedBody {
         bytes.resize(HEADER_LENGTH, 0);
         let parsed = json::parse_item(text, &SYSTEM, &mut bytes)?;
         Ok(Self { bytes, parsed, size: text.len() })
+    }
+
+    /// Reads the value of a member that is an item.
+    pub fn read_member(member: &mut MemberReader<'_>) -> Result<Self, JsonError> {
+        let mut bytes = Vec::with_capacity(HEADER_LENGTH + MEMBER_ROOM + SYSTEM_ROOM);
+        bytes.resize(HEADER_LENGTH, 0);
+        let (parsed, size) = member.item(&SYSTEM, &mut bytes)?;
+        Ok(Self { bytes, parsed, size })
     }
 
     /// Reads a client's text, unless it is too large for an item.

@@ -3,7 +3,7 @@
 use super::body::{Body, UncheckedBody};
 use super::{WriteOptions, Written};
 use crate::txn::Txn;
-use armilla_model::error::{Error, Result};
+use armilla_model::error::Result;
 
 impl Txn {
     /// Stages a new item.
@@ -23,9 +23,6 @@ impl Txn {
     pub(crate) fn create_from(&mut self, body: Body, options: &WriteOptions) -> Result<Written> {
         self.check_writable()?;
         self.check_key_of(&body.value)?;
-        if self.look_up(&body.id)?.is_some() {
-            return Err(Error::conflict());
-        }
-        self.stage(body, options)
+        self.stage_new(body, options)
     }
 }

@@ -3,7 +3,7 @@
 //! Everything here runs under the partition's sequencer, which gives the LSN, so it only copies:
 //! checks, texts and terms were made when the changes were staged.
 
-use super::{Before, Committed, Draft, Now, Owner, Staged, Txn};
+use super::{Before, Committed, Draft, MANY_ITEMS, Now, Owner, Staged, Txn};
 use crate::container::{Container, Settings};
 use crate::feed_entry::{FeedEntry, FeedOperation, Origin};
 use crate::indexing;
@@ -154,6 +154,9 @@ enum CommitThread {
     Caller,
 }
 
+/// Up to so many bytes, on the average, items of a transaction share the memory in which they go to the store.
+const SHARED_TEXT_MAX: usize = 4096;
+
 /// By how many bytes of texts the transaction makes its logical partition grow.
 fn growth(staged: &[Staged]) -> i64 {
     let changed = staged.iter().filter(|staged| staged.is_changed());
@@ -225,6 +228,8 @@ struct CommitWriter<'c> {
     /// The highest ordinals of items that were not there before.
     created: Marks,
     counted: (i64, i64),
+    /// Where keys and entries are written before they are copied into memory that the items of the transaction share, if they are many.
+    scratch: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'c> CommitWriter<'c> {
@@ -236,12 +241,22 @@ impl<'c> CommitWriter<'c> {
         staged: &[Staged],
     ) -> Self {
         let keeps_versions = txn.container.settings().policy.retention_minutes > 0;
+        let mut batch = Batch::with_capacity(staged.len() * 3);
+        let texts = staged.iter().filter_map(Staged::draft).map(|draft| draft.bytes.len());
+        let (items, texts) = (staged.len(), texts.sum::<usize>());
+        // Large texts are handed over as they are, not copied once more.
+        let is_many = items >= MANY_ITEMS && texts <= items * SHARED_TEXT_MAX;
+        if is_many {
+            batch.share(Keyspace::Items, texts + items * keys::item_length(&txn.epk));
+            let entry = keys::LOG_KEY_LENGTH + FeedEntry::length(&txn.epk);
+            batch.share(Keyspace::Feed, items * entry);
+        }
         Self {
             container: &txn.container,
             settings: &txn.settings,
             partition,
             snapshot: &*txn.snapshot,
-            batch: Batch::with_capacity(staged.len() * 3),
+            batch,
             lsn: sequencer.last.next(),
             second: sequencer.second.max(txn.now),
             origin: txn.origin,
@@ -252,6 +267,7 @@ impl<'c> CommitWriter<'c> {
             changes: Vec::with_capacity(staged.len()),
             created: Marks::default(),
             counted: (0, 0),
+            scratch: is_many.then(Default::default),
         }
     }
 
@@ -398,7 +414,15 @@ impl<'c> CommitWriter<'c> {
         }
         let operation = if created { FeedOperation::Create } else { FeedOperation::Replace };
         let entry = self.entry(key.clone(), operation, draft.head.docno);
-        self.batch.put(Keyspace::Feed, keys::log(number, self.position(sequence)), entry.encode());
+        let position = self.position(sequence);
+        match &mut self.scratch {
+            None => self.batch.put(Keyspace::Feed, keys::log(number, position), entry.encode()),
+            Some((place, value)) => {
+                *place = keys::log_in(take(place), number, position);
+                *value = entry.encode_in(take(value));
+                self.batch.put_shared(Keyspace::Feed, place, value);
+            }
+        }
         let document = armilla_index::Document {
             epk: key.epk.as_bytes().to_vec(),
             docno: draft.head.docno,
@@ -408,9 +432,17 @@ impl<'c> CommitWriter<'c> {
             ttl: draft.head.ttl,
             size: u32::try_from(draft.bytes.len() - HEADER_LENGTH).unwrap_or(u32::MAX),
         };
-        // Without room to spare the store takes the bytes over as they are.
-        draft.bytes.shrink_to_fit();
-        self.batch.put(Keyspace::Items, keys::item(number, definition, &key), draft.bytes);
+        match &mut self.scratch {
+            None => {
+                // Without room to spare the store takes the bytes over as they are.
+                draft.bytes.shrink_to_fit();
+                self.batch.put(Keyspace::Items, keys::item(number, definition, &key), draft.bytes);
+            }
+            Some((place, _)) => {
+                *place = keys::item_in(take(place), number, definition, &key);
+                self.batch.put_shared(Keyspace::Items, place, &draft.bytes);
+            }
+        }
         (document, draft.terms.terms)
     }
 

@@ -10,10 +10,15 @@ use armilla_model::partition_key::PartitionKey;
 use armilla_model::value::Value;
 use armilla_model::{Error, Result};
 
+const KIND: &str = "operationType";
+const BODY: &str = "resourceBody";
+const CREATE: &[u8] = b"\"Create\"";
+const UPSERT: &[u8] = b"\"Upsert\"";
+
 /// What operations say of themselves.
 const MEMBERS: [&str; 8] = [
-    "operationType",
-    "resourceBody",
+    KIND,
+    BODY,
     "id",
     "partitionKey",
     "ifMatch",
@@ -36,6 +41,9 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation>> {
 /// The same for operations that stand alone: one that cannot be read is refused when its turn comes, and its
 /// neighbours are none the worse for it. Clients do not show what a whole request is refused for.
 pub(crate) fn parse_each(body: &[u8]) -> Result<Vec<Operation>> {
+    if let Some(operations) = parse_usual(body) {
+        return Ok(operations);
+    }
     let operations = json::raw_objects(body, &MEMBERS)?;
     if operations.is_empty() {
         return Err(Error::bad_request("Batch request has no operations."));
@@ -53,6 +61,46 @@ pub(crate) fn parse_each(body: &[u8]) -> Result<Vec<Operation>> {
     Ok(operations.iter().map(parse).collect())
 }
 
+/// The same for operations as nearly all are, each read in one go: the kind comes before the item, no member twice, and nothing is wrong.
+/// All others are read again, to find out what is.
+fn parse_usual(body: &[u8]) -> Option<Vec<Operation>> {
+    let mut count = 0;
+    let unusual = || JsonError { message: String::new(), line: 0, column: 0 };
+    let operations = json::read_objects(body, |object| {
+        let (mut members, mut item) = (RawMembers::new(), None);
+        while let Some(name) = object.next_name(&MEMBERS)? {
+            let is_twice = members.iter().any(|member| member.0 == name);
+            let is_item = name == BODY && item.is_none();
+            if is_twice || (name == BODY && !is_item) {
+                return Err(unusual());
+            }
+            match members.first() {
+                Some((first, kind)) if is_item && *first == KIND && has_item(kind) => {
+                    item = Some(UncheckedBody::read_member(object)?);
+                }
+                _ => members.push((name, object.raw()?)),
+            }
+        }
+        count += 1;
+        if count > BATCH_OPERATIONS_MAX {
+            return Err(unusual());
+        }
+        let item = item.ok_or_else(unusual)?;
+        let raw = RawOperation { members: &members, batch: body };
+        let verb = match raw.raw(KIND) {
+            Some(CREATE) => Verb::Create(item),
+            _ => Verb::Upsert(item),
+        };
+        raw.with_options(verb).map_err(|_| unusual())
+    });
+    operations.ok().filter(|operations| !operations.is_empty())
+}
+
+/// Whether an operation of this kind, as most clients write it, comes with a whole item.
+fn has_item(kind: &[u8]) -> bool {
+    kind == CREATE || kind == UPSERT
+}
+
 /// An operation as the client wrote it.
 struct RawOperation<'b> {
     members: &'b RawMembers<'b>,
@@ -62,11 +110,7 @@ struct RawOperation<'b> {
 
 impl RawOperation<'_> {
     fn parse(&self) -> Result<Operation> {
-        // As nearly all clients write it, and as nearly all operations of a load are.
-        if self.raw("operationType") == Some(&b"\"Create\""[..]) {
-            return self.with_options(Verb::Create(self.body()?));
-        }
-        let kind = self.text("operationType")?.unwrap_or_default();
+        let kind = self.text(KIND)?.unwrap_or_default();
         let verb = match kind.to_ascii_lowercase().as_str() {
             "create" => Verb::Create(self.body()?),
             "upsert" => Verb::Upsert(self.body()?),
@@ -122,12 +166,12 @@ impl RawOperation<'_> {
     }
 
     fn body(&self) -> Result<UncheckedBody> {
-        let text = self.raw("resourceBody").ok_or_else(no_body)?;
+        let text = self.raw(BODY).ok_or_else(no_body)?;
         UncheckedBody::read(text).map_err(|error| self.located(error))
     }
 
     fn patch(&self) -> Result<Value> {
-        self.value("resourceBody")?.ok_or_else(no_body)
+        self.value(BODY)?.ok_or_else(no_body)
     }
 
     /// Bulk carries the key as a JSON array inside a string.
@@ -161,6 +205,23 @@ mod tests {
         };
         let body = body.check().unwrap();
         assert!(body.bytes.ends_with(br#"{"id":"a","n":1.50"#));
+    }
+
+    #[test]
+    fn operations_are_read_alike_in_whatever_order_their_members_come() {
+        let read = |text: &str| parse(text.as_bytes()).map(|operations| format!("{operations:?}"));
+        let usual =
+            r#"[{"operationType":"Upsert","ifMatch":"\"x\"","resourceBody":{"id":"a","n":1}}]"#;
+        for text in [
+            r#"[{"resourceBody":{"id":"a","n":1},"ifMatch":"\"x\"","operationType":"Upsert"}]"#,
+            r#"[{"operationType":"upsert","ifMatch":"\"x\"","resourceBody":{"id":"a","n":1}}]"#,
+            r#"[{"operationType":"Delete","ifMatch":"\"x\"","resourceBody":{"id":"b"},"resourceBody":{"id":"a","n":1},"operationType":"Upsert"}]"#,
+            r#"[{"operationType":"Create","operationType":"Upsert","ifMatch":"\"x\"","resourceBody":{"id":"a","n":1}}]"#,
+        ] {
+            assert!(parse_usual(text.as_bytes()).is_none(), "{text} is read as usual");
+            assert_eq!(read(text), read(usual), "{text}");
+        }
+        assert!(parse_usual(usual.as_bytes()).is_some());
     }
 
     #[test]

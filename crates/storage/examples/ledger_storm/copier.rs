@@ -66,7 +66,7 @@ fn read_base(ledger: &PostgresLedger, shard: u64, state: &mut State) -> Option<(
 
 fn apply(state: &mut State, batch: &[u8]) {
     for operation in decode_batch(batch).expect("batches are whole").into_operations() {
-        let key = (operation.keyspace, operation.key);
+        let key = (operation.keyspace, operation.key.to_vec());
         match operation.value {
             Some(value) => state.insert(key, value),
             None => state.remove(&key),

@@ -69,7 +69,7 @@ impl History {
         let mut state = State::new();
         for (_, attempt) in self.path(shard, chain).iter().rev() {
             for operation in decode_batch(&attempt.batch).unwrap().into_operations() {
-                let key = (operation.keyspace, operation.key);
+                let key = (operation.keyspace, operation.key.to_vec());
                 match operation.value {
                     Some(value) => state.insert(key, value),
                     None => state.remove(&key),

@@ -175,7 +175,7 @@ fn fold(ledger: &PostgresLedger, shard: u64, mine: &mut Owned) {
     let mut last: BTreeMap<(Keyspace, Vec<u8>), Option<Bytes>> = BTreeMap::new();
     for (_, batch) in &mine.rows {
         for operation in decode_batch(batch).unwrap().into_operations() {
-            last.insert((operation.keyspace, operation.key), operation.value);
+            last.insert((operation.keyspace, operation.key.to_vec()), operation.value);
         }
     }
     let keys = last.into_iter().map(|((space, key), value)| (space, key, value)).collect();

@@ -99,7 +99,7 @@ impl Folding {
         let mut unfolded = self.shared.unfolded.lock();
         assert!(place == unfolded.upto.next(), "rows are folded in their order");
         for operation in batch.iter() {
-            unfolded.put(operation.keyspace, operation.key.clone(), operation.value.clone());
+            unfolded.put(operation.keyspace, operation.key.to_vec(), operation.value.clone());
         }
         unfolded.upto = place;
         if unfolded.bytes >= FOLD_BYTES {
