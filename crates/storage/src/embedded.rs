@@ -293,7 +293,7 @@ impl Store for EmbeddedStore {
             let closed = std::io::Error::other("the store is closed");
             return Err(StoreError::io("commit", closed));
         };
-        self.progress.committing(&mut writer);
+        self.progress.committing(&mut writer, database.active_journal());
         let counter = self.write(database, batch, durability)?;
         if durability == Durability::Synced {
             self.progress.committed(counter, &mut writer);

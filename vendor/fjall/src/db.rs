@@ -281,6 +281,13 @@ impl Database {
             .journal_count()
     }
 
+    /// armilla: The number of the journal that batches are written to; none if that is not known.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn active_journal(&self) -> Option<u64> {
+        self.supervisor.journal.get_writer().ok()?.number()
+    }
+
     /// Returns the disk space usage of the journal.
     #[doc(hidden)]
     pub fn journal_disk_space(&self) -> crate::Result<u64> {

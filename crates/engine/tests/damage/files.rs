@@ -95,6 +95,8 @@ pub(crate) fn damage(path: &Path, action: Action, places: &mut Places) -> Option
     if length == 0 && action != Action::Delete {
         return None;
     }
+    // A journal has zeros behind its last batch, in which damage is no damage.
+    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(length, |last| last + 1);
     let said = match action {
         Action::Delete => {
             fs::remove_file(path).unwrap();

@@ -66,6 +66,33 @@ fn a_clean_stop_leaves_nothing_to_replay() {
     assert_eq!(get(&open(&folder), "a").as_deref(), Some("last"));
 }
 
+/// Each batch that makes the file longer makes its sync write the file's metadata as well.
+#[test]
+fn small_batches_do_not_change_the_length_of_a_journal_that_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "a", "1");
+    drop(store);
+    let store = open(&folder);
+    put(&store, "b", "2");
+    let length = journal_bytes(&folder);
+    for number in 0..100 {
+        put(&store, &format!("k{number}"), "v");
+    }
+    assert_eq!(journal_bytes(&folder), length);
+    // Dropped, it is left as a killed process leaves it: batches, then zeros.
+    drop(store);
+    for round in 0..3 {
+        let store = open(&folder);
+        assert_eq!(get(&store, "a").as_deref(), Some("1"));
+        assert_eq!(get(&store, "k99").as_deref(), Some("v"));
+        put(&store, "k99", "v");
+        put(&store, &format!("round{round}"), "v");
+        assert_eq!(get(&store, &format!("round{}", round / 2)).as_deref(), Some("v"));
+        drop(store);
+    }
+}
+
 #[test]
 fn a_closed_store_refuses_commits_but_still_reads() {
     let folder = tempfile::tempdir().unwrap();

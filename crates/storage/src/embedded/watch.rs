@@ -54,10 +54,10 @@ struct WatchState {
 }
 
 impl Progress {
-    /// A batch is about to be written.
-    pub(super) fn committing(&self, claims: &mut Option<Claims>) {
+    /// A batch is about to be written, to this journal as far as is known.
+    pub(super) fn committing(&self, claims: &mut Option<Claims>, active: Option<u64>) {
         if let Some(claims) = claims {
-            claims.before_commit(self.durable.load(Ordering::Relaxed));
+            claims.before_commit(self.durable.load(Ordering::Relaxed), active);
         }
     }
 

@@ -81,6 +81,11 @@ impl Writer {
         Ok(self.file.get_ref().metadata()?.len())
     }
 
+    /// armilla: The number in the file's name.
+    pub fn number(&self) -> Option<JournalId> {
+        self.path.file_stem()?.to_str()?.parse().ok()
+    }
+
     pub fn rotate(&mut self) -> crate::Result<(PathBuf, PathBuf)> {
         self.persist(PersistMode::SyncAll)?;
 
@@ -368,6 +373,11 @@ impl Writer {
     ) -> crate::Result<usize> {
         // Only then is it known what of the buffer belongs to this batch.
         let can_undo = flush && self.file.buffer().is_empty();
+        if self.is_append && can_undo && self.end.is_none() {
+            if let Err(e) = self.write_in_place() {
+                log::warn!("The journal goes on at its end: {e:?}");
+            }
+        }
         let end = match self.end.take() {
             Some(end) => end,
             None if self.is_append => self.len()?,
@@ -408,15 +418,28 @@ impl Writer {
         }
     }
 
-    /// armilla: Writes zeros behind the last batch, where the preallocated file is a hole. A batch that
-    /// lands in a hole makes the sync wait for the metadata of the file system as well; now one in many
+    /// armilla: Lets a journal that was opened at a start be written where its batches end, so that zeros can be
+    /// ahead of them. Written at its end, each batch changes the length of the file, and each sync writes that too.
+    fn write_in_place(&mut self) -> std::io::Result<()> {
+        // Recovery has cut what was behind the last whole batch.
+        let end = self.file.get_ref().metadata()?.len();
+        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        file.seek(SeekFrom::Start(end))?;
+        self.file = BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file);
+        self.is_append = false;
+        self.end = Some(end);
+        Ok(())
+    }
+
+    /// armilla: Writes zeros behind the last batch, where the preallocated file is a hole or has its end. A batch that
+    /// lands there makes the sync wait for the metadata of the file system as well; now one in many
     /// does. What is read back is the same.
     #[cfg(unix)]
     fn zero_ahead(&mut self, end: u64) {
         use std::os::unix::fs::FileExt;
 
         let until = end + AHEAD_BYTES as u64;
-        // Not where the file is written at its end, or where the zeros would make it longer.
+        // Not where the file is written at its end, or longer than others become.
         if self.is_append || end <= self.zeroed || until > PRE_ALLOCATED_BYTES {
             return;
         }
