@@ -162,6 +162,11 @@ impl Core {
         Ok(self.scripts.get_or_init(|| runtime))
     }
 
+    /// The same, if one has come.
+    pub(crate) fn started_scripts(&self) -> Option<&Runtime> {
+        self.scripts.get()
+    }
+
     /// Scripts whose threads were given up.
     pub(crate) fn scripts_given_up(&self) -> u64 {
         self.scripts.get().map_or(0, Runtime::given_up)

@@ -248,6 +248,14 @@ pub(crate) const SCRIPT_STACK_SIZE: usize = 8 << 20;
 pub(crate) const SCRIPT_RETRY_AFTER: Duration = Duration::from_millis(250);
 /// Script threads that may be late at a time and have others in their place.
 pub(crate) const SCRIPT_THREADS_LATE_MAX: usize = 32;
+/// Calls of a procedure one after the other that were quick, before it is run where it is asked for.
+pub(crate) const SCRIPT_QUICK_CALLS_MIN: u32 = 8;
+/// What such a call may take there; one that takes more is run again on a script's thread.
+pub(crate) const SCRIPT_QUICK_TIME: Duration = Duration::from_millis(1);
+/// Memory of such a call, in bytes: with so little no step of a script takes long.
+pub(crate) const SCRIPT_QUICK_MEMORY: usize = 256 << 10;
+/// Bytes of its arguments, of each item that it reads or writes, and of all stored versions that it replaces.
+pub(crate) const SCRIPT_QUICK_BYTES: usize = 8 << 10;
 /// How often the watchdog of script threads looks.
 pub(crate) const SCRIPT_WATCHDOG_TICK: Duration = Duration::from_millis(250);
 /// Compiled scripts kept, estimated for the cache's own tables.

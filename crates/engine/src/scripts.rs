@@ -8,6 +8,7 @@
 //! query ── FunctionSession ── a thread of its own ─► script engine
 //! ```
 
+mod attempt;
 mod cache;
 mod call;
 mod custody;
@@ -20,6 +21,7 @@ mod runtime;
 mod triggered;
 mod watchdog;
 
+pub use attempt::{NotHere, is_quick};
 pub use call::Executed;
 pub(crate) use failure::out_of_script;
 pub(crate) use function_threads::FunctionSession;

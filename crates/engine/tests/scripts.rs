@@ -11,6 +11,8 @@ mod bench;
 mod cases;
 #[path = "scripts/counters.rs"]
 mod counters;
+#[path = "scripts/here.rs"]
+mod here;
 #[path = "scripts/limits.rs"]
 mod limits;
 #[path = "support/mod.rs"]

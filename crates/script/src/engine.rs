@@ -13,7 +13,7 @@ use crate::host::{CollectionLinks, CollectionSize, Host};
 use crate::limits::Limits;
 use crate::meter::{Meter, Stop};
 use crate::offenders::Offenders;
-use crate::procedure::CallOptions;
+use crate::procedure::{AttemptBounds, CallOptions};
 use crate::status;
 use crate::trigger::TriggerRequest;
 use crate::workshop::{Library, Workshop};
@@ -55,6 +55,28 @@ pub(crate) struct Ran {
     pub(crate) ticks: u64,
     pub(crate) operations: u64,
     pub(crate) swallowed_rejection: Option<String>,
+}
+
+/// The same before anybody has judged why it failed.
+struct Ended {
+    result: Result<Bodies, Failure>,
+    log: Option<String>,
+    ticks: u64,
+    operations: u64,
+    swallowed_rejection: Option<String>,
+    was_refused_memory: bool,
+}
+
+impl Ended {
+    fn judged(self, judge: impl FnOnce(Failure) -> ScriptError) -> Ran {
+        Ran {
+            result: self.result.map_err(judge),
+            log: self.log,
+            ticks: self.ticks,
+            operations: self.operations,
+            swallowed_rejection: self.swallowed_rejection,
+        }
+    }
 }
 
 /// The bodies a script set, as JSON text.
@@ -147,25 +169,64 @@ impl ScriptEngine {
         }
     }
 
-    fn run_in(&self, mut workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
-        let meter = &workshop.meter;
+    fn run_in(&self, workshop: Workshop, call: Call<'_>, host: &mut dyn Host) -> Ran {
         let started = call.options.started.unwrap_or_else(monotonic);
-        meter.begin(&self.limits, started);
-        let ended =
-            workshop.context.with(|ctx| execute(&ctx, &workshop, &self.limits, &call, host));
-        let ran = Ran {
+        let ended = self.run_within(&self.limits, workshop, &call, started, host);
+        ended.judged(|failure| self.judge(call.script, call.options.script_id, started, failure))
+    }
+
+    /// Runs a script that was called before within tighter bounds than its own: nothing when it does not come to its end within
+    /// them, or no runtime is ready for it. What it has asked of its host is then to be forgotten, and it may be run again.
+    pub(crate) fn attempt(
+        &self,
+        call: Call<'_>,
+        host: &mut dyn Host,
+        bounds: AttemptBounds,
+    ) -> Option<Ran> {
+        let AttemptBounds { time, memory_bytes_max } = bounds;
+        if self.limits.time <= time || self.limits.memory_bytes_max <= memory_bytes_max {
+            return None;
+        }
+        self.check_blocked(call.script).ok()?;
+        let workshop = self.take_prepared(call.script)?;
+        let limits = Limits { time, memory_bytes_max, ..self.limits.clone() };
+        let started = call.options.started.unwrap_or_else(monotonic);
+        let ended = self.run_within(&limits, workshop, &call, started, host);
+        let is_within = match &ended.result {
+            Ok(_) | Err(Failure::Threw(_) | Failure::Stopped(Stop::Abort(_))) => true,
+            Err(Failure::Stopped(Stop::Time | Stop::Memory) | Failure::Engine(_)) => false,
+        };
+        // Whoever was refused something may have made something else of it.
+        if !is_within || ended.was_refused_memory || started.elapsed() >= time {
+            return None;
+        }
+        let judge = |failure| self.judge(call.script, call.options.script_id, started, failure);
+        Some(ended.judged(judge))
+    }
+
+    fn run_within(
+        &self,
+        limits: &Limits,
+        mut workshop: Workshop,
+        call: &Call<'_>,
+        started: Instant,
+        host: &mut dyn Host,
+    ) -> Ended {
+        let meter = &workshop.meter;
+        meter.begin(limits, started);
+        let result = workshop.context.with(|ctx| execute(&ctx, &workshop, limits, call, host));
+        let ended = Ended {
             log: call.options.logging.then(|| meter.take_log()),
             ticks: meter.ticks(),
             operations: meter.operations(),
             swallowed_rejection: meter.take_swallowed(),
-            result: ended.map_err(|failure| {
-                self.judge(call.script, call.options.script_id, started, failure)
-            }),
+            was_refused_memory: meter.was_refused_memory(),
+            result,
         };
         meter.end();
-        workshop.end(ran.result.is_ok());
+        workshop.end(ended.result.is_ok());
         self.put_back(workshop);
-        ran
+        ended
     }
 
     /// The error for the client; stops are remembered.
@@ -227,6 +288,18 @@ impl ScriptEngine {
         }
         workshop.begin();
         Ok(workshop)
+    }
+
+    /// A runtime that has this script loaded, if one is idle.
+    fn take_prepared(&self, script: &Compiled) -> Option<Workshop> {
+        let mut idle = self.idle();
+        let is_prepared = |idle: &Workshop| idle.has(&script.code);
+        let at = idle.iter().rposition(is_prepared)?;
+        let mut workshop = idle.swap_remove(at);
+        drop(idle);
+        workshop.reset();
+        workshop.begin();
+        Some(workshop)
     }
 
     /// Takes a runtime back. Nothing of its call may be held any more.

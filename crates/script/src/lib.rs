@@ -57,6 +57,6 @@ pub use compile::{Compiled, ScriptKind};
 pub use engine::ScriptEngine;
 pub use error::{CompileError, ScriptError, ScriptErrorKind};
 pub use limits::Limits;
-pub use procedure::{CallOptions, ScriptOutcome};
+pub use procedure::{AttemptBounds, CallOptions, ScriptOutcome};
 pub use trigger::{TriggerOperation, TriggerOutcome, TriggerRequest};
 pub use udf::UdfSession;

@@ -1,9 +1,9 @@
 //! Running a stored procedure.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::compile::Compiled;
-use crate::engine::{Call, Role, ScriptEngine};
+use crate::engine::{Call, Ran, Role, ScriptEngine};
 use crate::error::ScriptError;
 use crate::host::Host;
 
@@ -17,6 +17,15 @@ pub struct CallOptions<'a> {
     /// When the clock of the call began; now, if not given. Triggers share the clock of the write
     /// they belong to.
     pub started: Option<Instant>,
+}
+
+/// What a call may use that is made where nobody may be held up.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptBounds {
+    /// Wall clock.
+    pub time: Duration,
+    /// Memory, in bytes.
+    pub memory_bytes_max: usize,
 }
 
 /// How a call ended and what it used.
@@ -46,15 +55,40 @@ impl ScriptEngine {
         host: &mut dyn Host,
         options: CallOptions<'_>,
     ) -> ScriptOutcome {
-        let blank = arguments_json.trim().is_empty();
-        let arguments = if blank { "[]" } else { arguments_json };
-        let ran = self.run(Call { script, role: Role::Procedure { arguments }, options }, host);
-        ScriptOutcome {
-            result: ran.result.map(|bodies| bodies.response.unwrap_or_else(|| "\"\"".to_owned())),
-            log: ran.log,
-            ticks: ran.ticks,
-            operations: ran.operations,
-            swallowed_rejection: ran.swallowed_rejection,
-        }
+        procedure_outcome(self.run(procedure_call(script, arguments_json, options), host))
+    }
+
+    /// The same within tighter bounds, for a script that was called before and is likely to keep within them: nothing when it does not, and then
+    /// nothing was counted against it. The host's transaction is to be begun anew.
+    pub fn attempt_procedure(
+        &self,
+        script: &Compiled,
+        arguments_json: &str,
+        host: &mut dyn Host,
+        options: CallOptions<'_>,
+        bounds: AttemptBounds,
+    ) -> Option<ScriptOutcome> {
+        let call = procedure_call(script, arguments_json, options);
+        self.attempt(call, host, bounds).map(procedure_outcome)
+    }
+}
+
+fn procedure_call<'a>(
+    script: &'a Compiled,
+    arguments_json: &'a str,
+    options: CallOptions<'a>,
+) -> Call<'a> {
+    let blank = arguments_json.trim().is_empty();
+    let arguments = if blank { "[]" } else { arguments_json };
+    Call { script, role: Role::Procedure { arguments }, options }
+}
+
+fn procedure_outcome(ran: Ran) -> ScriptOutcome {
+    ScriptOutcome {
+        result: ran.result.map(|bodies| bodies.response.unwrap_or_else(|| "\"\"".to_owned())),
+        log: ran.log,
+        ticks: ran.ticks,
+        operations: ran.operations,
+        swallowed_rejection: ran.swallowed_rejection,
     }
 }

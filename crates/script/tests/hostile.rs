@@ -11,7 +11,7 @@ mod query;
 use std::time::{Duration, Instant};
 
 use armilla_script::{
-    CallOptions, Limits, ScriptEngine, ScriptErrorKind, ScriptKind, ScriptOutcome,
+    AttemptBounds, CallOptions, Limits, ScriptEngine, ScriptErrorKind, ScriptKind, ScriptOutcome,
 };
 use model::{Container, Transaction};
 use serde_json::json;
@@ -575,4 +575,31 @@ fn throwing_null_is_not_a_lack_of_memory() {
     assert!(matches!(greedy.kind, ScriptErrorKind::OutOfMemory | ScriptErrorKind::Threw { .. }));
     let error = run(&engine, "function () { throw null; }").result.unwrap_err();
     assert!(matches!(error.kind, ScriptErrorKind::Threw { .. }), "{error:?}");
+}
+
+/// Each is called twice before, so that it would be run at once where nobody may be held up.
+#[test]
+fn an_attempt_ends_at_its_bounds_and_is_not_held_against_the_script() {
+    let bounds = AttemptBounds { time: Duration::from_millis(1), memory_bytes_max: 256 << 10 };
+    let limits = Limits { stops_before_block: 1, ..short_limits() };
+    for endless in ENDLESS {
+        let engine = ScriptEngine::new(Limits { time: Duration::from_secs(3), ..limits.clone() });
+        let engine = engine.unwrap();
+        let body = format!("function (n) {{ if (n) ({endless})(); }}");
+        let script = engine.compile(ScriptKind::Procedure, &body).unwrap();
+        let begin = || Transaction::begin(&Container::new("/pk"), Some(json!("a")));
+        let options = CallOptions::default();
+        let run = || engine.run_procedure(&script, "[0]", &mut begin(), options);
+        (0..2).for_each(|_| drop(run()));
+        let attempt = |arguments: &str| {
+            engine.attempt_procedure(&script, arguments, &mut begin(), options, bounds)
+        };
+        let started = Instant::now();
+        assert!(attempt("[1]").is_none(), "{endless}");
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?} {endless}", started.elapsed());
+        assert_eq!(kind(&run()), None, "{endless}");
+        // It may be too late on a busy machine, but it is not always.
+        let ended = (0..1000).find_map(|_| attempt("[0]"));
+        assert_eq!(ended.is_none(), FRESH_CONTEXTS, "{endless}");
+    }
 }

@@ -8,7 +8,7 @@
 
 use super::failure::into_script;
 use crate::items::{WriteOptions, Written};
-use crate::limits::SCRIPT_WRITTEN_SIZE_MAX;
+use crate::limits::{SCRIPT_QUICK_BYTES, SCRIPT_WRITTEN_SIZE_MAX};
 use crate::listing::index_range;
 use crate::partition::Partition;
 use crate::query::{Limit, PageOptions, Query, Request, Scope, ScriptDeadline};
@@ -47,6 +47,10 @@ pub(super) struct TxnHost {
     charge: RequestCharge,
     rates: Arc<Rates>,
     broken: Option<Error>,
+    /// Nothing may be done that takes its time.
+    is_bounded: bool,
+    /// It was asked for all the same.
+    is_beyond: bool,
 }
 
 impl TxnHost {
@@ -62,7 +66,29 @@ impl TxnHost {
             written: 0,
             charge: RequestCharge::ZERO,
             broken: None,
+            is_bounded: false,
+            is_beyond: false,
         }
+    }
+
+    /// The same on a thread that must not be held up: [`is_beyond`](Self::is_beyond) tells of what was refused.
+    pub(super) fn bounded(mut txn: Txn, clock: ScriptDeadline) -> Self {
+        txn.limit_loading(Some(SCRIPT_QUICK_BYTES));
+        Self { is_bounded: true, ..Self::new(txn, clock) }
+    }
+
+    /// Whether something was refused that is not done on this thread.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.is_beyond || self.txn.is_heavy()
+    }
+
+    /// Refuses what would take its time on a thread that must not be held up.
+    fn check_bounds(&mut self, is_within: bool) -> Result<()> {
+        if is_within || !self.is_bounded {
+            return Ok(());
+        }
+        self.is_beyond = true;
+        Err(Error::Internal("this takes too long for this thread".to_owned()))
     }
 
     /// The transaction, what the operations cost, and what makes it impossible to commit.
@@ -138,6 +164,7 @@ impl TxnHost {
         let current = self.txn.find_to_write(&id)?.ok_or_else(Error::not_found)?;
         let docno = current.docno();
         let item = current.into_item();
+        self.check_bounds(item.text.len() <= SCRIPT_QUICK_BYTES)?;
         self.known.insert(docno, id);
         self.seen.insert(docno);
         if if_none_match.is_some_and(|etag| item.etag.matches(etag)) {
@@ -150,6 +177,7 @@ impl TxnHost {
 
     /// A page of the logical partition: what was there as it is now, then what the script created.
     fn list(&mut self, page_size: usize, continuation: Option<&str>) -> Result<Page> {
+        self.check_bounds(false)?;
         let after = continuation.map(read_token).transpose()?;
         let mut page = Listing::new(page_size, self.rates.clone());
         let overlay = self.txn.overlay()?;
@@ -200,6 +228,7 @@ impl TxnHost {
         page_size: usize,
         continuation: Option<&str>,
     ) -> Result<Page> {
+        self.check_bounds(false)?;
         let request = Request::parse(query_json.as_bytes())?;
         let scope = Scope {
             span: EpkSpan::of_prefix(self.txn.epk()),
@@ -227,6 +256,7 @@ impl TxnHost {
         size: usize,
         stage: impl FnOnce(&mut Txn) -> Result<Written>,
     ) -> Result<Written> {
+        self.check_bounds(size <= SCRIPT_QUICK_BYTES)?;
         if self.written + size > SCRIPT_WRITTEN_SIZE_MAX {
             return Err(Error::TooLarge(format!(
                 "Request size is too large: a script may write at most {SCRIPT_WRITTEN_SIZE_MAX} bytes."

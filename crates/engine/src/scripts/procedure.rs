@@ -3,7 +3,7 @@
 use super::call::{Executed, Note, Running, ScriptCall, report_rejection};
 use super::failure::out_of_script;
 use super::{Client, Script};
-use crate::limits::PROCEDURE_ARGUMENTS_MAX;
+use crate::limits::{PROCEDURE_ARGUMENTS_MAX, SCRIPT_QUICK_TIME};
 use crate::txn::Txn;
 use armilla_model::charge::RequestCharge;
 use armilla_model::error::{Error, Result};
@@ -138,6 +138,8 @@ impl ScriptCall for Procedure {
         };
         let engine = running.scripts.engine();
         let outcome = engine.run_procedure(&compiled, &self.arguments, &mut host, options);
+        let took = running.clock.started.elapsed();
+        running.scripts.note(&self.script, took <= SCRIPT_QUICK_TIME);
         report_rejection(&self.script, outcome.swallowed_rejection.as_deref());
         running.charge += running.rates.script(outcome.ticks);
         running.log = outcome.log;

@@ -68,6 +68,16 @@ impl Runtime {
     pub(crate) fn compiled(&self, script: &Script) -> Result<Compiled> {
         self.compiled.get(&self.engine, script)
     }
+
+    /// The same for a procedure whose last calls were all quick.
+    pub(super) fn quick(&self, script: &Script) -> Option<Compiled> {
+        self.compiled.quick(script)
+    }
+
+    /// Notes whether a call of a procedure was quick.
+    pub(super) fn note(&self, script: &Script, is_quick: bool) {
+        self.compiled.note(script, is_quick);
+    }
 }
 
 impl Drop for Runtime {

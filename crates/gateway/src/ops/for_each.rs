@@ -239,7 +239,7 @@ async fn run_one(
     let mut put_off = 0;
     loop {
         let address = ItemAddress::of(container, key.clone())?;
-        let ran = run(address, script.clone(), arguments.to_owned(), false).await;
+        let ran = run(None, address, script.clone(), arguments.to_owned(), false).await;
         let ran = ran.map(|(executed, _)| executed);
         let error = match &ran {
             Ok(executed) => executed.result.as_ref().err(),

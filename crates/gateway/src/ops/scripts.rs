@@ -9,7 +9,7 @@ use crate::wire::{self, page, script};
 use crate::{Call, Reply};
 use armilla_engine::partition::Partition;
 use armilla_engine::scripts::{self, Executed, Kind, Procedure, Script};
-use armilla_engine::{Container, ItemAddress};
+use armilla_engine::{Container, ItemAddress, Txn};
 use armilla_model::value::Object;
 use armilla_model::{Error, Result};
 use http::StatusCode;
@@ -73,7 +73,7 @@ pub(super) async fn execute(
     let address = target.address()?.clone();
     let arguments = scripts::arguments(&call.body)?;
     let logging = call.context.script_logging;
-    let (executed, partition) = run(address, script, arguments, logging).await?;
+    let (executed, partition) = run(Some(service), address, script, arguments, logging).await?;
     let (reply, committed) = match executed.result {
         Ok((body, committed)) => (Reply::ok(body), Some(committed)),
         Err(error) => (Reply::error(error), None),
@@ -89,8 +89,10 @@ pub(super) async fn execute(
     })
 }
 
-/// Runs a procedure in one logical partition, and says which physical one that is in.
+/// Runs a procedure in one logical partition, and says which physical one that is in. A quick one runs on this thread, if it is one of the service's
+/// network threads and nobody else is being answered.
 pub(super) async fn run(
+    service: Option<&EngineService>,
     address: ItemAddress,
     script: Arc<Script>,
     arguments: String,
@@ -102,12 +104,32 @@ pub(super) async fn run(
     let (sender, receiver) = oneshot::channel();
     let here = Arc::new(());
     let procedure = Procedure { script, arguments, logging, client: Arc::downgrade(&here) };
-    txn.execute_procedure(procedure, move |executed| {
+    begin(service, txn, procedure, move |executed| {
         let _ = sender.send(executed);
     });
     let executed = receiver.await.map_err(|_| super::transaction::script_ended())?;
     drop(here);
     Ok((executed, partition))
+}
+
+/// Runs a procedure here or hands it to a script's thread.
+fn begin(
+    service: Option<&EngineService>,
+    txn: Txn,
+    procedure: Procedure,
+    done: impl FnOnce(Executed) + Send + 'static,
+) {
+    // Beside others nothing is gained: script threads work side by side.
+    let alone = service.filter(|service| service.presence.is_alone());
+    let quick = alone.filter(|_| scripts::is_quick(txn.container(), &procedure.script));
+    // Watched, and one at a time: all network threads but one serve whatever scripts do.
+    let watched = quick.and_then(|service| service.lone.begin());
+    let Some(watched) = watched else { return txn.execute_procedure(procedure, done) };
+    let tried = txn.execute_procedure_here(procedure, done);
+    drop(watched);
+    if let Err(left) = tried {
+        left.txn.execute_procedure(left.procedure, left.done);
+    }
 }
 
 fn rows(container: &Container, kind: Kind) -> Vec<(u32, Object)> {
