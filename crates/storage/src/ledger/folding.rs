@@ -14,8 +14,7 @@ use armilla_model::clock::monotonic;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::position::ACCOUNT;
-use super::{Epoch, KeyStates, Ledger, Place};
+use super::{Epoch, KeyStates, Ledger, Place, ShardAt};
 use crate::{Batch, Keyspace};
 
 /// States are folded so often, if not sooner.
@@ -38,6 +37,7 @@ pub(super) struct Folding {
 }
 
 pub(super) struct FoldShared {
+    at: ShardAt,
     ledger: Arc<dyn Ledger>,
     retention: Duration,
     epoch: AtomicU64,
@@ -71,15 +71,16 @@ impl Unfolded {
 }
 
 impl Folding {
-    /// Starts with everything folded up to a place.
+    /// Starts for a journal and an ownership of it, with everything folded up to a place.
     pub(super) fn start(
         ledger: Arc<dyn Ledger>,
-        epoch: Epoch,
+        (at, epoch): (ShardAt, Epoch),
         folded: Place,
         retention: Duration,
     ) -> Self {
         let unfolded = Unfolded { upto: folded, folded, ..Unfolded::default() };
         let shared = Arc::new(FoldShared {
+            at,
             ledger,
             retention,
             epoch: AtomicU64::new(epoch.0),
@@ -220,7 +221,7 @@ impl FoldShared {
     fn fold_part(&self, keys: Vec<(Keyspace, Vec<u8>, Option<Bytes>)>, upto: Place) -> bool {
         let epoch = Epoch(self.epoch.load(Ordering::Acquire));
         let states = KeyStates { upto, lsn: upto.0, keys };
-        matches!(self.ledger.fold(ACCOUNT, epoch, states), Ok(true))
+        matches!(self.ledger.fold(self.at, epoch, states), Ok(true))
     }
 }
 
@@ -249,7 +250,7 @@ impl KeptRows {
         if let Some(upto) = upto {
             let epoch = Epoch(shared.epoch.load(Ordering::Acquire));
             // Rows that stay cost room, and go next time.
-            let _cut = shared.ledger.cut(ACCOUNT, epoch, upto);
+            let _cut = shared.ledger.cut(shared.at, epoch, upto);
         }
     }
 }

@@ -16,7 +16,9 @@ use armilla_model::clock::monotonic;
 use parking_lot::Mutex;
 
 use super::position::ACCOUNT;
-use super::{Epoch, Incarnation, Ledger, LedgerError, NodeCard, NodeRow, NodeState, Place};
+use super::{
+    Epoch, Incarnation, Ledger, LedgerError, NodeCard, NodeRow, NodeState, Place, ShardAt, ShardRow,
+};
 
 /// A node beats so many times in the length of a lease.
 const BEATS_IN_LEASE: u32 = 10;
@@ -256,14 +258,24 @@ impl Member {
     ///
     /// When the ledger fails; the watch begins anew then, because who cannot read cannot tell who is silent.
     pub fn look(&self) -> Result<Ownership, LedgerError> {
-        let looked = self.look_once();
+        let mut looked = self.look_at(&[ACCOUNT])?;
+        looked.pop().ok_or_else(|| LedgerError::Damage("it has no journal".into()))
+    }
+
+    /// As [`Member::look`], for several journals: one answer each, in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Member::look`].
+    pub fn look_at(&self, journals: &[ShardAt]) -> Result<Vec<Ownership>, LedgerError> {
+        let looked = self.look_once(journals);
         if looked.is_err() {
             self.watch.lock().begin_anew();
         }
         looked
     }
 
-    fn look_once(&self) -> Result<Ownership, LedgerError> {
+    fn look_once(&self, journals: &[ShardAt]) -> Result<Vec<Ownership>, LedgerError> {
         let mut nodes = self.ledger.nodes()?;
         let silent = self.watch.lock().see(&nodes);
         for node in silent.iter().filter(|node| node.incarnation != self.incarnation) {
@@ -272,9 +284,17 @@ impl Member {
             }
         }
         let shards = self.ledger.shards()?;
-        let row = shards.into_iter().find(|row| row.at == ACCOUNT);
-        let row = row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?;
         nodes.retain(|node| node.state != NodeState::Gone);
+        let ownership = |at: &ShardAt| {
+            let row = shards.iter().find(|row| row.at == *at);
+            let row = row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?;
+            Ok(self.ownership(row, nodes.clone()))
+        };
+        journals.iter().map(ownership).collect()
+    }
+
+    /// What a journal's row says, given the nodes that live.
+    fn ownership(&self, row: &ShardRow, mut nodes: Vec<NodeRow>) -> Ownership {
         let is_owner = |node: &NodeRow| {
             let life = (node.card.name.clone(), node.incarnation);
             row.owner.as_ref() == Some(&life)
@@ -292,7 +312,7 @@ impl Member {
         nodes.retain(|node| !is_own(node));
         nodes.sort_by_key(|node| std::cmp::Reverse(node.catalog));
         let candidates = nodes;
-        Ok(Ownership { epoch: row.epoch, owner, others, heir, is_draining, candidates })
+        Ownership { epoch: row.epoch, owner, others, heir, is_draining, candidates }
     }
 
     /// Says who shall own the account next, if `epoch` is still its epoch.
@@ -301,7 +321,21 @@ impl Member {
     ///
     /// When the ledger fails.
     pub fn name_heir(&self, epoch: Epoch, heir: &NodeRow) -> Result<bool, LedgerError> {
-        self.ledger.name_heir(ACCOUNT, epoch, heir)
+        self.name_heir_at(ACCOUNT, epoch, heir)
+    }
+
+    /// Says who shall own a journal next, if `epoch` is still its epoch.
+    ///
+    /// # Errors
+    ///
+    /// When the ledger fails.
+    pub fn name_heir_at(
+        &self,
+        at: ShardAt,
+        epoch: Epoch,
+        heir: &NodeRow,
+    ) -> Result<bool, LedgerError> {
+        self.ledger.name_heir(at, epoch, heir)
     }
 
     /// Leaves: others need not wait for the end of the lease. Beats must have ended.

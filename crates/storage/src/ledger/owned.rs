@@ -23,8 +23,8 @@ use std::{io, thread};
 use parking_lot::Mutex;
 
 use super::folding::Folding;
-use super::position::{ACCOUNT, Position};
-use super::{Entry, Epoch, Ledger, LedgerError, Place, Verdict, encode_batch};
+use super::position::Position;
+use super::{Entry, Epoch, Ledger, LedgerError, Place, ShardAt, Verdict, encode_batch};
 use crate::{Batch, Durability, Pressure, Room, Snapshot, Store, StoreError, StoreStats};
 
 /// How long the lane waits before it asks an unreachable ledger again; doubled each time, up to [`RETRY_PAUSE_MAX`].
@@ -50,6 +50,7 @@ pub trait OwnershipWatcher: Send + Sync {
 
 /// What an owner starts with.
 pub(super) struct Owned {
+    pub(super) at: ShardAt,
     pub(super) epoch: Epoch,
     pub(super) position: Position,
     pub(super) folded: Place,
@@ -60,6 +61,8 @@ pub(super) struct Owned {
 
 /// The store of a node that owns the account.
 pub struct LedgerStore {
+    /// The journal that is owned.
+    at: ShardAt,
     local: Arc<dyn Store>,
     ledger: Arc<dyn Ledger>,
     lane: Mutex<Lane>,
@@ -86,12 +89,13 @@ impl LedgerStore {
         watcher: Arc<dyn OwnershipWatcher>,
         owned: Owned,
     ) -> Self {
-        let Owned { epoch, position, folded, unfolded, retention } = owned;
-        let folding = Folding::start(Arc::clone(&ledger), epoch, folded, retention);
+        let Owned { at, epoch, position, folded, unfolded, retention } = owned;
+        let folding = Folding::start(Arc::clone(&ledger), (at, epoch), folded, retention);
         for (place, batch) in &unfolded {
             folding.add(*place, batch);
         }
         Self {
+            at,
             local,
             ledger,
             lane: Mutex::new(Lane { epoch, position, pause: RETRY_PAUSE, closed: false }),
@@ -133,7 +137,7 @@ impl LedgerStore {
     /// Takes the journal again and looks whether the row is in it.
     fn settle(&self, lane: &mut Lane, next: Position) -> Result<bool, StoreError> {
         loop {
-            match self.ledger.take(ACCOUNT, lane.epoch) {
+            match self.ledger.take(self.at, lane.epoch) {
                 Ok(Some(taken)) => {
                     lane.epoch = taken.epoch;
                     self.folding.set_epoch(taken.epoch);
@@ -159,7 +163,7 @@ impl LedgerStore {
             Ok(shards) => shards,
             Err(error) => return self.wait(lane, &error),
         };
-        let row = shards.into_iter().find(|row| row.at == ACCOUNT);
+        let row = shards.into_iter().find(|row| row.at == self.at);
         let me = self.ledger.me();
         match row {
             Some(row) if row.owner.is_some() && row.owner == me && row.epoch > lane.epoch => {
@@ -209,7 +213,7 @@ impl Store for LedgerStore {
         let next = lane.position.with(&bytes);
         let Position { place, chain } = next;
         let entry =
-            Entry { at: ACCOUNT, epoch: lane.epoch, place, lsn: place.0, chain, batch: bytes };
+            Entry { at: self.at, epoch: lane.epoch, place, lsn: place.0, chain, batch: bytes };
         self.append(&mut lane, entry)?;
         if self.failing.swap(false, Ordering::Relaxed) {
             self.watcher.recovered();
@@ -231,7 +235,7 @@ impl Store for LedgerStore {
             lane.closed = true;
             self.folding.abandon();
             // Without an answer the node is evicted after its lease, and the next owner takes the journal as it is.
-            let _released = self.ledger.release(ACCOUNT, lane.epoch);
+            let _released = self.ledger.release(self.at, lane.epoch);
         }
     }
 
@@ -243,7 +247,7 @@ impl Store for LedgerStore {
             lane.closed = true;
             self.folding.end();
             // Without an answer the node is evicted after its lease, and the next owner takes the journal as it is.
-            let _released = self.ledger.release(ACCOUNT, lane.epoch);
+            let _released = self.ledger.release(self.at, lane.epoch);
         }
         drop(lane);
         self.folding.end();

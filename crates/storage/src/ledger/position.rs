@@ -8,6 +8,12 @@ use crate::{Batch, Keyspace, Snapshot, StoreError};
 /// The one journal of an account that has one owner for everything.
 pub const ACCOUNT: ShardAt = ShardAt { home: Home(0), shard: Shard(0) };
 
+/// The journal of one slice of an account that is cut into several: each has a home of its own, with its base. The first is [`ACCOUNT`].
+#[must_use]
+pub const fn slice_journal(slice: u32) -> ShardAt {
+    ShardAt { home: Home(slice), shard: Shard(0) }
+}
+
 /// The key in `meta` under which a copy notes its position. It is never shipped. Keys of the engine begin with a letter.
 const POSITION_KEY: &[u8] = b"!";
 /// Place and chain.

@@ -10,7 +10,7 @@ use std::{fmt, thread};
 
 use super::owned::{LedgerStore, Owned, OwnershipWatcher};
 use super::position::{ACCOUNT, Position};
-use super::{Epoch, JournalRow, Ledger, LedgerError, Place, Taken, decode_batch};
+use super::{Epoch, JournalRow, Ledger, LedgerError, Place, ShardAt, Taken, decode_batch};
 use crate::{Batch, Direction, Durability, KeyRange, Keyspace, Store, StoreError};
 
 /// Rows of one page of the base.
@@ -71,6 +71,7 @@ impl From<StoreError> for ReplicaError {
 
 /// A copy that follows.
 pub struct Replica {
+    at: ShardAt,
     store: Arc<dyn Store>,
     ledger: Arc<dyn Ledger>,
     position: Option<Position>,
@@ -92,8 +93,21 @@ impl Replica {
     ///
     /// When the store cannot be read.
     pub fn new(store: Arc<dyn Store>, ledger: Arc<dyn Ledger>) -> Result<Self, StoreError> {
+        Self::of_journal(ACCOUNT, store, ledger)
+    }
+
+    /// The copy of one journal of several in a local store of its own, complete or not.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn of_journal(
+        at: ShardAt,
+        store: Arc<dyn Store>,
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Self, StoreError> {
         let position = Position::read(&*store.snapshot())?;
-        Ok(Self { store, ledger, position })
+        Ok(Self { at, store, ledger, position })
     }
 
     /// How far the copy has come; nothing while it is being made.
@@ -112,7 +126,7 @@ impl Replica {
             self.copy()?;
             return Ok(Followed::Behind);
         };
-        let rows = self.ledger.journal(&[(ACCOUNT, position.place)], JOURNAL_BYTES)?;
+        let rows = self.ledger.journal(&[(self.at, position.place)], JOURNAL_BYTES)?;
         if rows.first().is_some_and(|row| row.place != position.place.next()) {
             // Rows were cut before they were read here.
             self.position = None;
@@ -134,7 +148,7 @@ impl Replica {
         retention: Duration,
         watcher: Arc<dyn OwnershipWatcher>,
     ) -> Result<LedgerStore, (Self, Option<ReplicaError>)> {
-        let taken = match self.ledger.take(ACCOUNT, seen) {
+        let taken = match self.ledger.take(self.at, seen) {
             Ok(Some(taken)) => taken,
             Ok(None) => return Err((self, None)),
             Err(error) => return Err((self, Some(error.into()))),
@@ -144,8 +158,14 @@ impl Replica {
             Err(error) => return Err((self, Some(error))),
         };
         let position = Position { place: taken.place, chain: taken.chain };
-        let owned =
-            Owned { epoch: taken.epoch, position, folded: taken.folded, unfolded, retention };
+        let owned = Owned {
+            at: self.at,
+            epoch: taken.epoch,
+            position,
+            folded: taken.folded,
+            unfolded,
+            retention,
+        };
         Ok(LedgerStore::new(self.store, self.ledger, watcher, owned))
     }
 
@@ -175,7 +195,7 @@ impl Replica {
         let mut unfolded = Vec::new();
         let mut place = taken.folded;
         while place < taken.place {
-            for row in self.ledger.journal(&[(ACCOUNT, place)], JOURNAL_BYTES)? {
+            for row in self.ledger.journal(&[(self.at, place)], JOURNAL_BYTES)? {
                 if row.place != place.next() {
                     let missing = format!("the journal lacks place {}", place.next());
                     return Err(LedgerError::Damage(missing).into());
@@ -197,7 +217,7 @@ impl Replica {
         }
         let Some(mut position) = self.position_at(folded)? else { return Ok(()) };
         loop {
-            let rows = self.ledger.journal(&[(ACCOUNT, position.place)], JOURNAL_BYTES)?;
+            let rows = self.ledger.journal(&[(self.at, position.place)], JOURNAL_BYTES)?;
             if rows.first().is_some_and(|row| row.place != position.place.next()) {
                 return Ok(());
             }
@@ -213,7 +233,7 @@ impl Replica {
     }
 
     fn folded(&self) -> Result<Place, ReplicaError> {
-        let row = self.ledger.shards()?.into_iter().find(|row| row.at == ACCOUNT);
+        let row = self.ledger.shards()?.into_iter().find(|row| row.at == self.at);
         let row = row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?;
         Ok(row.folded)
     }
@@ -222,7 +242,7 @@ impl Replica {
     /// same, because of that.
     fn position_at(&self, place: Place) -> Result<Option<Position>, ReplicaError> {
         let Some(before) = place.0.checked_sub(1) else { return Ok(Some(Position::START)) };
-        let rows = self.ledger.journal(&[(ACCOUNT, Place(before))], 1)?;
+        let rows = self.ledger.journal(&[(self.at, Place(before))], 1)?;
         let row = rows.into_iter().next().filter(|row| row.place == place);
         Ok(row.map(|row| Position { place, chain: row.chain }))
     }
@@ -230,7 +250,7 @@ impl Replica {
     fn copy_base(&self, keyspace: Keyspace) -> Result<(), ReplicaError> {
         let mut range = KeyRange::all();
         loop {
-            let page = self.ledger.base(ACCOUNT.home, keyspace, &range, PAGE_ROWS)?;
+            let page = self.ledger.base(self.at.home, keyspace, &range, PAGE_ROWS)?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             range = KeyRange::all().starting_after(last.clone());
             let mut batch = Batch::with_capacity(page.len());
