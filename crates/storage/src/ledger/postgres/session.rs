@@ -152,7 +152,7 @@ impl Session {
         };
         let statements = Mutex::default();
         let session = Self { client, warnings, statements, driver };
-        session.client.batch_execute(&greeting(role)).await.map_err(unreachable)?;
+        session.client.batch_execute(&greeting()).await.map_err(unreachable)?;
         session.check(role).await?;
         Ok(session)
     }
@@ -254,12 +254,12 @@ where
     }
 }
 
-/// What every session is told first.
-fn greeting(role: Role) -> String {
-    let commit = if role == Role::Folder { "set synchronous_commit = off;" } else { "" };
+/// What every session is told first. Folds are as durable as appends: an owner forgets the states that it has folded, so a fold that a crash of
+/// the database took back would be missing for good once a later one has moved `folded`.
+fn greeting() -> String {
     format!(
         "set lc_messages = 'C'; \
-         set statement_timeout = {}; set lock_timeout = {}; set idle_in_transaction_session_timeout = {}; {commit} \
+         set statement_timeout = {}; set lock_timeout = {}; set idle_in_transaction_session_timeout = {}; \
          select set_config(name, '1s', false) from pg_settings where name = 'client_connection_check_interval'",
         STATEMENT_TIME_MAX.as_millis(),
         LOCK_WAIT_MAX.as_millis(),
