@@ -1,5 +1,6 @@
 //! The account: everything one server holds, opened from a store and changed through here.
 
+mod adopt;
 mod budgets;
 mod containers;
 mod databases;
@@ -32,6 +33,7 @@ use crate::index_files::IndexFolders;
 use crate::keys::{self, Meta};
 use crate::limits::{LOGICAL_PARTITION_SIZE_DEFAULT, PARTITION_SIZE_DEFAULT};
 use crate::ranked::{Rank, RankedLock};
+use crate::slice::Slice;
 use arc_swap::ArcSwap;
 use armilla_model::clock::{Clock, SystemClock};
 use armilla_model::error::{Error, Result};
@@ -42,6 +44,7 @@ use armilla_storage::disk::Disk;
 use armilla_storage::{Batch, Durability, Keyspace, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// How an account behaves.
@@ -73,6 +76,8 @@ pub struct Options {
     pub serverless: bool,
     /// Sweep expired items and dropped containers in the background.
     pub background: bool,
+    /// The part of the key space that this account has; the others have accounts of their own.
+    pub slice: Slice,
     /// Where index files lie; without it every index lives in memory and is built at each start.
     pub disk: Option<Arc<dyn Disk>>,
     /// How large the pieces of an index become; tests make them small.
@@ -94,6 +99,7 @@ impl Default for Options {
             dials: Dials::default(),
             serverless: false,
             background: true,
+            slice: Slice::WHOLE,
             disk: None,
             index_limits: armilla_index::Limits::default(),
         }
@@ -110,6 +116,8 @@ pub struct Account {
     retired: Mutex<Lsn>,
     budgets: Budgets,
     options: Options,
+    // Which state of the catalog this is; counted where the account is cut into slices.
+    edition: AtomicU64,
 }
 
 impl Account {
@@ -123,10 +131,11 @@ impl Account {
         };
         let (durability, clock) = (options.durability, options.clock.clone());
         let ids = IdSource::started_at(options.incarnation.unwrap_or_else(|| clock.now_millis()));
-        let core = Core::start(store, folders, durability, clock, ids, dials);
+        let core = Core::start(store, folders, durability, clock, ids, (dials, options.slice));
         core.set_logical_partition_size(options.logical_partition_size);
         core.shares.queries.limit(options.query_memory);
         let (catalog, next_number) = open::load(&core)?;
+        let edition = AtomicU64::new(adopt::edition_in(&*core.snapshot())?);
         let account = Arc::new(Self {
             core,
             catalog: ArcSwap::from_pointee(catalog),
@@ -134,6 +143,7 @@ impl Account {
             retired: Mutex::default(),
             budgets: Budgets::default(),
             options,
+            edition,
         });
         for container in account.containers() {
             // Before anybody writes, and before another index is built.
@@ -270,6 +280,18 @@ impl Account {
     /// the catalog as it shall be. The batch is durable before anybody sees the new catalog, or
     /// anything else that the change shows.
     fn change<'a, T>(&'a self, change: impl FnOnce(&mut Change<'a>) -> Result<T>) -> Result<T> {
+        self.core.slice.require_first()?;
+        self.change_own(|work| {
+            let outcome = change(work)?;
+            if !self.core.slice.is_whole() {
+                work.set_edition(self.edition() + 1);
+            }
+            Ok(outcome)
+        })
+    }
+
+    /// As [`change`](Self::change), of what the slices of an account do not share.
+    fn change_own<'a, T>(&'a self, change: impl FnOnce(&mut Change<'a>) -> Result<T>) -> Result<T> {
         let mut next_number = self.changing.lock();
         let mut work = Change {
             catalog: Catalog::clone(&self.catalog.load()),

@@ -30,7 +30,7 @@ impl ItemAddress {
     ///
     /// # Errors
     ///
-    /// When the key does not fit the container's definition.
+    /// When the key does not fit the container's definition, or lies in another slice of the account.
     pub fn new(
         container: Arc<Container>,
         settings: Arc<Settings>,
@@ -43,6 +43,7 @@ impl ItemAddress {
         };
         definition.check_full(&key)?;
         let epk = definition.epk(&key);
+        container.check_slice(&epk)?;
         let partition = container.partition_of(&epk);
         Ok(Self { container, settings, key, epk, partition })
     }

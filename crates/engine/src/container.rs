@@ -318,6 +318,21 @@ impl Container {
         partitions[behind.saturating_sub(1)].clone()
     }
 
+    /// True when this is a part of the container alone, and others have the rest.
+    pub fn is_sliced(&self) -> bool {
+        !self.core.slice.is_whole()
+    }
+
+    /// Refuses a key of another slice of the account.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InOtherSlice`].
+    pub fn check_slice(&self, epk: &Epk) -> Result<()> {
+        let slice = self.core.slice;
+        if slice.is_whole() { Ok(()) } else { slice.check(&self.key_definition, epk) }
+    }
+
     /// The partition with this range id; 410 when there is none (any more).
     pub fn partition(&self, range: u32) -> Result<Arc<Partition>> {
         let partitions = self.partitions.load();

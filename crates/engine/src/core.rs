@@ -16,6 +16,7 @@ use crate::observe::Observed;
 use crate::partition::{Partition, PublishedView};
 use crate::query::{CachedOrders, QueryCache};
 use crate::scripts::Runtime;
+use crate::slice::Slice;
 use crate::subscriptions::Courier;
 use crate::views::Signal;
 use arc_swap::ArcSwap;
@@ -74,6 +75,8 @@ pub(crate) struct Core {
     pub dials: ArcSwap<Dials>,
     /// When a write counts as done.
     pub(crate) durability: Durability,
+    /// The part of the key space that is here.
+    pub(crate) slice: Slice,
     /// Items that queries come back to.
     pub(crate) hot: ItemCache,
     /// Queries of all containers, compiled.
@@ -94,7 +97,7 @@ impl Core {
         durability: Durability,
         clock: Arc<dyn Clock>,
         ids: IdSource,
-        dials: Dials,
+        (dials, slice): (Dials, Slice),
     ) -> Arc<Self> {
         let root = Arc::new(ArcSwap::from_pointee(Root { group: 0, snapshot: store.snapshot() }));
         let dirty = Arc::new(Mutex::new(Vec::<Arc<Partition>>::new()));
@@ -121,6 +124,7 @@ impl Core {
                 store,
                 folders,
                 durability,
+                slice,
                 opened: OpenedIndexes::default(),
                 builder: jobs::start_builder(),
                 followers: Arc::default(),

@@ -286,6 +286,8 @@ pub(crate) enum Meta {
     SubscriptionDone = b'J',
     /// The same for a dead letter that was delivered again.
     SubscriptionRedriven = b'R',
+    /// Which state of the catalog the slices of an account have.
+    Edition = b'E',
     /// A container whose place another one has taken under another key: container; its value is the other's number.
     Rekeyed = b'M',
 }

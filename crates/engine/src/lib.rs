@@ -49,6 +49,7 @@ mod reindex;
 pub mod restore;
 pub mod salvage;
 pub mod scripts;
+mod slice;
 mod split;
 pub mod subscriptions;
 pub mod throttle;
@@ -61,6 +62,7 @@ pub mod views;
 pub use account::{Account, Options};
 pub use address::ItemAddress;
 pub use container::{Container, Settings as ContainerSettings};
+pub use slice::{Slice, SliceBounds};
 pub use txn::Txn;
 
 pub(crate) use damage::store_failure;

@@ -284,3 +284,6 @@ const _: () = assert!(FEED_FETCH_MIN < FEED_FETCH_MAX);
 const _: () = assert!(LOGICAL_PARTITION_SIZE_DEFAULT < PARTITION_SIZE_DEFAULT);
 const _: () = assert!(VIEW_RETRY_MIN.as_millis() < VIEW_RETRY_MAX.as_millis());
 const _: () = assert!(JANITOR_BATCH_KEYS <= JANITOR_VISIT_ITEMS);
+
+/// Slices that an account can be cut into: a node keeps a store and a journal for each.
+pub const SLICES_MAX: u32 = 64;

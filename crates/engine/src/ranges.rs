@@ -2,7 +2,7 @@
 //! A range id that is no more, because it was split or merged, is refused by `Container::partition` (410).
 
 use armilla_model::error::{Error, Result};
-use armilla_model::partition_key::{Definition, Epk, Hashing};
+use armilla_model::partition_key::{Definition, Epk, Hashing, v1_number};
 use armilla_model::rid::SERIES_BITS;
 
 /// The bounds of one physical partition, and where it came from.
@@ -99,7 +99,7 @@ pub fn initial(definition: &Definition, count: u32) -> Vec<Range> {
 
 /// Where range `position` of `count` equal ones begins. Clients' tests show the service's points:
 /// the greatest key divided by the count, rounded down, times the position.
-fn boundary(hashing: Hashing, position: u32, count: u32) -> Epk {
+pub(crate) fn boundary(hashing: Hashing, position: u32, count: u32) -> Epk {
     match hashing {
         Hashing::V2 | Hashing::MultiHash => {
             let step = ((1u128 << 126) - 1) / u128::from(count);
@@ -107,9 +107,71 @@ fn boundary(hashing: Hashing, position: u32, count: u32) -> Epk {
         }
         Hashing::V1 => {
             let step = u64::from(u32::MAX) / u64::from(count);
-            armilla_model::partition_key::v1_number((u64::from(position) * step) as f64)
+            v1_number((u64::from(position) * step) as f64)
         }
     }
+}
+
+/// Bounds as numbers in the space of hashes.
+pub(crate) fn ends(definition: &Definition, span: &EpkSpan) -> (u128, u128) {
+    let end = match definition.hashing {
+        Hashing::V1 => u128::from(u32::MAX),
+        Hashing::V2 | Hashing::MultiHash => (1 << 126) - 1,
+    };
+    let low = if span.min.as_bytes().is_empty() { 0 } else { number(definition, &span.min) };
+    (low, span.max.as_ref().map_or(end, |max| number(definition, max)))
+}
+
+/// The hash that a bound stands for, or the one before it.
+fn number(definition: &Definition, bound: &Epk) -> u128 {
+    match definition.hashing {
+        Hashing::V2 | Hashing::MultiHash => {
+            let mut first = [0; 16];
+            let length = bound.as_bytes().len().min(16);
+            first[..length].copy_from_slice(&bound.as_bytes()[..length]);
+            u128::from_be_bytes(first)
+        }
+        Hashing::V1 => {
+            let (mut low, mut high) = (0u32, u32::MAX);
+            while low < high {
+                let middle = low + (high - low).div_ceil(2);
+                if v1_number(f64::from(middle)) <= *bound {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            u128::from(low)
+        }
+    }
+}
+
+/// Cuts a span into parts of the same width; into fewer when it is too narrow.
+pub(crate) fn cut_evenly(definition: &Definition, span: &EpkSpan, parts: u32) -> Vec<EpkSpan> {
+    let (low, high) = ends(definition, span);
+    let step = high.saturating_sub(low) / u128::from(parts.max(1));
+    let bound = |part: u32| {
+        let number = low + step * u128::from(part);
+        match definition.hashing {
+            Hashing::V2 | Hashing::MultiHash => Epk::from_bytes(&number.to_be_bytes()),
+            Hashing::V1 => v1_number(number as f64),
+        }
+    };
+    cut(span, (1..parts).map(bound))
+}
+
+/// Cuts a span at the bounds that lie inside it.
+pub(crate) fn cut(span: &EpkSpan, bounds: impl Iterator<Item = Epk>) -> Vec<EpkSpan> {
+    let mut spans = Vec::new();
+    let mut rest = span.clone();
+    for bound in bounds {
+        if rest.min < bound && rest.max.as_ref().is_none_or(|max| bound < *max) {
+            spans.push(EpkSpan { min: rest.min, max: Some(bound.clone()) });
+            rest.min = bound;
+        }
+    }
+    spans.push(rest);
+    spans
 }
 
 /// By how much [`boundary`] may lie below the exact fraction: one for each range of a new container.

@@ -7,8 +7,8 @@
 use crate::container::Container;
 use crate::keys;
 use crate::partition::Partition;
-use crate::ranges::{EpkSpan, Range};
-use armilla_model::partition_key::{Definition, Epk, Hashing, v1_number};
+use crate::ranges::{EpkSpan, Range, cut, cut_evenly, ends};
+use armilla_model::partition_key::{Definition, Epk};
 use armilla_storage::{Direction, Keyspace, Snapshot, StoreError};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -53,71 +53,9 @@ fn shares(definition: &Definition, spans: &[EpkSpan], wanted: usize) -> Vec<u32>
     parts
 }
 
-/// Bounds as numbers in the space of hashes.
-fn ends(definition: &Definition, span: &EpkSpan) -> (u128, u128) {
-    let end = match definition.hashing {
-        Hashing::V1 => u128::from(u32::MAX),
-        Hashing::V2 | Hashing::MultiHash => (1 << 126) - 1,
-    };
-    let low = if span.min.as_bytes().is_empty() { 0 } else { number(definition, &span.min) };
-    (low, span.max.as_ref().map_or(end, |max| number(definition, max)))
-}
-
 fn width(definition: &Definition, span: &EpkSpan) -> u128 {
     let (low, high) = ends(definition, span);
     high.saturating_sub(low)
-}
-
-/// The hash that a bound stands for, or the one before it.
-fn number(definition: &Definition, bound: &Epk) -> u128 {
-    match definition.hashing {
-        Hashing::V2 | Hashing::MultiHash => {
-            let mut first = [0; 16];
-            let length = bound.as_bytes().len().min(16);
-            first[..length].copy_from_slice(&bound.as_bytes()[..length]);
-            u128::from_be_bytes(first)
-        }
-        Hashing::V1 => {
-            let (mut low, mut high) = (0u32, u32::MAX);
-            while low < high {
-                let middle = low + (high - low).div_ceil(2);
-                if v1_number(f64::from(middle)) <= *bound {
-                    low = middle;
-                } else {
-                    high = middle - 1;
-                }
-            }
-            u128::from(low)
-        }
-    }
-}
-
-/// Cuts a span into parts of the same width; into fewer when it is too narrow.
-fn cut_evenly(definition: &Definition, span: &EpkSpan, parts: u32) -> Vec<EpkSpan> {
-    let (low, high) = ends(definition, span);
-    let step = high.saturating_sub(low) / u128::from(parts.max(1));
-    let bound = |part: u32| {
-        let number = low + step * u128::from(part);
-        match definition.hashing {
-            Hashing::V2 | Hashing::MultiHash => Epk::from_bytes(&number.to_be_bytes()),
-            Hashing::V1 => v1_number(number as f64),
-        }
-    };
-    cut(span, (1..parts).map(bound))
-}
-
-/// Cuts a span at the bounds that lie inside it.
-fn cut(span: &EpkSpan, bounds: impl Iterator<Item = Epk>) -> Vec<EpkSpan> {
-    let mut spans = Vec::new();
-    let mut rest = span.clone();
-    for bound in bounds {
-        if rest.min < bound && rest.max.as_ref().is_none_or(|max| bound < *max) {
-            spans.push(EpkSpan { min: rest.min, max: Some(bound.clone()) });
-            rest.min = bound;
-        }
-    }
-    spans.push(rest);
-    spans
 }
 
 /// A split at the middle of a partition's data; nothing when it is a single logical partition,
@@ -162,12 +100,12 @@ pub(crate) fn join(partitions: &[Arc<Partition>]) -> Option<Reshape> {
     Some(Reshape { old: pair.to_vec(), new: vec![span] })
 }
 
-/// The ranges that take the place of others: fresh ids, and everything before them as ancestors.
-pub(crate) fn children(all: &[Arc<Partition>], reshape: &Reshape) -> Vec<Range> {
+/// The ranges that take the place of others: fresh ids, `step` apart, and everything before them as ancestors.
+pub(crate) fn children(all: &[Arc<Partition>], reshape: &Reshape, step: u32) -> Vec<Range> {
     let known = all
         .iter()
         .flat_map(|partition| partition.range.parents.iter().copied().chain([partition.range.id]));
-    let mut next = known.max().map_or(0, |newest| newest + 1);
+    let mut next = known.max().map_or(0, |newest| newest + step);
     let mut parents: Vec<u32> = Vec::new();
     for old in &reshape.old {
         parents.extend(&old.range.parents);
@@ -178,7 +116,7 @@ pub(crate) fn children(all: &[Arc<Partition>], reshape: &Reshape) -> Vec<Range> 
     parents.dedup();
     let range = |span: &EpkSpan| {
         let id = next;
-        next += 1;
+        next += step;
         Range { id, min: span.min.clone(), max: span.max.clone(), parents: parents.clone() }
     };
     reshape.new.iter().map(range).collect()
@@ -192,6 +130,7 @@ mod tests {
     use crate::ranges::initial;
     use armilla_index::{Index, Limits};
     use armilla_model::lsn::Lsn;
+    use armilla_model::partition_key::Hashing;
     use armilla_model::path::Path;
     use armilla_model::policy::ContainerPolicy;
 
@@ -247,7 +186,7 @@ mod tests {
         let mut all = partitions(initial(&definition, 1));
         for (wanted, ids) in [(2, vec![1, 2]), (3, vec![2, 3, 4])] {
             let reshape = grow(&definition, &all, wanted).remove(0);
-            let new = children(&all, &reshape);
+            let new = children(&all, &reshape, 1);
             let mut ranges: Vec<_> = all
                 .iter()
                 .filter(|old| !reshape.old.iter().any(|gone| Arc::ptr_eq(gone, old)))
@@ -262,7 +201,7 @@ mod tests {
         }
         assert_eq!(all[0].range.parents, [0, 1]);
         let merge = join(&all[..2]).unwrap();
-        let merged = children(&all, &merge);
+        let merged = children(&all, &merge, 1);
         assert_eq!((merged[0].id, &merged[0].parents[..]), (5, &[0, 1, 3, 4][..]));
     }
 }

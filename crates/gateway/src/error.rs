@@ -48,7 +48,7 @@ pub fn status_of(error: &Error) -> ErrorStatus {
         Error::PreconditionFailed(_) => (412, 0),
         Error::PatchConditionFailed => (412, 1110),
         Error::TooLarge(_) => (413, 0),
-        Error::Misdirected(_) => (421, 0),
+        Error::Misdirected(_) | Error::InOtherSlice { .. } => (421, 0),
         Error::FailedDependency => (424, 0),
         Error::TooManyRequests { .. } | Error::Overloaded { .. } => (429, 3200),
         Error::SignInsFailed { .. } => (429, 0),

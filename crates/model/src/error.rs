@@ -3,6 +3,7 @@
 //! The gateway has one table that gives each situation its status, substatus and code. Below the gateway
 //! only scripts know such numbers, because their callbacks are told them (`err.number`).
 
+use crate::partition_key::Hashing;
 use std::fmt;
 use std::time::Duration;
 
@@ -44,6 +45,15 @@ pub enum Error {
     Forbidden(String),
     /// The request was sent to a name that is not this server's.
     Misdirected(String),
+    /// The key lies in another slice of the account, which may be served by another node. What is needed to find it is told.
+    InOtherSlice {
+        /// That slice.
+        slice: u32,
+        /// How the container's keys are hashed.
+        hashing: Hashing,
+        /// How many levels they have.
+        levels: usize,
+    },
     /// A logical partition has reached its size limit.
     PartitionFull(String),
     /// The resource does not exist.
@@ -158,6 +168,7 @@ impl Error {
             Self::ContainerRecreated => {
                 "The container was deleted and created again; read it anew."
             }
+            Self::InOtherSlice { .. } => "Another slice of the account has this partition key.",
             Self::CrossPartitionDisabled => "Cross partition query is required but disabled.",
             Self::SessionNotAvailable => {
                 "The read session is not available for the input session token."

@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "ranges",
             "ranked",
             "record",
+            "slice",
             "users",
         ],
     ),
@@ -85,6 +86,8 @@ const HANDED_ON: &[(&str, &str)] = &[
     ("ItemAddress", "address"),
     ("Container", "container"),
     ("ContainerSettings", "container"),
+    ("Slice", "slice"),
+    ("SliceBounds", "slice"),
     ("Txn", "txn"),
     ("store_failure", "damage"),
 ];

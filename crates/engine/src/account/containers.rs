@@ -60,6 +60,9 @@ impl Account {
     ) -> Result<Arc<Container>> {
         let name = name_of(new.definition)?;
         let (definition, wish) = Wish::take(new.definition)?;
+        if wish.is_some() || rekeyed.is_some() {
+            self.core.slice.require_whole("Views and re-keys")?;
+        }
         let mut policy = ContainerPolicy::parse(&definition)?;
         crate::computed::check_computed(&policy, &[])?;
         self.change(move |change| {
@@ -81,7 +84,7 @@ impl Account {
             let peak = throughput.or(shared).map_or(MANUAL_MIN, Throughput::peak);
             let (number, (etag, ts)) = (change.number(), change.stamp());
             let count = dials.partition_count(peak);
-            let ranges = ranges::initial(&policy.partition_key, count);
+            let ranges = change.account.core.slice.ranges(&policy.partition_key, count);
             let stored = StoredContainer {
                 name: name.into(),
                 etag,
@@ -135,7 +138,7 @@ impl Account {
         })
     }
 
-    fn build(
+    pub(super) fn build(
         &self,
         (database, number): (u32, u32),
         database_name: &Arc<str>,

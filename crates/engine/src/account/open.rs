@@ -18,6 +18,7 @@ use crate::keys::{self, Meta};
 use crate::ordinals::Marks;
 use crate::partition::{Partition, Sequencer};
 use crate::ranges::Range;
+use crate::scripts::Scripts;
 use armilla_model::lsn::Lsn;
 use armilla_model::policy::ContainerPolicy;
 use armilla_model::value::Value;
@@ -86,20 +87,20 @@ fn index_names(container: &Arc<Container>) -> Vec<IndexName> {
     container.partitions().iter().map(name).collect()
 }
 
-fn malformed() -> StoreError {
+pub(super) fn malformed() -> StoreError {
     StoreError::corruption("meta", "a key of the catalog is malformed")
 }
 
-fn read_u32(bytes: &[u8]) -> Option<u32> {
+pub(super) fn read_u32(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
-fn read_u64(bytes: &[u8]) -> Option<u64> {
+pub(super) fn read_u64(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().ok().map(u64::from_be_bytes)
 }
 
 /// Entries of one kind below some numbers: their remaining numbers, and their values.
-fn entries(
+pub(super) fn entries(
     snapshot: &dyn Snapshot,
     kind: Meta,
     below: &[u32],
@@ -119,7 +120,7 @@ fn entries(
     Ok(found)
 }
 
-fn users(
+pub(super) fn users(
     snapshot: &dyn Snapshot,
     database: u32,
 ) -> Result<BTreeMap<Arc<str>, Arc<crate::users::User>>, StoreError> {
@@ -137,7 +138,7 @@ fn users(
     Ok(users)
 }
 
-fn encryption_keys(
+pub(super) fn encryption_keys(
     snapshot: &dyn Snapshot,
     database: u32,
 ) -> Result<BTreeMap<Arc<str>, Arc<EncryptionKey>>, StoreError> {
@@ -206,7 +207,7 @@ fn container(
     let secret = stored.secret;
     let known = KnownContainer { database, number, secret, settings, paths, partitions, reserved };
     let container = Container::new(core.clone(), known);
-    restore_scripts(snapshot, &container)?;
+    container.scripts.store(Arc::new(scripts(snapshot, number)?));
     let view = super::views::restore(snapshot, number, &container.settings().policy)?;
     view.into_iter().for_each(|view| container.set_view(view));
     let subscriptions = entries(snapshot, Meta::Subscription, &[number])?;
@@ -235,7 +236,7 @@ fn serving(
     Ok(IndexDefinition::new(id, policy))
 }
 
-fn parse_policy(definition: &Value) -> Result<ContainerPolicy, StoreError> {
+pub(super) fn parse_policy(definition: &Value) -> Result<ContainerPolicy, StoreError> {
     ContainerPolicy::parse_stored(definition).map_err(|error| {
         StoreError::corruption("meta", format!("a container's definition is malformed: {error}"))
     })
@@ -292,13 +293,13 @@ fn paths(snapshot: &dyn Snapshot, container: u32) -> Result<PathDictionary, Stor
     if corrupt { Err(malformed()) } else { Ok(paths) }
 }
 
-fn restore_scripts(snapshot: &dyn Snapshot, container: &Container) -> Result<(), StoreError> {
-    let mut scripts = crate::scripts::Scripts::default();
-    for (numbers, value) in entries(snapshot, Meta::Script, &[container.number])? {
+/// The scripts of a container.
+pub(super) fn scripts(snapshot: &dyn Snapshot, container: u32) -> Result<Scripts, StoreError> {
+    let mut scripts = Scripts::default();
+    for (numbers, value) in entries(snapshot, Meta::Script, &[container])? {
         let [number] = numbers[..] else { return Err(malformed()) };
         let script = stored::read_script(number, &StoredEntry::read(&value)?)?;
         scripts.of_mut(script.kind).insert(script.name.clone(), Arc::new(script));
     }
-    container.scripts.store(Arc::new(scripts));
-    Ok(())
+    Ok(scripts)
 }

@@ -140,7 +140,7 @@ impl Account {
             .or_else(|| catalog.offer_of(&database.self_link()));
         let peak =
             offer.map_or(crate::offers::MANUAL_MIN, |offer| Throughput::peak(offer.throughput));
-        dials.partition_count(peak) as usize
+        self.core.slice.share(dials.partition_count(peak)) as usize
     }
 
     /// Puts new ranges in the place of old ones: builds their indexes while everybody goes on, and
@@ -151,7 +151,7 @@ impl Account {
         let first = all.iter().position(|known| Arc::ptr_eq(known, &reshape.old[0]));
         let Some(first) = first else { return Ok(()) };
         let definition = container.index_definition();
-        let ranges = split::children(&all, &reshape);
+        let ranges = split::children(&all, &reshape, self.core.slice.count());
         let go_on = |_| !self.core.background.is_stopping() && container.check_alive().is_ok();
         let built = NewIndex::build(container, &definition, &reshape.old, &ranges, &go_on);
         let new = match built {
@@ -205,7 +205,7 @@ impl Account {
         let children: Vec<_> = finished.map(child).collect();
         let mut partitions = all.to_vec();
         partitions.splice(first..first + old.len(), children.iter().cloned());
-        self.change(|change| {
+        self.change_own(|change| {
             change.check_present(container)?;
             let settings = container.settings();
             let stored = StoredContainer {

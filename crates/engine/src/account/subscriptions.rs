@@ -74,6 +74,7 @@ impl Account {
                 "The input content is invalid because the required property 'id' is missing.",
             ));
         };
+        self.core.slice.require_whole("Subscriptions")?;
         check_name(name)?;
         let definition = Definition::parse(body, None)?;
         self.check_targets(container, name, &definition)?;

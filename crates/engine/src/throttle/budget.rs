@@ -67,10 +67,13 @@ impl Budget {
     fn place(&self, container: &Container, partition: &Partition, dials: &Dials) -> (u32, Rate) {
         let units = f64::from(self.units()) * dials.throttle_scale;
         let partitions = container.partitions();
+        // The other slices of the account have as many partitions, and spend their share elsewhere.
+        let slice = container.core.slice;
+        let units = units / f64::from(slice.count());
         if !self.shared {
             return (partition.range.id, Rate::new(units, partitions.len(), dials.burst));
         }
-        let count = dials.partition_count(self.units());
+        let count = slice.share(dials.partition_count(self.units()));
         let position =
             partitions.iter().position(|known| known.range.id == partition.range.id).unwrap_or(0);
         let slot = u32::try_from(position).unwrap_or(0) % count;
