@@ -24,6 +24,8 @@ mod nodes;
 mod pictured;
 mod queries;
 mod reshape;
+mod sliced_requests;
+mod slices;
 mod storm;
 mod way;
 
@@ -52,6 +54,8 @@ const SECONDS_IN_TEST: u64 = 25;
 /// How often the owner changes under views and subscriptions.
 const EFFECT_ROUNDS: usize = 9;
 const EFFECT_ROUNDS_IN_TEST: usize = 2;
+/// Slices of the account that is cut.
+const SLICES: u32 = 4;
 /// Items that are written before the database is put back, and after.
 const CONTROL_WRITES: u64 = 20;
 
@@ -63,6 +67,11 @@ const CHOICES: &[Choice] = &[
     Choice { name: "seconds", value: "N", meaning: "How long the storm rages (default 180)" },
     Choice { name: "seed", value: "N", meaning: "Repeat the choices of an earlier run" },
     Choice { name: "blog", value: "", meaning: "Run the example blog on three nodes instead" },
+    Choice {
+        name: "slices",
+        value: "N",
+        meaning: "An account that is cut into so many slices instead",
+    },
     Choice {
         name: "failover",
         value: "",
@@ -129,6 +138,13 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
         summary.add(row(("cluster blog", &trial), seed));
         return Ok(summary.close());
     }
+    let slices = arguments.number("slices", 1)?;
+    if slices > 1 {
+        let slices = u32::try_from(slices)?;
+        let trial = || slices::trial(&binary, slices, seconds, seed);
+        summary.add(row(("cluster slices", &trial), seed));
+        return Ok(summary.close());
+    }
     if arguments.has("failover") {
         let trial = || failover::trial(&binary, seed);
         summary.add(row(("cluster failover", &trial), seed));
@@ -178,11 +194,13 @@ fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
     let rounds = if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST };
     let effects = || effects_trial(binary, rounds, seed);
     let control = || control_trial(binary, seed);
-    let trials: [Trial<'_>; 4] = [
+    let slices = || slices::trial(binary, SLICES, seconds, seed);
+    let trials: [Trial<'_>; 5] = [
         ("cluster storm", &rage),
         ("cluster views and subscriptions", &effects),
         ("cluster loss is noticed", &back),
         ("cluster control: a theft is noticed", &control),
+        ("cluster slices", &slices),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }

@@ -14,6 +14,7 @@ mod node;
 mod operations;
 mod record;
 pub(crate) mod serve;
+mod slices;
 mod status;
 mod visitor;
 
@@ -22,7 +23,7 @@ use crate::given_file;
 use crate::terminal::say;
 use armilla_gateway::cluster::NodeAddress;
 use armilla_storage::ledger::{
-    ACCOUNT, Ledger as _, LedgerError, PostgresLedger, Protection, StoreAddress,
+    Ledger as _, LedgerError, PostgresLedger, Protection, StoreAddress, slice_journal,
 };
 use clap::{Args, Subcommand};
 use record::AccountRecord;
@@ -95,6 +96,8 @@ pub(crate) enum ClusterCommand {
     Status(StatusOptions),
     /// Hand the account over to a node, in order and at once
     Move(MoveOptions),
+    /// Spread the slices of the account evenly over its nodes
+    Rebalance(RebalanceOptions),
     /// Have a node hand the account over and not take it again, before it is stopped for good
     Drain(MoveOptions),
     /// Strike a node from the list that is gone, or whose machine is off
@@ -125,6 +128,18 @@ pub(crate) struct NodeChoice {
 pub(crate) struct MoveOptions {
     #[command(flatten)]
     choice: NodeChoice,
+    /// The slice to hand over, of an account that is cut into slices; all of them if none is given
+    #[arg(long, value_name = "NUMBER")]
+    slice: Option<u32>,
+    /// Seconds to wait until it is done
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    wait: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RebalanceOptions {
+    #[command(flatten)]
+    store: StoreOptions,
     /// Seconds to wait until it is done
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     wait: u64,
@@ -149,6 +164,9 @@ pub(crate) struct InitOptions {
     /// Name or address of a node or of the balancer before them, for certificates; may be given several times
     #[arg(long = "tls-name", value_delimiter = ',')]
     tls_names: Vec<String>,
+    /// Equal parts of the key space that can have an owner each, so that several nodes serve the account at a time; fixed for the account
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    slices: u32,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -166,6 +184,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<ExitCode, String> {
         ClusterCommand::Init(options) => done(init(options)),
         ClusterCommand::Status(options) => status::run(options),
         ClusterCommand::Move(options) => done(operations::hand_to(options)),
+        ClusterCommand::Rebalance(options) => done(slices::operations::rebalance(options)),
         ClusterCommand::Drain(options) => done(operations::drain(options)),
         ClusterCommand::Remove(options) => done(operations::remove(options)),
         ClusterCommand::AcceptLoss(options) => {
@@ -246,7 +265,7 @@ fn roots(file: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
 fn init(options: &InitOptions) -> Result<(), String> {
     let address = options.store.address()?;
     let lease = Duration::from_secs(options.lease);
-    let record = AccountRecord::new(lease, options.tls_names.clone())?;
+    let record = AccountRecord::new(lease, options.tls_names.clone(), options.slices)?;
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;
     let made = PostgresLedger::create(&address, u128::from_be_bytes(id), &record.encode());
@@ -258,7 +277,10 @@ fn init(options: &InitOptions) -> Result<(), String> {
         other => other.to_string(),
     })?;
     let ledger = PostgresLedger::open(&address).map_err(|error| error.to_string())?;
-    ledger.open(ACCOUNT.home, &[(ACCOUNT.shard, 0)]).map_err(|error| error.to_string())?;
+    for slice in 0..options.slices {
+        let at = slice_journal(slice);
+        ledger.open(at.home, &[(at.shard, 0)]).map_err(|error| error.to_string())?;
+    }
     say("the account is made");
     say(&format!("  account key  {}", record.first_key()));
     say(

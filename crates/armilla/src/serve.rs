@@ -9,7 +9,7 @@ use crate::keys::KeySource;
 use crate::offline::refusal;
 use crate::terminal::{note, say};
 use crate::{advise, cluster, control, keys, private, tls, webhooks};
-use armilla_engine::{Account, Options};
+use armilla_engine::{Account, Options, Slice};
 use armilla_gateway::account_document::AccountSettings;
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
@@ -109,7 +109,8 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     folder.as_deref().map(keys::kept_token_secret).transpose()?;
     let store = open_store(options, folder.as_deref(), &descriptors)?;
     let disk = disk(folder.as_deref())?;
-    let account = open_account(options, store, clock.clone(), disk.clone(), None)?;
+    let life = (None, Slice::WHOLE);
+    let account = open_account(options, store, clock.clone(), disk.clone(), life)?;
     let certificates = tls::load(folder.as_deref(), &options.tls(), clock.clone())?;
     let directory = options.entra.directory()?;
     let mut authenticator =
@@ -148,15 +149,15 @@ pub(crate) fn prepare(options: &ServeOptions) -> Result<Prepared, String> {
     })
 }
 
-/// Opens the account in a store. Nodes of several say in which of their lives they do.
+/// Opens the account in a store. Nodes of several say in which of their lives they do, and which slice it is.
 pub(crate) fn open_account(
     options: &ServeOptions,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     disk: Option<Arc<dyn Disk>>,
-    incarnation: Option<u64>,
+    (incarnation, slice): (Option<u64>, Slice),
 ) -> Result<Arc<Account>, String> {
-    let given = account_options(options, clock, disk, incarnation)?;
+    let given = Options { slice, ..account_options(options, clock, disk, incarnation)? };
     let account = Account::open(store, given).map_err(refusal)?;
     account.set_script_limits(options.scripts.limits());
     webhooks::allow(&account, &options.webhooks)?;
@@ -227,6 +228,7 @@ pub(crate) fn settings(
         facts: ServerFacts::default(),
         advertised: None,
         front: None,
+        slices: None,
         limits: Limits {
             connections_max: descriptors.connections,
             refusals_max: descriptors.refusals,

@@ -18,12 +18,16 @@ mod gauges;
 mod late;
 pub(crate) mod links;
 mod nodes;
+mod sliced;
+pub(crate) mod slices;
 
 pub use address::NodeAddress;
 pub use front::{Front, OwnerPlace, OwnerPlaces};
 pub use gauges::NodeGauges;
 pub use late::LateService;
 pub use nodes::{NodeFacts, NodeRole, Nodes};
+pub use sliced::{Editions, SlicedService};
+pub use slices::SliceFronts;
 
 pub(crate) use late::unknown_outcome;
 
@@ -31,6 +35,9 @@ use http::HeaderName;
 
 /// The node that passed a request on. Whoever sends it has no right because of it, and loses those of this machine's user.
 pub const FROM: HeaderName = HeaderName::from_static("x-armilla-from");
+
+/// The slice that a request which was passed on is for, where the account is cut into slices.
+pub const SLICE: HeaderName = HeaderName::from_static("x-armilla-slice");
 
 /// Says in a 421 that the node does not own the account, so that the one who passed the request on looks again.
 pub const NOT_OWNER: HeaderName = HeaderName::from_static("x-armilla-not-owner");

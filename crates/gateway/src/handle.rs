@@ -7,6 +7,7 @@
 mod addresses;
 mod at_owner;
 mod body;
+mod by_slice;
 mod plain;
 mod session;
 
@@ -16,7 +17,7 @@ pub(crate) use plain::{FieldSpan, PlainRequest};
 use crate::account_document::{self, AccountSettings, Arrival};
 use crate::activity::ActivityIds;
 use crate::auth::{self, Access, Authenticator, Denied, Principal};
-use crate::cluster::Front;
+use crate::cluster::{Front, SliceFronts};
 use crate::cors::CorsPolicy;
 use crate::direct::DirectMode;
 use crate::explorer::ExplorerSettings;
@@ -31,14 +32,17 @@ use armilla_model::clock::Clock;
 use armilla_model::clock::monotonic;
 use armilla_model::{Error, Result};
 use at_owner::AtOwner;
+use by_slice::BySlice;
 use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What the gateway is told by configuration.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +63,8 @@ pub struct Settings {
     pub advertised: Option<String>,
     /// What passes requests on to the node that owns the account, if there are several.
     pub front: Option<Arc<Front>>,
+    /// The same for the slices of the account, if it is cut.
+    pub slices: Option<Arc<SliceFronts>>,
     /// A port of its own for [`Route::Alive`] and its like; nothing else is answered there.
     pub health_port: Option<u16>,
     /// The data explorer.
@@ -120,6 +126,14 @@ impl Peer {
     }
 }
 
+/// What is known of a request before its walk begins.
+struct Arrived<'a> {
+    started: Instant,
+    /// The name it was sent to, where that is another's.
+    foreign: Option<Cow<'a, str>>,
+    misdirected: Option<Error>,
+}
+
 impl<S: Service> Gateway<S> {
     /// Answers one HTTP request, whatever it is.
     pub(crate) async fn handle(
@@ -142,20 +156,40 @@ impl<S: Service> Gateway<S> {
         {
             return response;
         }
-        let body = match &self.settings.front {
-            Some(front) if misdirected.is_none() => {
+        let body: (RequestBody, u32) = match (&self.settings.slices, &self.settings.front) {
+            (Some(slices), _) if misdirected.is_none() => {
+                match Box::pin(self.by_slice(slices, peer, &parts, body)).await {
+                    BySlice::Here(body, slice) => (body, slice),
+                    BySlice::Answered(response) => return response,
+                }
+            }
+            (None, Some(front)) if misdirected.is_none() => {
                 match Box::pin(self.at_owner(front, peer, &parts, body)).await {
-                    AtOwner::Here(body) => body,
+                    AtOwner::Here(body) => (body, 0),
                     AtOwner::Answered(response) => return response,
                 }
             }
-            _ => body,
+            _ => (body, 0),
         };
+        let arrived = Arrived { started, foreign, misdirected };
+        self.walk(peer, &parts, body, arrived).await
+    }
+
+    /// Answers a request that is answered here, for one slice of the account.
+    async fn walk(
+        &self,
+        peer: Peer,
+        parts: &Parts,
+        (body, slice): (RequestBody, u32),
+        arrived: Arrived<'_>,
+    ) -> Response<Full<Bytes>> {
+        let Arrived { started, foreign, misdirected } = arrived;
         let (http, mut context, readable) = HttpContext::read(&parts.headers);
         context.query_string = parts.uri.query();
+        context.slice = slice;
         context.activity = http.activity_id.map(HeaderValue::as_bytes);
         let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
-        let locality = locality(&peer, &parts, &http, foreign.as_deref());
+        let locality = locality(&peer, parts, &http, foreign.as_deref());
         let answer = pin!(async {
             let path = Segments::parse(path_of(&parts.uri));
             match (misdirected, path) {
@@ -168,14 +202,14 @@ impl<S: Service> Gateway<S> {
                     let now_seconds = self.clock.now_seconds();
                     let request =
                         Request { method, segments, context, readable, locality, now_seconds };
-                    let exchange = Exchange { gateway: self, peer, parts: &parts, http: &http };
+                    let exchange = Exchange { gateway: self, peer, parts, http: &http };
                     exchange.answer(request, body).await
                 }
             }
         });
         let reply = request::caught(answer, activity_id.as_bytes()).await;
         let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
-        self.settings.cors.decorate(&parts, response.headers_mut());
+        self.settings.cors.decorate(parts, response.headers_mut());
         if parts.uri.path().starts_with(OWN_PATHS) {
             // Tokens, figures of this moment, texts of queries: nothing that a browser should keep.
             response.headers_mut().insert(CACHE_CONTROL, NO_STORE);

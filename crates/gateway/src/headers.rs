@@ -38,6 +38,8 @@ pub struct RequestContext<'a> {
     pub activity: Option<&'a [u8]>,
     /// What stands behind the question mark; only the views of the explorer read it.
     pub query_string: Option<&'a str>,
+    /// The slice of the account that is meant, where it is cut into slices.
+    pub slice: u32,
     /// `x-ms-date`.
     pub ms_date: Option<&'a [u8]>,
     /// `date`.

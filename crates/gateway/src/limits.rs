@@ -117,6 +117,15 @@ pub const LEASE_LOOK_EVERY: Duration = Duration::from_millis(250);
 /// When a client may try again that met a node without its lease.
 pub const LEASE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Containers of an account in slices of which a node remembers how they hash keys.
+pub const LEARNED_CONTAINERS_MAX: usize = 10_000;
+/// How long a change of the catalog waits until all slices of the account have it.
+pub const ADOPTION_WAIT_MAX: Duration = Duration::from_secs(8);
+/// How long a request waits while its slice takes over a changed catalog; then it is told to come back.
+pub const CATALOG_WAIT_MAX: Duration = Duration::from_millis(500);
+/// How often it is looked whether they do.
+pub const ADOPTION_LOOK_EVERY: Duration = Duration::from_millis(5);
+
 /// Sessions of the explorer that are open at once; a further one ends the one unused for longest.
 pub const SESSIONS_MAX: usize = 64;
 /// Seconds without a request after which a session ends.

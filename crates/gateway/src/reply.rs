@@ -14,6 +14,7 @@ pub use facts::{Fact, Facts, Owner, Session, Usage};
 pub use feed::{FeedBody, FeedKind};
 pub(crate) use http1::{Http1Answer, PassedHead, SentHead};
 
+use crate::cluster::slices::SliceHint;
 use crate::error::{self, status_of};
 use ::http::{HeaderValue, StatusCode};
 use armilla_model::charge::RequestCharge;
@@ -132,6 +133,10 @@ impl Reply {
         let found = status_of(&failure);
         let mut reply = Self::new(found.status).substatus(found.substatus);
         reply.facts.retry_after = error::retry_after(&failure);
+        if let Error::InOtherSlice { slice, hashing, levels } = failure {
+            let hint = SliceHint { slice, hashing, levels };
+            reply.facts.more.push((Fact::OtherSlice, hint.write().into()));
+        }
         reply.payload = ReplyBody::Failure(Box::new(failure));
         reply
     }

@@ -15,9 +15,11 @@ use crate::rest::{Answer, Client};
 
 pub(super) const REGISTERS: usize = 24;
 const COUNTERS: usize = 4;
+/// Items at most.
+pub(super) const ITEMS: usize = REGISTERS + COUNTERS;
 const DATABASE: &str = "/dbs/cluster";
 pub(super) const CONTAINER: &str = "/dbs/cluster/colls/items";
-const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
+pub(super) const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
 /// How long the account may take until it answers after everything was mended.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);

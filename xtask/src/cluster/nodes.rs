@@ -86,6 +86,14 @@ impl Nodes {
         Ok(all)
     }
 
+    /// The same with an account that is cut into slices.
+    pub(super) fn start_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
+        let postgres = Postgres::start_encrypted()?;
+        let mut all = Self::lay_out_cut(binary, postgres, (database, None), (Vec::new(), slices))?;
+        all.start_all()?;
+        Ok(all)
+    }
+
     /// The same without starting a node.
     pub(super) fn lay_out(
         binary: &Path,
@@ -107,9 +115,18 @@ impl Nodes {
         (database, store): (&str, Option<String>),
         options: Vec<String>,
     ) -> Outcome<Self> {
+        Self::lay_out_cut(binary, postgres, (database, store), (options, 1))
+    }
+
+    fn lay_out_cut(
+        binary: &Path,
+        postgres: Postgres,
+        (database, store): (&str, Option<String>),
+        (options, slices): (Vec<String>, u32),
+    ) -> Outcome<Self> {
         postgres.create_database(database)?;
         let folder = tempfile::Builder::new().prefix("armilla-cluster-").tempdir()?;
-        let key = init(binary, &postgres.address(database))?;
+        let key = init(binary, &postgres.address(database), slices)?;
         let nodes = (0..NODES).map(|number| -> Outcome<Node> {
             let name = format!("node{number}");
             let data = folder.path().join(&name);
@@ -220,6 +237,27 @@ impl Nodes {
         let status = self.status()?;
         let owner = status["owner"].as_str()?;
         self.nodes.iter().position(|node| node.name == owner)
+    }
+
+    /// The database of the account.
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The name of a node, and where its copy is.
+    pub(super) fn place(&self, node: usize) -> (&str, &Path) {
+        (&self.nodes[node].name, &self.nodes[node].data)
+    }
+
+    /// The nodes that own slices of the account, as the database says.
+    pub(super) fn slice_owners(&self) -> Vec<Option<usize>> {
+        let status = self.status().unwrap_or_default();
+        let rows = status["slices"].as_array().cloned().unwrap_or_default();
+        let number = |row: &Value| {
+            let owner = row["owner"].as_str()?;
+            self.nodes.iter().position(|node| node.name == owner)
+        };
+        rows.iter().map(number).collect()
     }
 
     /// What `armilla cluster status` says, while the database answers.
@@ -405,11 +443,13 @@ impl Drop for Node {
     }
 }
 
-fn init(binary: &Path, store: &str) -> Outcome<String> {
+fn init(binary: &Path, store: &str, slices: u32) -> Outcome<String> {
     let mut command = Command::new(binary);
     forget_settings(&mut command);
     let lease = LEASE.as_secs().to_string();
-    let output = command.args(["cluster", "init", "--lease", &lease, "--store", store]).output()?;
+    let slices = slices.to_string();
+    let words = ["cluster", "init", "--lease", &lease, "--slices", &slices, "--store", store];
+    let output = command.args(words).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let key = said.lines().find_map(|line| line.trim().strip_prefix("account key"));
     match key {

@@ -150,7 +150,7 @@ mod tests {
         file.write(folder).unwrap();
         let found = NodeFile::read(folder).unwrap();
         assert_eq!(found.as_ref(), Some(&file));
-        let record = AccountRecord::new(Duration::from_secs(7), Vec::new()).unwrap();
+        let record = AccountRecord::new(Duration::from_secs(7), Vec::new(), 1).unwrap();
         let own =
             |account, name| NodeFile::belongs(found.as_ref(), folder, (account, name, &record));
         assert_eq!(own("x", "a").unwrap(), FolderCopy::Own(Incarnation(7)));

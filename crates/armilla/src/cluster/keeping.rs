@@ -2,6 +2,7 @@
 
 use super::StoreOptions;
 use super::record::AccountRecord;
+use super::slices::serve::slice_folder;
 use super::visitor::Visitor;
 use crate::offline::{self, refusal};
 use crate::terminal::{note, say};
@@ -92,7 +93,21 @@ pub(super) fn accept_loss(store: &StoreOptions, is_sure: bool) -> Result<(), Str
 
 /// Copies the account, checks all of it, and compares folders of nodes with it.
 pub(crate) fn verify(store: &StoreOptions, against: &[PathBuf]) -> Result<(), String> {
-    let visitor = Visitor::copy(store)?;
+    let first = Visitor::copy_slice(store, 0)?;
+    let slices = first.record.slices();
+    if slices == 1 {
+        return verify_copy(&first, against);
+    }
+    for slice in 0..slices {
+        say(&format!("slice {slice}"));
+        let folder = |folder: &PathBuf| slice_folder(folder, slice);
+        let against: Vec<_> = against.iter().map(folder).collect();
+        verify_copy(&Visitor::copy_slice(store, slice)?, &against)?;
+    }
+    Ok(())
+}
+
+fn verify_copy(visitor: &Visitor, against: &[PathBuf]) -> Result<(), String> {
     let snapshot = visitor.store.snapshot();
     for folder in against {
         let scratch = offline::scratch()?;

@@ -20,7 +20,7 @@ use crate::offline::refusal;
 use crate::private;
 use crate::serve::{account_options, disk, open_account, open_store, service};
 use crate::terminal::note;
-use armilla_engine::Account;
+use armilla_engine::{Account, Slice};
 use armilla_gateway::auth::Authenticator;
 use armilla_gateway::cluster::{LateService, NodeGauges, OwnerPlaces};
 use armilla_gateway::ops::EngineService;
@@ -176,7 +176,8 @@ impl NodeLives {
         let disk = disk(Some(&folder))?;
         let incarnation = node.member.incarnation().0;
         let store = Arc::new(store);
-        let account = open_account(&self.options, store, clock, disk.clone(), Some(incarnation))?;
+        let life = (Some(incarnation), Slice::WHOLE);
+        let account = open_account(&self.options, store, clock, disk.clone(), life)?;
         let (service, watching) = service(&self.options, &account, &self.authenticator, disk)?;
         let asked = node.clone();
         let holds_lease = Arc::new(move || asked.holds_lease());

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// The exit status of a node that was evicted or has lost the account.
 pub(super) const LOST_STATUS: i32 = 3;
 /// The exit status of a node whose copy or database is not what it must be.
-const REFUSED_STATUS: i32 = 1;
+pub(super) const REFUSED_STATUS: i32 = 1;
 /// How often a standby reads the journal.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// How often nodes look at each other while the account moves: requests are held meanwhile.
@@ -400,7 +400,7 @@ fn free_epoch(node: &NodeState) -> Option<Epoch> {
 }
 
 /// A ledger that is away comes back; anything else does not mend itself.
-fn complain(error: &ReplicaError) {
+pub(super) fn complain(error: &ReplicaError) {
     match error {
         ReplicaError::Ledger(LedgerError::Unreachable(_) | LedgerError::OutcomeUnknown(_)) => {
             tracing::warn!(%error, "the copy waits for the ledger");

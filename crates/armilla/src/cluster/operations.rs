@@ -8,7 +8,7 @@ use super::{MoveOptions, NodeChoice, RemoveOptions, StoreOptions};
 use crate::terminal::say;
 use armilla_model::clock::monotonic;
 use armilla_storage::ledger::{
-    ACCOUNT, Incarnation, Ledger as _, NodeRow, NodeState, PostgresLedger, ShardRow,
+    Incarnation, Ledger as _, NodeRow, NodeState, PostgresLedger, ShardRow, slice_journal,
 };
 use std::thread;
 use std::time::Duration;
@@ -21,15 +21,21 @@ const SILENT_BEATS: u32 = 3;
 const TRIES_MAX: u32 = 10;
 
 /// The nodes and the journal as the database has them.
-struct Seen {
-    nodes: Vec<NodeRow>,
+pub(super) struct Seen {
+    pub(super) nodes: Vec<NodeRow>,
     journal: ShardRow,
 }
 
 impl Seen {
     fn read(ledger: &PostgresLedger) -> Result<Self, String> {
+        Self::read_slice(ledger, 0)
+    }
+
+    /// The journal of one slice.
+    pub(super) fn read_slice(ledger: &PostgresLedger, slice: u32) -> Result<Self, String> {
         let shards = ledger.shards().map_err(|error| error.to_string())?;
-        let journal = shards.into_iter().find(|row| row.at == ACCOUNT);
+        let at = slice_journal(slice);
+        let journal = shards.into_iter().find(|row| row.at == at);
         let journal = journal.ok_or("the database holds no journal: no node has ever started")?;
         let nodes = ledger.nodes().map_err(|error| error.to_string())?;
         Ok(Self { nodes, journal })
@@ -44,7 +50,7 @@ impl Seen {
     }
 
     /// The life of a node that takes part.
-    fn node_up(&self, name: &str) -> Result<&NodeRow, String> {
+    pub(super) fn node_up(&self, name: &str) -> Result<&NodeRow, String> {
         let node = self.node(name)?;
         match node.state {
             NodeState::Up => Ok(node),
@@ -55,7 +61,7 @@ impl Seen {
         }
     }
 
-    fn owner(&self) -> Option<&NodeRow> {
+    pub(super) fn owner(&self) -> Option<&NodeRow> {
         let (name, incarnation) = self.journal.owner.as_ref()?;
         let owner = self.nodes.iter().find(|node| node.card.name == *name)?;
         (owner.incarnation == *incarnation && owner.state != NodeState::Gone).then_some(owner)
@@ -66,15 +72,19 @@ impl Seen {
     }
 }
 
-fn open(store: &StoreOptions) -> Result<PostgresLedger, String> {
+pub(super) fn open(store: &StoreOptions) -> Result<PostgresLedger, String> {
     PostgresLedger::open(&store.address()?).map_err(|error| error.to_string())
 }
 
 /// Hands the account to a node.
 pub(super) fn hand_to(options: &MoveOptions) -> Result<(), String> {
     let ledger = open(&options.choice.store)?;
+    let record = AccountRecord::read(&ledger)?;
+    if record.slices() > 1 {
+        return super::slices::operations::hand_to(options, &ledger, record.slices());
+    }
     let name = &options.choice.node;
-    let heir = name_heir(&ledger, name)?;
+    let heir = name_heir(&ledger, 0, name)?;
     wait(&ledger, options.wait, |seen| seen.is_owner(heir.incarnation)).map_err(|seen| {
         let behind = seen.node(name).map_or(0, |node| {
             seen.owner().map_or(0, |owner| owner.catalog.0.saturating_sub(node.catalog.0))
@@ -90,11 +100,15 @@ pub(super) fn hand_to(options: &MoveOptions) -> Result<(), String> {
 }
 
 /// Writes down who shall own the account. The epoch changes also when the owner lost its connection for a moment.
-fn name_heir(ledger: &PostgresLedger, name: &str) -> Result<NodeRow, String> {
+pub(super) fn name_heir(
+    ledger: &PostgresLedger,
+    slice: u32,
+    name: &str,
+) -> Result<NodeRow, String> {
     for _ in 0..TRIES_MAX {
-        let seen = Seen::read(ledger)?;
+        let seen = Seen::read_slice(ledger, slice)?;
         let heir = seen.node_up(name)?;
-        let named = ledger.name_heir(ACCOUNT, seen.journal.epoch, heir);
+        let named = ledger.name_heir(seen.journal.at, seen.journal.epoch, heir);
         if named.map_err(|error| error.to_string())? {
             return Ok(heir.clone());
         }
@@ -125,6 +139,10 @@ pub(super) fn drain(options: &MoveOptions) -> Result<(), String> {
             }
         }
         NodeState::Draining => {}
+    }
+    let slices = AccountRecord::read(&ledger)?.slices();
+    if slices > 1 {
+        return super::slices::operations::wait_for_drain(&ledger, options, slices);
     }
     let is_done = |seen: &Seen| seen.owner().is_some_and(|owner| owner.card.name != *name);
     wait(&ledger, options.wait, is_done).map_err(|_| {

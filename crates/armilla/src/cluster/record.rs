@@ -2,6 +2,7 @@
 //! ledger, which is trusted as a data folder is.
 
 use crate::keys::{AccountKeys, KeySource, random};
+use armilla_engine::limits::SLICES_MAX;
 use armilla_gateway::auth::{Access, MasterKeys, WellKnownKey};
 use armilla_gateway::certificates::Authority;
 use armilla_model::clock::{Clock as _, SystemClock};
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// How the account is cut into journals: one for everything. A later version that cuts it otherwise says so here.
 const ONE_JOURNAL: &str = "one";
+/// Or one for each of so many slices: this, and their number.
+const SLICES: &str = "slices:";
 
 /// The settings in the ledger.
 #[derive(Clone, Serialize, Deserialize)]
@@ -35,11 +38,14 @@ pub(super) struct AccountRecord {
 
 impl AccountRecord {
     /// Fresh keys and secrets.
-    pub(super) fn new(lease: Duration, names: Vec<String>) -> Result<Self, String> {
+    pub(super) fn new(lease: Duration, names: Vec<String>, slices: u32) -> Result<Self, String> {
         let authority = Authority::generate(&names, SystemClock.now_seconds());
         let authority = authority.map_err(|error| error.to_string())?;
         Ok(Self {
-            journals: ONE_JOURNAL.to_owned(),
+            journals: match slices {
+                1 => ONE_JOURNAL.to_owned(),
+                count => format!("{SLICES}{count}"),
+            },
             lease_seconds: lease.as_secs(),
             keys: vec![STANDARD.encode(random::<64>()?)],
             token_secret: STANDARD.encode(random::<32>()?),
@@ -58,13 +64,36 @@ impl AccountRecord {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let record: Self = serde_json::from_slice(bytes)
             .map_err(|error| format!("the settings in the ledger are damaged: {error}"))?;
-        if record.journals != ONE_JOURNAL {
+        if record.slices_noted().is_none() {
             return Err(format!(
                 "the account's journals are cut as '{}', which this version does not know: use the version that made it",
                 record.journals
             ));
         }
         Ok(record)
+    }
+
+    fn slices_noted(&self) -> Option<u32> {
+        if self.journals == ONE_JOURNAL {
+            return Some(1);
+        }
+        let count = self.journals.strip_prefix(SLICES)?.parse().ok()?;
+        (2..=SLICES_MAX).contains(&count).then_some(count)
+    }
+
+    /// Into how many slices the account is cut; 1 where it has one journal for everything.
+    pub(super) fn slices(&self) -> u32 {
+        self.slices_noted().unwrap_or(1)
+    }
+
+    /// Refuses what knows accounts with one journal alone.
+    pub(super) fn require_one_journal(&self, what: &str) -> Result<(), String> {
+        match self.slices() {
+            1 => Ok(()),
+            count => Err(format!(
+                "{what}: not for an account that is cut into slices, as this one into {count}"
+            )),
+        }
     }
 
     /// What the ledger has.
@@ -146,7 +175,8 @@ mod tests {
 
     #[test]
     fn settings_come_back_and_others_are_refused() {
-        let record = AccountRecord::new(Duration::from_secs(7), vec!["db.example".into()]).unwrap();
+        let record =
+            AccountRecord::new(Duration::from_secs(7), vec!["db.example".into()], 1).unwrap();
         let back = AccountRecord::decode(&record.encode()).unwrap();
         assert_eq!(back.lease(), Duration::from_secs(7));
         assert_eq!(back.first_key(), record.first_key());
@@ -158,6 +188,7 @@ mod tests {
         let lost = AccountRecord::decode(&lost.encode()).unwrap();
         assert!(lost.is_lost("one") && !lost.is_lost("two") && !back.is_lost("one"));
         assert!(back.require_whole().is_ok() && back.unfinished().require_whole().is_err());
+        assert_eq!(AccountRecord { journals: "slices:4".into(), ..record.clone() }.slices(), 4);
         let later = AccountRecord { journals: "per partition".into(), ..record };
         let refused = AccountRecord::decode(&later.encode()).err().unwrap();
         assert!(refused.contains("per partition"), "{refused}");

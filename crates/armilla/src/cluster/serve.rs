@@ -11,10 +11,10 @@ use crate::terminal::{note, say};
 use crate::{keys, tls};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
-use armilla_gateway::cluster::{Front, LateService, NodeAddress};
-use armilla_gateway::ops::EngineService;
+use armilla_gateway::cluster::{Front, LateService, NodeAddress, SliceFronts};
+use armilla_gateway::direct::DirectMode;
 use armilla_gateway::serve::{Protocols, Stopped, runtime};
-use armilla_gateway::{Gateway, Server, Settings};
+use armilla_gateway::{Gateway, Server, Service, Settings};
 use armilla_model::clock::{Clock, SystemClock, monotonic};
 use armilla_storage::Store;
 use armilla_storage::ledger::{ACCOUNT, Ledger, LedgerError, Member, PostgresLedger};
@@ -60,6 +60,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
         note(&warning);
     }
     let ports = NodePorts { name, advertised, record, descriptors };
+    if ports.record.slices() > 1 {
+        return super::slices::serve::run(options, ports, &ledger);
+    }
     let (store, member) = NodeLives::join(options, &ledger, &ports)?;
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
     let stopped = match runtime.block_on(serve(options, ports, ledger, store, member))? {
@@ -162,7 +165,8 @@ async fn serve(
     let (front, places) = Front::new(&ports.name, trusted).map_err(|error| error.to_string())?;
     let gauges = front.gauges();
     let late = LateService::new();
-    let (server, authenticator) = bind(options, &ports, front, late.clone())?;
+    let doors = Doors { front: Some(Arc::new(front)), slices: None };
+    let (server, authenticator) = bind(options, &ports, doors, late.clone())?;
     let bound = server.local_addresses().map_err(|error| error.to_string())?;
     greet(&ports, &bound, &options.data());
     let lives = Arc::new(NodeLives {
@@ -220,14 +224,18 @@ async fn live_again(lives: &Arc<NodeLives>, over: NodeLife) -> Result<NodeLife, 
     beginning.await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-type NodeServer = Server<LateService<EngineService>>;
+/// What passes requests on: to the owner of the account, or to those of its slices.
+pub(super) struct Doors {
+    pub(super) front: Option<Arc<Front>>,
+    pub(super) slices: Option<Arc<SliceFronts>>,
+}
 
-fn bind(
+pub(super) fn bind<S: Service>(
     options: &ServeOptions,
     ports: &NodePorts,
-    front: Front,
-    late: LateService<EngineService>,
-) -> Result<(NodeServer, Arc<Authenticator>), String> {
+    doors: Doors,
+    service: S,
+) -> Result<(Server<S>, Arc<Authenticator>), String> {
     let port = options.port()?;
     let listened = addresses(&options.host, port)?;
     let loopback = listened.iter().all(|address| address.ip().is_loopback());
@@ -254,11 +262,13 @@ fn bind(
     let settings = Settings {
         facts: facts(options, &keys.source, clock.now_seconds()),
         advertised: Some(ports.advertised.to_string()),
-        front: Some(Arc::new(front)),
+        direct: if doors.slices.is_some() { DirectMode::default() } else { settings.direct },
+        front: doors.front,
+        slices: doors.slices,
         ..settings
     };
     let gateway = Gateway {
-        service: late,
+        service,
         settings,
         authenticator: authenticator.clone(),
         activity_ids: ActivityIds::new(clock.now_millis()),
@@ -299,7 +309,10 @@ fn is_loopback(host: &str) -> bool {
 
 /// Whose certificates other nodes may show: the account's authority, and those that the system trusts where nodes have
 /// certificates of their own.
-fn trusted(options: &ServeOptions, record: &AccountRecord) -> Result<RootCertStore, String> {
+pub(super) fn trusted(
+    options: &ServeOptions,
+    record: &AccountRecord,
+) -> Result<RootCertStore, String> {
     let mut trusted = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(record.authority().certificate_pem.as_bytes());
     let authority = authority.map_err(|error| format!("the account's authority: {error}"))?;
@@ -310,7 +323,7 @@ fn trusted(options: &ServeOptions, record: &AccountRecord) -> Result<RootCertSto
     Ok(trusted)
 }
 
-fn greet(ports: &NodePorts, bound: &[std::net::SocketAddr], folder: &Path) {
+pub(super) fn greet(ports: &NodePorts, bound: &[std::net::SocketAddr], folder: &Path) {
     let port = bound.first().map_or(0, std::net::SocketAddr::port);
     say(&format!("Armilla {}: node {} is up", env!("CARGO_PKG_VERSION"), ports.name));
     say(&format!("  port               {port}, http and https"));

@@ -18,7 +18,7 @@ pub(super) fn run(options: &StatusOptions) -> Result<ExitCode, String> {
     match PostgresLedger::open(&address).and_then(|ledger| read(&ledger)) {
         Ok(status) => {
             say(&if options.json { status.to_json() } else { status.to_text() });
-            let is_served = status.owner().is_some();
+            let is_served = status.slices.iter().all(|slice| status.owner_of(slice).is_some());
             Ok(if is_served { ExitCode::SUCCESS } else { ExitCode::from(UNSERVED) })
         }
         Err(error) => {
@@ -32,17 +32,25 @@ struct ClusterStatus {
     account: String,
     nodes: Vec<NodeRow>,
     journal: Option<ShardRow>,
+    /// All journals, in the order of the slices.
+    slices: Vec<ShardRow>,
 }
 
 fn read(ledger: &PostgresLedger) -> Result<ClusterStatus, LedgerError> {
-    let journal = ledger.shards()?.into_iter().find(|row| row.at == ACCOUNT);
-    Ok(ClusterStatus { account: ledger.account()?, nodes: ledger.nodes()?, journal })
+    let slices = ledger.shards()?;
+    let journal = slices.iter().find(|row| row.at == ACCOUNT).cloned();
+    Ok(ClusterStatus { account: ledger.account()?, nodes: ledger.nodes()?, journal, slices })
 }
 
 impl ClusterStatus {
     /// The node that owns the account and is not gone.
     fn owner(&self) -> Option<&NodeRow> {
-        let (name, incarnation) = self.journal.as_ref()?.owner.as_ref()?;
+        self.owner_of(self.journal.as_ref()?)
+    }
+
+    /// The same of one slice.
+    fn owner_of(&self, journal: &ShardRow) -> Option<&NodeRow> {
+        let (name, incarnation) = journal.owner.as_ref()?;
         let is_owner = |node: &&NodeRow| {
             node.card.name == *name
                 && node.incarnation == *incarnation
@@ -63,11 +71,16 @@ impl ClusterStatus {
         self.owner().is_none_or(|owner| owner.incarnation != heir.incarnation).then_some(heir)
     }
 
+    fn owns_some(&self, node: &NodeRow) -> bool {
+        let owners = self.slices.iter().filter_map(|slice| self.owner_of(slice));
+        owners.into_iter().any(|owner| owner.card.name == node.card.name)
+    }
+
     /// What a node does, in a word.
     fn role(&self, node: &NodeRow) -> &'static str {
         match node.state {
             NodeState::Gone => "gone",
-            _ if self.owner().is_some_and(|owner| owner.card.name == node.card.name) => "owner",
+            _ if self.owns_some(node) => "owner",
             NodeState::Draining => "draining",
             NodeState::Up => "standby",
         }
@@ -82,7 +95,14 @@ impl ClusterStatus {
         if let Some(heir) = self.heir() {
             lines.push(format!("moving   to {}", heir.card.name));
         }
-        if let Some(journal) = &self.journal {
+        if self.slices.len() > 1 {
+            let line = |(number, slice): (usize, &ShardRow)| {
+                let owner = self.owner_of(slice).map_or("nobody", |owner| &owner.card.name);
+                let (epoch, folded) = (slice.epoch, slice.folded);
+                format!("slice {number:<3}{owner}, epoch {epoch}, folded up to place {folded}")
+            };
+            lines.extend(self.slices.iter().enumerate().map(line));
+        } else if let Some(journal) = &self.journal {
             lines.push(format!(
                 "journal  epoch {}, folded up to place {}",
                 journal.epoch, journal.folded
@@ -118,10 +138,16 @@ impl ClusterStatus {
         let journal = self.journal.as_ref();
         let journal = journal.map(|row| json!({ "epoch": row.epoch.0, "folded": row.folded.0 }));
         let nodes: Vec<_> = self.nodes.iter().map(node).collect();
+        let slice = |row: &ShardRow| {
+            let owner = self.owner_of(row).map(|owner| owner.card.name.clone());
+            json!({ "owner": owner, "epoch": row.epoch.0, "folded": row.folded.0 })
+        };
+        let slices: Vec<_> = self.slices.iter().map(slice).collect();
         let name = |node: &NodeRow| node.card.name.clone();
         let (owner, heir) = (self.owner().map(name), self.heir().map(name));
         json!({
-            "account": self.account, "owner": owner, "moving_to": heir, "journal": journal, "nodes": nodes,
+            "account": self.account, "owner": owner, "moving_to": heir, "journal": journal, "slices": slices,
+            "nodes": nodes,
         })
         .to_string()
     }
@@ -155,7 +181,9 @@ mod tests {
             node("b", 2, NodeState::Up),
             node("c", 3, NodeState::Gone),
         ];
-        let mut status = ClusterStatus { account: "x".into(), nodes, journal: Some(journal) };
+        let slices = vec![journal.clone()];
+        let mut status =
+            ClusterStatus { account: "x".into(), nodes, journal: Some(journal), slices };
         let text = status.to_text();
         assert!(text.contains("owner    a at http://a:1"), "{text}");
         let roles: Vec<_> = status.nodes.iter().map(|node| status.role(node)).collect();

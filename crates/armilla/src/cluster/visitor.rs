@@ -9,7 +9,7 @@ use super::record::AccountRecord;
 use crate::offline::refusal;
 use armilla_storage::ledger::{
     Beat, Epoch, Followed, LedgerError, LedgerStore, Member, NodeCard, NodeRow, OwnershipWatcher,
-    Place, PostgresLedger, Replica,
+    Place, PostgresLedger, Replica, slice_journal,
 };
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store};
 use std::sync::Arc;
@@ -33,6 +33,13 @@ pub(super) struct Visitor {
 impl Visitor {
     /// Copies the account as it is now.
     pub(super) fn copy(store: &StoreOptions) -> Result<Self, String> {
+        let copy = Self::copy_slice(store, 0)?;
+        copy.record.require_one_journal("this command")?;
+        Ok(copy)
+    }
+
+    /// Copies one slice of the account; the first is everything where it is not cut.
+    pub(super) fn copy_slice(store: &StoreOptions, slice: u32) -> Result<Self, String> {
         let ledger = PostgresLedger::open(&store.address()?).map_err(|error| error.to_string())?;
         let ledger = Arc::new(ledger);
         let record = AccountRecord::read(&ledger)?;
@@ -40,7 +47,9 @@ impl Visitor {
             .map_err(|error| format!("no temporary folder could be made: {error}"))?;
         let local = EmbeddedStore::open(folder.path().join("copy"), &EmbeddedOptions::default());
         let store: Arc<dyn Store> = Arc::new(local.map_err(refusal)?);
-        let mut replica = Replica::new(store.clone(), ledger.clone()).map_err(refusal)?;
+        let at = slice_journal(slice);
+        let replica = Replica::of_journal(at, store.clone(), ledger.clone());
+        let mut replica = replica.map_err(refusal)?;
         while replica.follow().map_err(|error| error.to_string())? == Followed::Behind {}
         Ok(Self { ledger, record, store, replica, folder })
     }

@@ -182,6 +182,7 @@ fn write_rarer(tokens: &mut Writer<'_>, fact: Fact, text: &str) {
         | Fact::OfferReplacePending
         | Fact::ShareThroughput
         | Fact::WouldThrottle
+        | Fact::OtherSlice
         | Fact::MediaStorageMax
         | Fact::MediaStorage => {}
     }

@@ -175,7 +175,7 @@ impl<S: Service> Gateway<S> {
 }
 
 /// The route of a request that every node answers for itself.
-fn about_this_node(parts: &Parts) -> Option<Route<'static>> {
+pub(super) fn about_this_node(parts: &Parts) -> Option<Route<'static>> {
     match parts.uri.path() {
         "/alive" => Some(Route::Alive),
         "/ready" => Some(Route::Ready),
@@ -185,13 +185,13 @@ fn about_this_node(parts: &Parts) -> Option<Route<'static>> {
     }
 }
 
-fn not_ready() -> Reply {
+pub(super) fn not_ready() -> Reply {
     const TEXT_PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
     Reply::other(StatusCode::SERVICE_UNAVAILABLE, "no node owns the account", TEXT_PLAIN)
 }
 
 /// What a node is told that passed a request on to one that does not own the account.
-fn not_owner<S: Service>(gateway: &Gateway<S>, parts: &Parts) -> Response<Full<Bytes>> {
+pub(super) fn not_owner<S: Service>(gateway: &Gateway<S>, parts: &Parts) -> Response<Full<Bytes>> {
     let message = "This node does not own the account; the request was passed on to it by another.";
     let reply = Reply::error(Error::Misdirected(message.to_owned()));
     let activity_id = gateway.activity_ids.next();

@@ -90,7 +90,7 @@ impl<S: Service> Gateway<S> {
     ) -> StatusCode {
         let is_about_data = request.path.starts_with(DATA_PATHS)
             && self.settings.health_port != Some(peer.local_address.port());
-        if !is_about_data {
+        if !is_about_data || self.settings.slices.is_some() {
             return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
         }
         // A node of several asks first who owns the account.

@@ -65,6 +65,8 @@ names! {
     MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
     /// How long a request would have had to wait, were the throttle on.
     WOULD_THROTTLE = "x-armilla-would-throttle";
+    /// In which slice of the account a key lies that is not here.
+    OTHER_SLICE = "x-armilla-other-slice";
     /// A container draws on its database's throughput.
     SHARE_THROUGHPUT = "x-ms-share-throughput";
     /// Attachments, of which there are none: megabytes allowed.

@@ -267,7 +267,9 @@ fn scope(call: &Call<'_>, container: &Container, settings: &Settings) -> Result<
             definition.check_full(&key)?;
         }
         definition.check_lengths(&key)?;
-        let span = EpkSpan::of_prefix(&definition.epk(&key));
+        let epk = definition.epk(&key);
+        container.check_slice(&epk)?;
+        let span = EpkSpan::of_prefix(&epk);
         let partitions = touched(container, &span);
         return Ok(Scope { span, range: None, partitions, limited: true, has_key: true });
     }

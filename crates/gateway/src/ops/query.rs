@@ -69,6 +69,10 @@ async fn plan_for_merging_client(
     scope: &Scope,
 ) -> Result<Option<String>> {
     let client = call.context.client;
+    let is_part = container.is_sliced() && scope.range.is_none() && !scope.has_key;
+    if is_part {
+        return plan_for_slices(service, call, container).await;
+    }
     if !matches!(client, Client::Python | Client::JavaScript)
         || scope.limited
         || !call.context.enable_cross_partition
@@ -85,6 +89,28 @@ async fn plan_for_merging_client(
         let merge = query::client_merge(&container, &request)?;
         // Python's pipeline hands out the rows of single ranges as they are.
         let merge = merge.filter(|merge| client != Client::Python || !merge.plan.regroups());
+        Ok(merge.map(|merge| String::from_utf8_lossy(&merge.text).into_owned()))
+    })
+    .await
+}
+
+/// The same in an account that is cut into slices, for every client: nobody here has the rows of all of them, so what is more than rows one
+/// after the other is merged by the client.
+async fn plan_for_slices(
+    service: &EngineService,
+    call: &Call<'_>,
+    container: &Arc<Container>,
+) -> Result<Option<String>> {
+    let (container, body) = (container.clone(), call.body.clone());
+    let is_python = call.context.client == Client::Python;
+    compiling(service, &call.body, move || {
+        let request = wire::query::parse(&body)?;
+        let merge = query::client_merge(&container, &request)?;
+        if is_python && merge.as_ref().is_some_and(|merge| merge.plan.regroups()) {
+            return Err(Error::bad_request(
+                "This query is grouped over all partitions, which the Python SDK does not do: name a partition key, or group in the application.",
+            ));
+        }
         Ok(merge.map(|merge| String::from_utf8_lossy(&merge.text).into_owned()))
     })
     .await

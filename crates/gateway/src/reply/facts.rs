@@ -91,6 +91,8 @@ pub enum Fact {
     ShareThroughput,
     /// How long a request would have had to wait, were the throttle on: milliseconds.
     WouldThrottle,
+    /// In which slice of the account a key lies that is not here, for the node that sent it.
+    OtherSlice,
     /// Attachments, of which there are none: megabytes allowed.
     MediaStorageMax,
     /// Attachments: megabytes used.

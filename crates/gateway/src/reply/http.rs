@@ -139,6 +139,7 @@ impl Fact {
             Self::OfferReplacePending => names::OFFER_REPLACE_PENDING,
             Self::ShareThroughput => names::SHARE_THROUGHPUT,
             Self::WouldThrottle => names::WOULD_THROTTLE,
+            Self::OtherSlice => names::OTHER_SLICE,
             Self::MediaStorageMax => names::MEDIA_STORAGE_MAX,
             Self::MediaStorage => names::MEDIA_STORAGE,
         }

@@ -30,7 +30,7 @@ impl Nodes {
     /// Restores a backup into a database of its own, which the nodes then serve with new copies.
     pub(in crate::cluster) fn restore(&mut self, backup: &Path, database: &str) -> Outcome<()> {
         self.postgres.create_database(database)?;
-        self.key = init(&self.binary, &self.postgres.address(database))?;
+        self.key = init(&self.binary, &self.postgres.address(database), 1)?;
         let from = backup.display().to_string();
         self.command(&["restore", "--from", &from], database)?;
         self.command(&["verify"], database)?;

@@ -1,0 +1,358 @@
+//! A node of an account that is cut into slices: it follows all of them, and owns some.
+//!
+//! Each slice has a journal, a local copy, and at one node an open account ([`term`]). One thread of *beats* for the whole node tells the ledger that it
+//! lives and looks who owns which slice; one thread per slice follows it, takes it over, opens its account, has it adopt the catalog of the
+//! first slice, and hands it over while the process and the other slices go on. A node that *loses* a slice ends its process, as
+//! [`super::node`] says.
+
+pub(super) mod operations;
+pub(super) mod serve;
+mod term;
+
+use super::node::{LOST_STATUS, end};
+use crate::terminal::note;
+use armilla_engine::Account;
+use armilla_gateway::cluster::{
+    Editions, NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces,
+};
+use armilla_model::clock::monotonic;
+use armilla_storage::Store;
+use armilla_storage::ledger::{
+    Beat, Epoch, Incarnation, LedgerError, Member, NodeRow, Ownership, OwnershipWatcher, Place,
+    ShardAt, slice_journal,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often nodes look at each other while a slice moves: requests are held meanwhile.
+const MOVING_LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a free slice is left to the node whose turn it is, so that slices spread over the nodes.
+const TURN_WAIT: Duration = Duration::from_secs(1);
+
+/// What the threads of a node share.
+pub(super) struct SlicedNode {
+    pub(super) member: Member,
+    pub(super) slices: Vec<SliceState>,
+    gauges: Arc<NodeGauges>,
+    /// The sum of the places of all copies at the look before.
+    places_before: AtomicU64,
+    /// Set when the process is told to stop: nothing is answered and nothing is taken any more.
+    stopping: AtomicBool,
+    /// Set when beats are to end.
+    leaving: AtomicBool,
+}
+
+/// One slice, as this node has it.
+pub(super) struct SliceState {
+    pub(super) at: ShardAt,
+    /// The local copy.
+    pub(super) store: Arc<dyn Store>,
+    places: OwnerPlaces,
+    /// The newest row that is in the copy.
+    place: AtomicU64,
+    ownership: Mutex<Option<Ownership>>,
+    /// Since when the slice is free in an epoch and left to another node.
+    left_to_other: Mutex<Option<(Epoch, Instant)>>,
+    /// Who is told to hand the slice over.
+    successors: mpsc::Sender<NodeRow>,
+    serving: AtomicBool,
+    /// The account of the slice is taking over another catalog.
+    adopting: AtomicBool,
+}
+
+impl SlicedNode {
+    /// The state of a node that has joined, and for each slice whom it shall be handed over to, once it shall.
+    pub(super) fn new(
+        member: Member,
+        copies: Vec<(Arc<dyn Store>, OwnerPlaces)>,
+        gauges: Arc<NodeGauges>,
+    ) -> (Self, Vec<mpsc::Receiver<NodeRow>>) {
+        let mut told = Vec::new();
+        let slice = |(number, (store, places)): (u32, (Arc<dyn Store>, OwnerPlaces))| {
+            let (successors, receiver) = mpsc::channel();
+            told.push(receiver);
+            SliceState {
+                at: slice_journal(number),
+                store,
+                places,
+                place: AtomicU64::new(0),
+                ownership: Mutex::new(None),
+                left_to_other: Mutex::new(None),
+                successors,
+                serving: AtomicBool::new(false),
+                adopting: AtomicBool::new(false),
+            }
+        };
+        let slices = (0..).zip(copies).map(slice).collect();
+        let state = Self {
+            member,
+            slices,
+            gauges,
+            places_before: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+        };
+        (state, told)
+    }
+
+    /// Whether answers of this node count.
+    pub(super) fn holds_lease(&self) -> bool {
+        self.member.lease().is_held() && !self.is_stopping()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Answers nothing any more and takes nothing.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Ends the beats, and tells the others not to wait.
+    pub(super) fn leave(&self, beats: thread::JoinHandle<()>) {
+        self.leaving.store(true, Ordering::Release);
+        // It never panics, and ends after its last statement.
+        let _ended = beats.join();
+        if let Err(error) = self.member.leave() {
+            note(&format!("the others wait for the end of this node's lease: {error}"));
+        }
+    }
+
+    fn places(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.place.load(Ordering::Acquire)).sum()
+    }
+
+    /// Whether it is this node's turn to take a free slice, so that slices spread.
+    fn is_own_turn(&self, number: u32, ownership: &Ownership) -> bool {
+        let others = ownership.candidates.iter().map(|node| &*node.card.name);
+        let mut names: Vec<&str> = others.chain([self.member.name()]).collect();
+        names.sort_unstable();
+        names.get(number as usize % names.len()) == Some(&self.member.name())
+    }
+
+    /// The epoch of a slice that nobody owns, or that this very life owns without knowing, unless it is another node's turn.
+    fn free_epoch(&self, number: u32) -> Option<Epoch> {
+        let slice = &self.slices[number as usize];
+        let ownership = slice.ownership.lock().clone()?;
+        let own = self.member.incarnation();
+        let is_free = ownership.owner.as_ref().is_none_or(|owner| owner.incarnation == own);
+        // Better a node that is drained than none.
+        let is_out = ownership.is_draining && !ownership.candidates.is_empty();
+        if !is_free || is_out || !self.holds_lease() {
+            return None;
+        }
+        let heir = ownership.heir.as_ref().map(|heir| heir.incarnation);
+        let wait = match heir {
+            Some(heir) if heir == own => Duration::ZERO,
+            Some(_) => self.member.lease().length(),
+            None if self.is_own_turn(number, &ownership) => Duration::ZERO,
+            None => TURN_WAIT,
+        };
+        let mut left = slice.left_to_other.lock();
+        let fresh = (ownership.epoch, monotonic());
+        let kept = left.filter(|left| left.0 == fresh.0).unwrap_or(fresh);
+        *left = Some(kept);
+        (kept.1.elapsed() >= wait).then_some(ownership.epoch)
+    }
+}
+
+impl SliceState {
+    /// Says that this node answers requests for the slice from now on.
+    fn serve(&self) {
+        self.serving.store(true, Ordering::Release);
+        self.places.send_replace(OwnerPlace::Here);
+    }
+
+    /// Takes no more requests: those that come are held until another node owns the slice.
+    fn pause_serving(&self) {
+        self.serving.store(false, Ordering::Release);
+        self.places.send_replace(OwnerPlace::HereSoon);
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        matches!(*self.places.borrow(), OwnerPlace::Elsewhere(_))
+    }
+
+    /// Tells the front who serves the slice.
+    fn publish(&self, ownership: &Ownership, own: Incarnation) {
+        let place = match &ownership.owner {
+            None => OwnerPlace::Nobody,
+            Some(owner) if owner.incarnation == own => match self.serving.load(Ordering::Acquire) {
+                true => OwnerPlace::Here,
+                false => OwnerPlace::HereSoon,
+            },
+            Some(owner) => {
+                owner.card.address.parse().map_or(OwnerPlace::Nobody, OwnerPlace::Elsewhere)
+            }
+        };
+        self.places.send_if_modified(|known| {
+            let changes = *known != place;
+            *known = place;
+            changes
+        });
+    }
+}
+
+/// What the explorer shows: as the last beat has seen it.
+impl Nodes for SlicedNode {
+    fn nodes(&self) -> Vec<NodeFacts> {
+        let seen: Vec<_> =
+            self.slices.iter().filter_map(|slice| slice.ownership.lock().clone()).collect();
+        let Some(first) = seen.first() else { return Vec::new() };
+        let all = first.owner.iter().chain(&first.others);
+        let newest = all.clone().map(|node| node.catalog.0).max().unwrap_or(0);
+        let owns = |node: &NodeRow| {
+            let owner = |seen: &Ownership| seen.owner.as_ref().map(|owner| owner.incarnation);
+            seen.iter().any(|seen| owner(seen) == Some(node.incarnation))
+        };
+        let facts = all.map(|node| NodeFacts {
+            name: node.card.name.clone(),
+            address: node.card.address.clone(),
+            version: node.card.version.clone(),
+            role: if owns(node) { NodeRole::Owner } else { NodeRole::Standby },
+            rows_behind: newest.saturating_sub(node.catalog.0),
+        });
+        facts.collect()
+    }
+}
+
+impl Editions for SlicedNode {
+    fn first(&self) -> u64 {
+        edition(&self.slices[0])
+    }
+
+    fn everywhere(&self) -> u64 {
+        self.slices.iter().map(edition).min().unwrap_or(0)
+    }
+
+    fn is_adopting(&self, slice: u32) -> bool {
+        let slice = self.slices.get(slice as usize);
+        slice.is_some_and(|slice| slice.adopting.load(Ordering::SeqCst))
+    }
+}
+
+/// The edition of the catalog in a copy; 0 where it cannot be read, which whoever follows it finds out.
+fn edition(slice: &SliceState) -> u64 {
+    Account::edition_of(&*slice.store.snapshot()).unwrap_or(0)
+}
+
+/// Hears what becomes of the ownership of one slice.
+struct SliceWatcher {
+    node: Arc<SlicedNode>,
+    number: u32,
+}
+
+impl OwnershipWatcher for SliceWatcher {
+    fn lost(&self, reason: &str) {
+        end(LOST_STATUS, &format!("this node stops, slice {}: {reason}", self.number));
+    }
+
+    fn failing(&self, error: &LedgerError) {
+        self.node.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, slice = self.number, "writes wait for the ledger");
+    }
+
+    fn recovered(&self) {
+        tracing::warn!(slice = self.number, "the ledger answers again");
+    }
+
+    fn reached(&self, place: Place) {
+        self.node.slices[self.number as usize].place.store(place.0, Ordering::Release);
+    }
+}
+
+/// Starts the thread of the beats.
+pub(super) fn start_beats(node: Arc<SlicedNode>) -> thread::JoinHandle<()> {
+    term::spawn("beats", move || {
+        let every = node.member.lease().beat_every();
+        while !node.leaving.load(Ordering::Acquire) {
+            let begun = monotonic();
+            beat(&node);
+            let is_moving = |slice: &SliceState| {
+                slice.ownership.lock().as_ref().is_some_and(Ownership::is_moving)
+            };
+            let is_moving = node.slices.iter().any(is_moving);
+            let every = if is_moving { every.min(MOVING_LOOK_EVERY) } else { every };
+            thread::sleep(every.saturating_sub(begun.elapsed()));
+        }
+    })
+}
+
+fn beat(node: &SlicedNode) {
+    let places = node.places();
+    match node.member.beat(Place(places)) {
+        Beat::Heard => {}
+        Beat::Gone => end(
+            LOST_STATUS,
+            "this node was silent for longer than its lease and was replaced; start it again, it will follow",
+        ),
+        Beat::Unknown(error) => {
+            node.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "a beat was not heard");
+        }
+    }
+    let before = node.places_before.swap(places, Ordering::AcqRel);
+    let journals: Vec<_> = node.slices.iter().map(|slice| slice.at).collect();
+    match node.member.look_at(&journals) {
+        Ok(seen) => {
+            let own = node.member.incarnation();
+            for (number, (slice, ownership)) in (0..).zip(node.slices.iter().zip(seen)) {
+                slice.publish(&ownership, own);
+                consider_successor(node, (number, slice), &ownership, before);
+                *slice.ownership.lock() = Some(ownership);
+            }
+            measure(node);
+        }
+        Err(error) => {
+            node.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "the other nodes could not be looked at");
+        }
+    }
+    let left = node.member.lease().left().as_millis();
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    node.gauges.lease_millis.store(left, Ordering::Relaxed);
+}
+
+/// Begins to hand a slice over, when this node owns it, somebody else shall, and that one's copies have everything but the last moment.
+fn consider_successor(
+    node: &SlicedNode,
+    (number, slice): (usize, &SliceState),
+    ownership: &Ownership,
+    before: u64,
+) {
+    let own = node.member.incarnation();
+    let is_owner = ownership.owner.as_ref().is_some_and(|owner| owner.incarnation == own);
+    if !is_owner || !slice.serving.load(Ordering::Acquire) || node.is_stopping() {
+        return;
+    }
+    let named = ownership.heir.as_ref().filter(|heir| heir.incarnation != own);
+    let drained = || {
+        let candidates = &ownership.candidates;
+        let turn = number.checked_rem(candidates.len())?;
+        candidates.get(turn).filter(|_| ownership.is_draining)
+    };
+    let Some(successor) = named.or_else(drained) else { return };
+    if named.is_none() {
+        // The next look finds it.
+        if let Err(error) = node.member.name_heir_at(slice.at, ownership.epoch, successor) {
+            tracing::warn!(%error, "the node that shall own the slice could not be named");
+        }
+    } else if successor.catalog.0 >= before {
+        // Nobody hears it only when the slice is being handed over already.
+        let _ = slice.successors.send(successor.clone());
+    }
+}
+
+/// Writes down what the metrics tell.
+fn measure(node: &SlicedNode) {
+    let owned = node.slices.iter().filter(|slice| slice.serving.load(Ordering::Acquire)).count();
+    let set = |gauge: &AtomicU64, value| gauge.store(value, Ordering::Relaxed);
+    set(&node.gauges.owned, owned as u64);
+    set(&node.gauges.following, (node.slices.len() - owned) as u64);
+    set(&node.gauges.place, node.places());
+}

@@ -1,0 +1,180 @@
+//! The services of all slices of an account, those that this node owns among them.
+
+use super::LateService;
+use super::late::unknown_outcome;
+use crate::auth::{PermissionId, Standing};
+use crate::limits::{ADOPTION_LOOK_EVERY, ADOPTION_WAIT_MAX, CATALOG_WAIT_MAX, LEASE_RETRY_AFTER};
+use crate::reply::Reply;
+use crate::routes::ContainerPath;
+use crate::service::{Call, Service, ServiceFacts};
+use arc_swap::ArcSwap;
+use armilla_model::Error;
+use std::sync::Arc;
+use tokio::time::{Instant, sleep};
+
+/// Tells how far the slices have the catalog.
+pub trait Editions: Send + Sync {
+    /// The edition of the first slice, where this node owns it.
+    fn first(&self) -> u64;
+
+    /// The edition that every slice has, as far as this node knows.
+    fn everywhere(&self) -> u64;
+
+    /// Whether a slice that this node owns is taking over another edition: others may know already that it has it.
+    fn is_adopting(&self, slice: u32) -> bool;
+}
+
+/// The service of a node that may own some slices of an account. Each slice's [`LateService`] is that of one ownership: the next one gets
+/// another. Clones are the same service.
+pub struct SlicedService<S> {
+    slices: Arc<[ArcSwap<LateService<S>>]>,
+    editions: Arc<dyn Editions>,
+}
+
+impl<S> Clone for SlicedService<S> {
+    fn clone(&self) -> Self {
+        Self { slices: Arc::clone(&self.slices), editions: Arc::clone(&self.editions) }
+    }
+}
+
+impl<S: Service> SlicedService<S> {
+    /// The services of the slices, in their order.
+    pub fn new(slices: Vec<LateService<S>>, editions: Arc<dyn Editions>) -> Self {
+        Self { slices: slices.into_iter().map(ArcSwap::from_pointee).collect(), editions }
+    }
+
+    /// Begins another ownership of a slice: what was begun before answers nobody any more.
+    pub fn replace(&self, slice: u32, late: LateService<S>) {
+        if let Some(place) = self.slices.get(slice as usize) {
+            place.store(Arc::new(late));
+        }
+    }
+
+    fn slice(&self, slice: u32) -> Option<Arc<LateService<S>>> {
+        self.slices.get(slice as usize).map(ArcSwap::load_full)
+    }
+
+    /// The service of some slice that this node owns: all of them know the same catalog.
+    fn any_here(&self) -> Option<Arc<LateService<S>>> {
+        self.slices.iter().map(ArcSwap::load_full).find(|slice| slice.is_here())
+    }
+
+    /// Waits until a slice is not taking over another catalog: a client that was told of it must not meet the one before.
+    async fn wait_for_catalog(&self, slice: u32) -> bool {
+        let deadline = Instant::now() + CATALOG_WAIT_MAX;
+        while self.editions.is_adopting(slice) {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(ADOPTION_LOOK_EVERY).await;
+        }
+        true
+    }
+
+    /// Waits until every slice has the catalog as it is now.
+    async fn wait_for_adoption(&self) -> bool {
+        let edition = self.editions.first();
+        let deadline = Instant::now() + ADOPTION_WAIT_MAX;
+        while self.editions.everywhere() < edition {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(ADOPTION_LOOK_EVERY).await;
+        }
+        true
+    }
+}
+
+impl<S: Service> Service for SlicedService<S> {
+    async fn call(&self, call: Call<'_>) -> Reply {
+        let Some(slice) = self.slice(call.context.slice) else {
+            return Reply::error(Error::bad_request("The account has no such slice."));
+        };
+        if !self.wait_for_catalog(call.context.slice).await {
+            return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
+        }
+        let changes_catalog = !call.operation.is_read() && call.operation.items_of().is_none();
+        let reply = slice.call(call).await;
+        if changes_catalog && reply.status().is_success() && !self.wait_for_adoption().await {
+            return Reply::error(unknown_outcome());
+        }
+        reply
+    }
+
+    fn is_here(&self) -> bool {
+        self.any_here().is_some()
+    }
+
+    fn facts(&self) -> ServiceFacts {
+        self.slice(0).map(|first| first.facts()).unwrap_or_default()
+    }
+
+    fn metrics(&self) -> Option<String> {
+        self.any_here()?.metrics()
+    }
+}
+
+impl<S: Service> Standing for SlicedService<S> {
+    fn container_rid(&self, path: ContainerPath<'_>) -> Option<String> {
+        self.any_here()?.container_rid(path)
+    }
+
+    /// As for one slice: where nothing is here, nothing is served, and whoever serves it looks.
+    fn permission_stands(&self, permission: &PermissionId) -> bool {
+        self.any_here().is_none_or(|slice| slice.permission_stands(permission))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Nothing;
+
+    impl Service for Nothing {
+        async fn call(&self, _call: Call<'_>) -> Reply {
+            Reply::ok("{}")
+        }
+    }
+
+    impl Standing for Nothing {
+        fn container_rid(&self, _path: ContainerPath<'_>) -> Option<String> {
+            Some("r".to_owned())
+        }
+    }
+
+    #[derive(Default)]
+    struct Counted(AtomicU64);
+
+    impl Editions for Counted {
+        fn first(&self) -> u64 {
+            3
+        }
+
+        fn everywhere(&self) -> u64 {
+            self.0.fetch_add(1, Ordering::Relaxed)
+        }
+
+        fn is_adopting(&self, slice: u32) -> bool {
+            slice == 1
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_first_slice_changed_is_told_when_all_have_it() {
+        let late = || LateService::<Nothing>::new();
+        let sliced = SlicedService::new(vec![late(), late()], Arc::new(Counted::default()));
+        assert!(!sliced.is_here());
+        let path = ContainerPath { database: "d", container: "c" };
+        assert_eq!(sliced.container_rid(path), None);
+        let begun = late();
+        begun.begin(Nothing, Arc::new(|| true));
+        sliced.replace(1, begun);
+        assert_eq!(sliced.container_rid(path).as_deref(), Some("r"));
+        assert!(sliced.wait_for_catalog(0).await);
+        assert!(!sliced.wait_for_catalog(1).await, "it does not come to an end");
+        assert!(sliced.wait_for_adoption().await);
+        assert_eq!(sliced.editions.everywhere(), 4);
+    }
+}

@@ -1,0 +1,376 @@
+//! The part of a request's walk that only a node of an account in slices has: which slice is meant, and who answers for it?
+//!
+//! Most requests name a partition key or a range, and so one slice. The catalog is the first slice's. Lists and queries over the whole
+//! container go through the slices in their order, which is that of the keys: a page comes from one of them, and the continuation says
+//! from which. The ranges of a container are put together from all of them.
+
+use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
+use crate::auth::{self, Presented};
+use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
+use crate::cluster::slices::{SliceFronts, SliceHint};
+use crate::cluster::{FROM, SLICE};
+use crate::headers::{HttpContext, RequestContext, names};
+use crate::locality::locality;
+use crate::reply::Reply;
+use crate::routes::{Operation, Route, Segments};
+use crate::service::Service;
+use armilla_engine::Slice;
+use armilla_model::clock::monotonic;
+use armilla_model::value::Value;
+use armilla_model::{Error, Result, json};
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Where a request is answered.
+pub(super) enum BySlice {
+    /// By this node, which has this slice.
+    Here(RequestBody, u32),
+    /// It is answered.
+    Answered(Response<Full<Bytes>>),
+}
+
+/// Which slices a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SliceReach {
+    /// One of them.
+    One(u32),
+    /// A page of one, beginning with this one.
+    InTurn(u32),
+    /// All of them, for the ranges of a container.
+    Ranges,
+}
+
+/// A request that is read, on its way to slices.
+struct Routed<'a> {
+    peer: Peer,
+    parts: &'a Parts,
+    body: Bytes,
+    route: Option<Route<'a>>,
+    is_read: bool,
+    started: std::time::Instant,
+    deadline: Instant,
+}
+
+impl<S: Service> Gateway<S> {
+    /// Finds who answers.
+    pub(super) async fn by_slice(
+        &self,
+        slices: &SliceFronts,
+        peer: Peer,
+        parts: &Parts,
+        body: RequestBody,
+    ) -> BySlice {
+        match super::at_owner::about_this_node(parts) {
+            Some(Route::Ready | Route::Status) if !is_ready(slices) => {
+                let activity_id = self.activity_ids.next();
+                let reply = super::at_owner::not_ready();
+                let response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
+                return BySlice::Answered(response);
+            }
+            Some(_) => return BySlice::Here(body, 0),
+            None => {}
+        }
+        if parts.headers.contains_key(FROM) {
+            return self.passed_on(slices, parts, body);
+        }
+        let reply = match self.routed(slices, peer, parts, body).await {
+            Ok(response) => return BySlice::Answered(response),
+            Err(error) => Reply::error(error),
+        };
+        let activity_id = self.activity_ids.next();
+        let mut response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
+        self.settings.cors.decorate(parts, response.headers_mut());
+        BySlice::Answered(response)
+    }
+
+    /// A request that another node has sent for a slice of this one.
+    fn passed_on(&self, slices: &SliceFronts, parts: &Parts, body: RequestBody) -> BySlice {
+        let named = parts.headers.get(SLICE).and_then(|slice| slice.to_str().ok()?.parse().ok());
+        let slice: u32 = named.unwrap_or(0);
+        match slices.front(slice) {
+            Some(front) if front.place() == OwnerPlace::Here => BySlice::Here(body, slice),
+            _ => BySlice::Answered(super::at_owner::not_owner(self, parts)),
+        }
+    }
+
+    async fn routed(
+        &self,
+        slices: &SliceFronts,
+        peer: Peer,
+        parts: &Parts,
+        body: RequestBody,
+    ) -> Result<Response<Full<Bytes>>> {
+        let (started, deadline) = (monotonic(), Front::deadline());
+        let (http, context, _) = HttpContext::read(&parts.headers);
+        let segments = Segments::parse(path_of(&parts.uri))?;
+        let route = Route::find(&segments);
+        self.check_session(slices, &context, route)?;
+        if !body.is_end_stream() {
+            let foreign = self.settings.host_names.foreign(parts);
+            let locality = locality(&peer, parts, &http, foreign.as_deref());
+            let (method, segments) = (&parts.method, &segments);
+            let presented = Presented { method, segments, context: &context, locality: &locality };
+            let known = self.authenticator.authenticate(&presented, self.clock.now_seconds());
+            if let Err(denied) = known {
+                body::discard(body, &self.settings.limits, http.expects_continue).await;
+                return Err(denied.error);
+            }
+        }
+        let operation = route.map(|route| Operation::find(route, &parts.method, context.intent));
+        let operation = operation.and_then(Result::ok);
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD)
+            || operation.is_some_and(|operation| operation.is_read());
+        let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
+        let reach = reach(slices, operation.as_ref(), &context)?;
+        let routed = Routed { peer, parts, body, route, is_read, started, deadline };
+        match reach {
+            SliceReach::One(slice) => self.ask(slices, &routed, slice, parts.clone()).await,
+            SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
+            SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
+        }
+    }
+
+    /// Sessions of the explorer are those of the node that has the first slice.
+    fn check_session(
+        &self,
+        slices: &SliceFronts,
+        context: &RequestContext<'_>,
+        route: Option<Route<'_>>,
+    ) -> Result<()> {
+        let is_session = auth::is_session(context.authorization) || route == Some(Route::Session);
+        match slices.front(0).map(|front| front.place()) {
+            Some(OwnerPlace::Elsewhere(owner)) if is_session => Err(Error::Misdirected(format!(
+                "Sessions are those of the node that has the first slice: sign in at {owner}/_explorer/."
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has a slice answer, or another one if that says so.
+    async fn ask(
+        &self,
+        slices: &SliceFronts,
+        routed: &Routed<'_>,
+        mut slice: u32,
+        mut parts: Parts,
+    ) -> Result<Response<Full<Bytes>>> {
+        loop {
+            let front = slices.front(slice).ok_or_else(come_back)?;
+            parts.headers.insert(SLICE, HeaderValue::from(slice));
+            // What waits for an owner is counted for the whole node.
+            let _held = match front.place() {
+                OwnerPlace::Here => None,
+                _ => slices.front(0).map(|first| first.hold(routed.body.len())).transpose()?,
+            };
+            let response = match front.find(routed.deadline).await {
+                OwnerPlace::Here => {
+                    let body = RequestBody::Whole(routed.body.clone());
+                    let foreign = self.settings.host_names.foreign(&parts);
+                    let arrived = Arrived { started: routed.started, foreign, misdirected: None };
+                    Box::pin(self.walk(routed.peer, &parts, (body, slice), arrived)).await
+                }
+                OwnerPlace::Elsewhere(_) => {
+                    let passed = Passed {
+                        parts: &parts,
+                        body: routed.body.clone(),
+                        is_secure: routed.peer.is_secure,
+                        is_read: routed.is_read,
+                        deadline: routed.deadline,
+                    };
+                    match front.forward(&passed).await? {
+                        Forwarded::Answered(response) => response,
+                        // It has just come here.
+                        Forwarded::Here => continue,
+                    }
+                }
+                OwnerPlace::Nobody | OwnerPlace::HereSoon => return Err(come_back()),
+            };
+            let Some(hint) = hint_of(&response) else { return Ok(response) };
+            if let Some(path) = routed.route.and_then(|route| route.container()) {
+                slices.learn(path, hint);
+            }
+            if hint.slice == slice || Instant::now() >= routed.deadline {
+                return Err(come_back());
+            }
+            slice = hint.slice;
+        }
+    }
+
+    /// A page of one slice, with a continuation that leads through all of them.
+    async fn ask_in_turn(
+        &self,
+        slices: &SliceFronts,
+        routed: &Routed<'_>,
+        slice: u32,
+    ) -> Result<Response<Full<Bytes>>> {
+        let mut parts = routed.parts.clone();
+        let given = parts.headers.remove(names::CONTINUATION);
+        let given = given.as_ref().and_then(|given| given.to_str().ok());
+        let inner = given.map(|given| Turn::read(given).map_or(given, |turn| turn.inner));
+        if let Some(inner) = inner.filter(|inner| !inner.is_empty()) {
+            let inner = HeaderValue::from_str(inner).map_err(|_| invalid_token())?;
+            parts.headers.insert(names::CONTINUATION, inner);
+        }
+        let mut response = self.ask(slices, routed, slice, parts).await?;
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        let headers = response.headers_mut();
+        let next = headers.remove(names::CONTINUATION);
+        let next = next.as_ref().and_then(|next| next.to_str().ok());
+        let next = match next {
+            Some(inner) => Some(Turn { slice, inner }),
+            None if slice + 1 < slices.count() => Some(Turn { slice: slice + 1, inner: "" }),
+            None => None,
+        };
+        if let Some(next) = next {
+            let next = HeaderValue::from_str(&next.write()).map_err(|_| invalid_token())?;
+            headers.insert(names::CONTINUATION, next);
+        }
+        Ok(response)
+    }
+
+    /// The ranges of all slices, in the order of their keys, or 304 when there is no news.
+    async fn ask_for_ranges(
+        &self,
+        slices: &SliceFronts,
+        routed: &Routed<'_>,
+    ) -> Result<Response<Full<Bytes>>> {
+        let mut parts = routed.parts.clone();
+        let known = parts.headers.remove(IF_NONE_MATCH);
+        let mut ranges = Vec::new();
+        let mut etags = String::new();
+        let mut last = None;
+        for slice in 0..slices.count() {
+            let response = self.ask(slices, routed, slice, parts.clone()).await?;
+            if response.status() != StatusCode::OK {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let feed = json::parse(&body).map_err(|error| Error::Internal(error.to_string()))?;
+            let page = feed.get(RANGES).and_then(Value::as_array).unwrap_or_default();
+            ranges.extend(page.iter().cloned());
+            let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+            etags.push_str(etag.unwrap_or_default().trim_matches('"'));
+            etags.push('.');
+            last = Some((head, feed));
+        }
+        let Some((mut head, feed)) = last else { return Err(come_back()) };
+        let etag = HeaderValue::from_str(&format!("\"{etags}\"")).map_err(|_| invalid_token())?;
+        let is_known = known.is_some_and(|known| known == etag);
+        head.headers.insert(ETAG, etag);
+        head.headers.remove(CONTENT_LENGTH);
+        if is_known {
+            head.status = StatusCode::NOT_MODIFIED;
+            return Ok(Response::from_parts(head, Full::default()));
+        }
+        let mut feed = feed.as_object().cloned().unwrap_or_default();
+        feed.insert("_count", i64::try_from(ranges.len()).unwrap_or(i64::MAX).into());
+        head.headers.insert(names::ITEM_COUNT, HeaderValue::from(ranges.len()));
+        feed.insert(RANGES, Value::array(ranges));
+        let mut body = Vec::new();
+        feed.write_json(&mut body);
+        Ok(Response::from_parts(head, Full::new(body.into())))
+    }
+}
+
+/// The member that has the ranges.
+const RANGES: &str = "PartitionKeyRanges";
+
+fn invalid_token() -> Error {
+    Error::bad_request("The continuation token is not one of this container's.")
+}
+
+/// Requests for every slice can be answered, here or by another node.
+fn is_ready(slices: &SliceFronts) -> bool {
+    let is_served = |place| matches!(place, OwnerPlace::Here | OwnerPlace::Elsewhere(_));
+    slices.fronts().iter().all(|front| is_served(front.place()))
+}
+
+/// What an answer tells of a key that lies elsewhere.
+fn hint_of(response: &Response<Full<Bytes>>) -> Option<SliceHint> {
+    if response.status() != StatusCode::MISDIRECTED_REQUEST {
+        return None;
+    }
+    let hint = response.headers().get(names::OTHER_SLICE)?;
+    SliceHint::read(hint.to_str().ok()?)
+}
+
+/// A position in a list over all slices: the slice, and the position in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn<'a> {
+    slice: u32,
+    inner: &'a str,
+}
+
+impl<'a> Turn<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (slice, inner) = text.strip_prefix("S")?.split_once('.')?;
+        Some(Self { slice: slice.parse().ok()?, inner })
+    }
+
+    fn write(self) -> String {
+        format!("S{}.{}", self.slice, self.inner)
+    }
+}
+
+/// Which slices an operation is for.
+fn reach(
+    slices: &SliceFronts,
+    operation: Option<&Operation<'_>>,
+    context: &RequestContext<'_>,
+) -> Result<SliceReach> {
+    use Operation as O;
+    let first = SliceReach::One(0);
+    let Some(operation) = operation else { return Ok(first) };
+    if matches!(operation, O::ReadPartitionKeyRanges(_)) {
+        return Ok(SliceReach::Ranges);
+    }
+    let Some(path) = operation.items_of() else { return Ok(first) };
+    if matches!(operation, O::PlanQuery(_)) {
+        return Ok(first);
+    }
+    let is_feed = matches!(operation, O::ListItems(_) | O::QueryItems(_) | O::ReadChangeFeed(_))
+        || (matches!(operation, O::ExecuteProcedure(_)) && context.for_each_partition);
+    if let Some(key) = context.key().filter(|key| !is_feed || !key.0.is_empty()) {
+        return Ok(SliceReach::One(slices.slice_of(path, &key).unwrap_or(0)));
+    }
+    if let Some(range) = &context.range_id {
+        let range = range.id.parse().map_err(|_| Error::PartitionGone)?;
+        return Ok(SliceReach::One(Slice::of_range(range, slices.count())));
+    }
+    if matches!(operation, O::ReadChangeFeed(_)) {
+        return Err(Error::bad_request(
+            "The change feed of an account in slices is read by partition key or by range: name one of them.",
+        ));
+    }
+    if !is_feed {
+        return Ok(first);
+    }
+    let slice = context.continuation.and_then(Turn::read).map_or(0, |turn| turn.slice);
+    if slice >= slices.count() {
+        return Err(invalid_token());
+    }
+    Ok(SliceReach::InTurn(slice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continuation_says_in_which_slice_it_goes_on() {
+        for turn in [Turn { slice: 3, inner: "a.b" }, Turn { slice: 0, inner: "" }] {
+            assert_eq!(Turn::read(&turn.write()), Some(turn));
+        }
+        for foreign in ["", "S", "Sx.a", "abc", "1.2"] {
+            assert_eq!(Turn::read(foreign), None, "{foreign}");
+        }
+    }
+}
