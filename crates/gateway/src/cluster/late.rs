@@ -179,7 +179,9 @@ impl<S: Service> Service for LateService<S> {
     }
 
     fn count_direct(&self, event: DirectEvent) {
-        let _told = self.asked(|service| Some(service.count_direct(event)));
+        if let Some(begun) = &*self.begun.load() {
+            begun.service.count_direct(event);
+        }
     }
 
     fn metrics(&self) -> Option<String> {

@@ -70,7 +70,7 @@ fn main() {
     };
     bench.crowds();
     bench.lone();
-    bench.from_afar();
+    bench.distant();
     bench.copies();
 }
 
@@ -108,7 +108,7 @@ impl Bench {
     }
 
     /// A database half a millisecond away.
-    fn from_afar(&self) {
+    fn distant(&self) {
         let away = Distance::put_before(&self.url, ROUND_TRIP);
         let mut ratios = Vec::new();
         for _ in 0..self.rounds {
