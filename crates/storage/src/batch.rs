@@ -34,18 +34,18 @@ pub struct Operation {
 pub struct Batch {
     operations: Vec<Operation>,
     bytes: usize,
-    shared: Shared,
+    shared: SharedMemory,
 }
 
 /// Memory for the keys and values of [`Batch::put_shared`]: a piece for items, and one for all else, since what is written to different
 /// keyspaces is let go of at different times.
 #[derive(Clone, Debug, Default)]
-struct Shared {
+struct SharedMemory {
     items: BytesMut,
     others: BytesMut,
 }
 
-impl Shared {
+impl SharedMemory {
     fn of(&mut self, keyspace: Keyspace) -> &mut BytesMut {
         match keyspace {
             Keyspace::Items => &mut self.items,
