@@ -208,9 +208,9 @@ fn misfortunes(
 fn strike(nodes: &mut Nodes, what: SliceMisfortune, node: usize, slice: usize) -> Outcome<()> {
     match what {
         SliceMisfortune::SliceMoved => {
-            let name = nodes.place(node).0.to_owned();
-            let slice = slice.to_string();
-            nodes.command(&["cluster", "move", &name, "--slice", &slice], nodes.database())
+            let (name, slice) = (nodes.place(node).0.to_owned(), slice.to_string());
+            let words = ["cluster", "move", &name, "--slice", &slice];
+            on_living(nodes, node, |nodes| nodes.command(&words, nodes.database()))
         }
         SliceMisfortune::Rebalanced => nodes.command(&["cluster", "rebalance"], nodes.database()),
         SliceMisfortune::NodeKilled => {
@@ -228,8 +228,7 @@ fn strike(nodes: &mut Nodes, what: SliceMisfortune, node: usize, slice: usize) -
             nodes.start_node(node)
         }
         SliceMisfortune::NodeDrained => {
-            nodes.wait_until_ready(node)?;
-            nodes.operate("drain", node)?;
+            on_living(nodes, node, |nodes| nodes.operate("drain", node))?;
             strike(nodes, SliceMisfortune::NodeStopped, node, slice)
         }
         SliceMisfortune::NodePaused => {
@@ -249,6 +248,21 @@ fn strike(nodes: &mut Nodes, what: SliceMisfortune, node: usize, slice: usize) -
             nodes.postgres.resume()
         }
     }
+}
+
+/// Does something with a node that is there. One that was paused or cut off may be evicted at any moment, and is then started again.
+fn on_living(nodes: &mut Nodes, node: usize, act: impl Fn(&Nodes) -> Outcome<()>) -> Outcome<()> {
+    const TRIES_MAX: usize = 3;
+    let mut done = Ok(());
+    for _ in 0..TRIES_MAX {
+        nodes.revive()?;
+        done = nodes.wait_until_ready(node).and_then(|()| act(nodes));
+        let is_evicted = |error: &str| error.contains("is gone") || error.contains("status: 3");
+        if !done.as_ref().is_err_and(|error| is_evicted(&error.to_string())) {
+            break;
+        }
+    }
+    done
 }
 
 /// A list of the container, page by page through all slices: every item is there once.
