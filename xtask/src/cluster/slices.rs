@@ -300,7 +300,7 @@ fn list_all(client: &Client) -> Outcome<()> {
 /// Every copy of every slice is whole, and byte for byte what the database holds. The nodes are killed when all have everything: who stops in
 /// order lets another one take over, which may write.
 fn verify(nodes: &mut Nodes) -> Outcome<()> {
-    nodes.wait_until_followed()?;
+    nodes.wait_until_slices_rest()?;
     for node in 0..nodes.len() {
         nodes.signal(node, "-KILL")?;
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use serde_json::Value;
@@ -11,6 +11,11 @@ use serde_json::Value;
 use super::{Nodes, POLL, READY_WITHIN, init};
 use crate::Outcome;
 use crate::server::forget_settings;
+
+/// How long slices rest before they are compared: copies follow every tenth of a second, and folds come every second.
+const REST: Duration = Duration::from_secs(4);
+/// How long that may take to come.
+const REST_WITHIN: Duration = Duration::from_secs(60);
 
 impl Nodes {
     /// A backup of the account while nodes serve it.
@@ -64,6 +69,23 @@ impl Nodes {
             thread::sleep(POLL);
         }
         Err("the standbys did not reach the owner in time".into())
+    }
+
+    /// Waits until no slice has been written to for a while, many times as long as copies take to follow: what dropped containers have left is
+    /// removed behind the clients.
+    pub(in crate::cluster) fn wait_until_slices_rest(&self) -> Outcome<()> {
+        let (mut known, mut since) = (Value::Null, Instant::now());
+        let end = since + REST_WITHIN;
+        while Instant::now() < end {
+            let slices = self.status().unwrap_or_default()["slices"].take();
+            if slices.is_null() || slices != known {
+                (known, since) = (slices, Instant::now());
+            } else if since.elapsed() >= REST {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        Err(format!("the slices are written to without an end: {known}").into())
     }
 
     /// Every copy is whole.
