@@ -24,6 +24,7 @@ mod nodes;
 mod pictured;
 mod queries;
 mod reshape;
+mod serve;
 mod sliced_requests;
 mod slices;
 mod storm;
@@ -117,19 +118,50 @@ const CHOICES: &[Choice] = &[
         value: "N",
         meaning: "Of --bars: how long each side of a round is asked (default 2000)",
     },
+    Choice {
+        name: "serve",
+        value: "",
+        meaning: "Start nodes for people and suites instead, until Ctrl+C; what stands behind -- is told to every node",
+    },
+    Choice { name: "nodes", value: "N", meaning: "Of --serve: how many (default 3)" },
+    Choice { name: "https", value: "", meaning: "Of --serve: everything is encrypted" },
+    Choice { name: "key", value: "KEY", meaning: "Of --serve: the account's key, or `published`" },
+    Choice {
+        name: "port",
+        value: "N",
+        meaning: "Of --serve: the first node's; the others have the next ones",
+    },
+    Choice {
+        name: "lease",
+        value: "SECONDS",
+        meaning: "Of --serve: how long a node may be silent",
+    },
+    Choice {
+        name: "release",
+        value: "",
+        meaning: "Of --serve: build the server as it is published",
+    },
     Choice { name: "binary", value: "PATH", meaning: "The server to test, instead of building it" },
 ];
 
 /// The chore: reads its options, runs, prints the closing line.
 pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
+    let (words, told) = serve::split_words(words);
     let Some(arguments) = Arguments::parse("cluster", ABOUT, CHOICES, words)? else {
         return Ok(true);
     };
-    let profile = if arguments.has("bars") { Profile::Release } else { Profile::Dev };
+    if !told.is_empty() && !arguments.has("serve") {
+        return Err("words behind -- are for --serve".into());
+    }
+    let is_quick = arguments.has("bars") || arguments.has("release");
+    let profile = if is_quick { Profile::Release } else { Profile::Dev };
     let binary = match arguments.text("binary") {
         Some(path) => PathBuf::from(path).canonicalize()?,
         None => workspace::build_server(profile)?,
     };
+    if arguments.has("serve") {
+        return serve::serve(&binary, &arguments, told).map(|()| true);
+    }
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
