@@ -13,9 +13,11 @@
 //! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better. When an operator
 //! has accepted the loss they serve it, and then the registers must find what is missing: that is the negative control.
 
+mod balance;
 mod bars;
 mod blog;
 mod control;
+mod direct;
 mod effects;
 mod failover;
 mod history;
@@ -72,6 +74,11 @@ const CHOICES: &[Choice] = &[
         name: "slices",
         value: "N",
         meaning: "An account that is cut into so many slices instead",
+    },
+    Choice {
+        name: "balance",
+        value: "",
+        meaning: "See slices spread over nodes that come and go by themselves instead",
     },
     Choice {
         name: "failover",
@@ -165,51 +172,47 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
-    if arguments.has("blog") {
-        let trial = || blog::trial(&binary, seconds);
-        summary.add(row(("cluster blog", &trial), seed));
-        return Ok(summary.close());
+    match alone(&arguments, &binary, (seconds, seed))? {
+        Some(row) => summary.add(row),
+        None => run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row)),
     }
-    let slices = arguments.number("slices", 1)?;
-    if slices > 1 {
-        let slices = u32::try_from(slices)?;
-        let trial = || slices::trial(&binary, slices, seconds, seed);
-        summary.add(row(("cluster slices", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("failover") {
-        let trial = || failover::trial(&binary, seed);
-        summary.add(row(("cluster failover", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("queries") {
-        let trial = || queries::trial(&binary);
-        summary.add(row(("cluster queries", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("controls") {
-        let trial = || control_trial(&binary, seed);
-        summary.add(row(("cluster control: a theft is noticed", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("matrix") {
-        let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
-        let trial = || matrix_trial(&binary, cells, seed);
-        summary.add(row(("cluster matrix", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("bars") {
-        let effort = Effort {
-            rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
-            time: Duration::from_millis(arguments.number("millis", MILLIS_DEFAULT)?),
-            parts: arguments.list("part").into_iter().map(str::to_owned).collect(),
-        };
-        let trial = || bars::measure(&binary, &effort);
-        summary.add(row(("cluster bars", &trial), seed));
-        return Ok(summary.close());
-    }
-    run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row));
     Ok(summary.close())
+}
+
+/// The one trial that was asked for, if one was.
+fn alone(
+    arguments: &Arguments,
+    binary: &Path,
+    (seconds, seed): (u64, u64),
+) -> Outcome<Option<Row>> {
+    let slices = u32::try_from(arguments.number("slices", 1)?)?;
+    let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
+    let effort = Effort {
+        rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
+        time: Duration::from_millis(arguments.number("millis", MILLIS_DEFAULT)?),
+        parts: arguments.list("part").into_iter().map(str::to_owned).collect(),
+    };
+    let has = |name: &str| arguments.has(name);
+    let trial: Trial<'_> = if has("blog") {
+        ("cluster blog", &|| blog::trial(binary, seconds))
+    } else if slices > 1 {
+        ("cluster slices", &|| slices::trial(binary, slices, seconds, seed))
+    } else if has("balance") {
+        ("cluster balance", &|| balance::trial(binary, SLICES))
+    } else if has("failover") {
+        ("cluster failover", &|| failover::trial(binary, seed))
+    } else if has("queries") {
+        ("cluster queries", &|| queries::trial(binary))
+    } else if has("controls") {
+        ("cluster control: a theft is noticed", &|| control_trial(binary, seed))
+    } else if has("matrix") {
+        ("cluster matrix", &|| matrix_trial(binary, cells, seed))
+    } else if has("bars") {
+        ("cluster bars", &|| bars::measure(binary, &effort))
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(row(trial, seed)))
 }
 
 /// The short form, as part of all tests.
@@ -227,12 +230,14 @@ fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
     let effects = || effects_trial(binary, rounds, seed);
     let control = || control_trial(binary, seed);
     let slices = || slices::trial(binary, SLICES, seconds, seed);
-    let trials: [Trial<'_>; 5] = [
+    let balance = || balance::trial(binary, SLICES);
+    let trials: [Trial<'_>; 6] = [
         ("cluster storm", &rage),
         ("cluster views and subscriptions", &effects),
         ("cluster loss is noticed", &back),
         ("cluster control: a theft is noticed", &control),
         ("cluster slices", &slices),
+        ("cluster balance", &balance),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }

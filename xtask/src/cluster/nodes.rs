@@ -108,11 +108,22 @@ impl Nodes {
 
     /// The same with an account that is cut into slices.
     pub(super) fn start_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
-        let postgres = Postgres::start_encrypted()?;
-        let mut all =
-            Self::lay_out_cut(binary, postgres, (database, None), Plan::of(Vec::new(), slices))?;
+        // Whoever counts on a placement has slices moved by commands alone.
+        let options = vec!["--no-balance".to_owned()];
+        let mut all = Self::lay_out_sliced(binary, database, slices, options)?;
         all.start_all()?;
         Ok(all)
+    }
+
+    /// The same with options, and without starting a node.
+    pub(super) fn lay_out_sliced(
+        binary: &Path,
+        database: &str,
+        slices: u32,
+        options: Vec<String>,
+    ) -> Outcome<Self> {
+        let postgres = Postgres::start_encrypted()?;
+        Self::lay_out_cut(binary, postgres, (database, None), Plan::of(options, slices))
     }
 
     /// The same without starting a node.

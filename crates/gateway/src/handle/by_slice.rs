@@ -4,6 +4,8 @@
 //! container go through the slices in their order, which is that of the keys: a page comes from one of them, and the continuation says
 //! from which. The ranges of a container are put together from all of them.
 
+mod addresses;
+
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -43,6 +45,8 @@ enum SliceReach {
     InTurn(u32),
     /// All of them, for the ranges of a container.
     Ranges,
+    /// Those that have the ranges which are asked for.
+    Addresses,
 }
 
 /// A request that is read, on its way to slices.
@@ -126,12 +130,16 @@ impl<S: Service> Gateway<S> {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD)
             || operation.is_some_and(|operation| operation.is_read());
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
-        let reach = reach(slices, operation.as_ref(), &context)?;
+        let reach = match route {
+            Some(Route::Addresses) => SliceReach::Addresses,
+            _ => reach(slices, operation.as_ref(), &context)?,
+        };
         let routed = Routed { peer, parts, body, route, is_read, started, deadline };
         match reach {
             SliceReach::One(slice) => self.ask(slices, &routed, slice, parts.clone()).await,
             SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
+            SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
         }
     }
 
