@@ -8,7 +8,7 @@
 //! * At the end every node shows the same, every copy verifies, the owner's is byte for byte what the database holds, and a backup
 //!   that was made of the database meanwhile, restored into another one, holds all of it.
 //!
-//! Views and subscriptions run at the owner, and have their effects once over every change of it ([`effects`]).
+//! Views and subscriptions run at the owner, or at the owners of slices, and have their effects once over every change of them ([`effects`]).
 //!
 //! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better. When an operator
 //! has accepted the loss they serve it, and then the registers must find what is missing: that is the negative control.
@@ -142,7 +142,9 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     if slices > 1 {
         let slices = u32::try_from(slices)?;
         let trial = || slices::trial(&binary, slices, seconds, seed);
+        let effects = || slice_effects_trial(&binary, slices, rounds_in(seconds), seed);
         summary.add(row(("cluster slices", &trial), seed));
+        summary.add(row(("cluster slices: views and subscriptions", &effects), seed));
         return Ok(summary.close());
     }
     if arguments.has("failover") {
@@ -191,16 +193,18 @@ type Trial<'a> = (&'static str, &'a dyn Fn() -> Outcome<String>);
 fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
     let rage = || storm_trial(binary, seconds, seed);
     let back = || loss_trial(binary);
-    let rounds = if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST };
+    let rounds = rounds_in(seconds);
     let effects = || effects_trial(binary, rounds, seed);
+    let slice_effects = || slice_effects_trial(binary, SLICES, rounds, seed);
     let control = || control_trial(binary, seed);
     let slices = || slices::trial(binary, SLICES, seconds, seed);
-    let trials: [Trial<'_>; 5] = [
+    let trials: [Trial<'_>; 6] = [
         ("cluster storm", &rage),
         ("cluster views and subscriptions", &effects),
         ("cluster loss is noticed", &back),
         ("cluster control: a theft is noticed", &control),
         ("cluster slices", &slices),
+        ("cluster slices: views and subscriptions", &slice_effects),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }
@@ -259,6 +263,19 @@ fn effects_trial(binary: &Path, rounds: usize, seed: u64) -> Outcome<String> {
         "cluster: views and subscriptions over {rounds} changes of the owner, seed {seed}"
     ));
     effects::trial(binary, rounds, seed)
+}
+
+/// How often owners change.
+fn rounds_in(seconds: u64) -> usize {
+    if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST }
+}
+
+/// The same where the account is cut into slices.
+fn slice_effects_trial(binary: &Path, slices: u32, rounds: usize, seed: u64) -> Outcome<String> {
+    announce(&format!(
+        "cluster: views and subscriptions over {rounds} changes of the owners of {slices} slices, seed {seed}"
+    ));
+    effects::trial_in_slices(binary, slices, rounds, seed)
 }
 
 /// A rule that is broken on purpose.

@@ -87,9 +87,13 @@ impl Nodes {
     }
 
     /// The same with an account that is cut into slices.
-    pub(super) fn start_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
+    pub(super) fn start_sliced(
+        binary: &Path,
+        database: &str,
+        (slices, options): (u32, Vec<String>),
+    ) -> Outcome<Self> {
         let postgres = Postgres::start_encrypted()?;
-        let mut all = Self::lay_out_cut(binary, postgres, (database, None), (Vec::new(), slices))?;
+        let mut all = Self::lay_out_cut(binary, postgres, (database, None), (options, slices))?;
         all.start_all()?;
         Ok(all)
     }

@@ -4,6 +4,8 @@
 //! container go through the slices in their order, which is that of the keys: a page comes from one of them, and the continuation says
 //! from which. The ranges of a container are put together from all of them.
 
+mod each;
+
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -43,6 +45,8 @@ enum SliceReach {
     InTurn(u32),
     /// All of them, for the ranges of a container.
     Ranges,
+    /// All of them, each for its part.
+    Each,
 }
 
 /// A request that is read, on its way to slices.
@@ -132,6 +136,7 @@ impl<S: Service> Gateway<S> {
             SliceReach::One(slice) => self.ask(slices, &routed, slice, parts.clone()).await,
             SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
+            SliceReach::Each => self.ask_each(slices, &routed).await,
         }
     }
 
@@ -331,6 +336,10 @@ fn reach(
     let Some(operation) = operation else { return Ok(first) };
     if matches!(operation, O::ReadPartitionKeyRanges(_)) {
         return Ok(SliceReach::Ranges);
+    }
+    let is_run = matches!(operation, O::PauseSubscription(_) | O::ResumeSubscription(_));
+    if is_run || matches!(operation, O::RewindSubscription(_) | O::ReadSubscriptionStatus(_)) {
+        return Ok(SliceReach::Each);
     }
     let Some(path) = operation.items_of() else { return Ok(first) };
     if matches!(operation, O::PlanQuery(_)) {
