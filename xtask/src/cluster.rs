@@ -8,7 +8,7 @@
 //! * At the end every node shows the same, every copy verifies, the owner's is byte for byte what the database holds, and a backup
 //!   that was made of the database meanwhile, restored into another one, holds all of it.
 //!
-//! Views and subscriptions run at the owner, and have their effects once over every change of it ([`effects`]).
+//! Views and subscriptions run at the owner, or at the owners of slices, and have their effects once over every change of them ([`effects`]).
 //!
 //! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better. When an operator
 //! has accepted the loss they serve it, and then the registers must find what is missing: that is the negative control.
@@ -172,19 +172,20 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
-    match alone(&arguments, &binary, (seconds, seed))? {
-        Some(row) => summary.add(row),
-        None => run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row)),
-    }
+    let rows = match alone(&arguments, &binary, (seconds, seed))? {
+        Some(rows) => rows,
+        None => run_with(&binary, seconds, seed),
+    };
+    rows.into_iter().for_each(|row| summary.add(row));
     Ok(summary.close())
 }
 
-/// The one trial that was asked for, if one was.
+/// The trials that were asked for by name, if some were.
 fn alone(
     arguments: &Arguments,
     binary: &Path,
     (seconds, seed): (u64, u64),
-) -> Outcome<Option<Row>> {
+) -> Outcome<Option<Vec<Row>>> {
     let slices = u32::try_from(arguments.number("slices", 1)?)?;
     let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
     let effort = Effort {
@@ -196,7 +197,11 @@ fn alone(
     let trial: Trial<'_> = if has("blog") {
         ("cluster blog", &|| blog::trial(binary, seconds))
     } else if slices > 1 {
-        ("cluster slices", &|| slices::trial(binary, slices, seconds, seed))
+        let storm = || slices::trial(binary, slices, seconds, seed);
+        let effects = || slice_effects_trial(binary, slices, rounds_in(seconds), seed);
+        let trials: [Trial<'_>; 2] =
+            [("cluster slices", &storm), ("cluster slices: views and subscriptions", &effects)];
+        return Ok(Some(trials.into_iter().map(|trial| row(trial, seed)).collect()));
     } else if has("balance") {
         ("cluster balance", &|| balance::trial(binary, SLICES))
     } else if has("failover") {
@@ -212,7 +217,7 @@ fn alone(
     } else {
         return Ok(None);
     };
-    Ok(Some(row(trial, seed)))
+    Ok(Some(vec![row(trial, seed)]))
 }
 
 /// The short form, as part of all tests.
@@ -226,18 +231,20 @@ type Trial<'a> = (&'static str, &'a dyn Fn() -> Outcome<String>);
 fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
     let rage = || storm_trial(binary, seconds, seed);
     let back = || loss_trial(binary);
-    let rounds = if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST };
+    let rounds = rounds_in(seconds);
     let effects = || effects_trial(binary, rounds, seed);
+    let slice_effects = || slice_effects_trial(binary, SLICES, rounds, seed);
     let control = || control_trial(binary, seed);
     let slices = || slices::trial(binary, SLICES, seconds, seed);
     let balance = || balance::trial(binary, SLICES);
-    let trials: [Trial<'_>; 6] = [
+    let trials: [Trial<'_>; 7] = [
         ("cluster storm", &rage),
         ("cluster views and subscriptions", &effects),
         ("cluster loss is noticed", &back),
         ("cluster control: a theft is noticed", &control),
         ("cluster slices", &slices),
         ("cluster balance", &balance),
+        ("cluster slices: views and subscriptions", &slice_effects),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }
@@ -296,6 +303,19 @@ fn effects_trial(binary: &Path, rounds: usize, seed: u64) -> Outcome<String> {
         "cluster: views and subscriptions over {rounds} changes of the owner, seed {seed}"
     ));
     effects::trial(binary, rounds, seed)
+}
+
+/// How often owners change.
+fn rounds_in(seconds: u64) -> usize {
+    if seconds > SECONDS_IN_TEST { EFFECT_ROUNDS } else { EFFECT_ROUNDS_IN_TEST }
+}
+
+/// The same where the account is cut into slices.
+fn slice_effects_trial(binary: &Path, slices: u32, rounds: usize, seed: u64) -> Outcome<String> {
+    announce(&format!(
+        "cluster: views and subscriptions over {rounds} changes of the owners of {slices} slices, seed {seed}"
+    ));
+    effects::trial_in_slices(binary, slices, rounds, seed)
 }
 
 /// A rule that is broken on purpose.

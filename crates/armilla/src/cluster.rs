@@ -21,6 +21,7 @@ mod visitor;
 use crate::config::environment;
 use crate::given_file;
 use crate::terminal::say;
+use armilla_engine::limits::SLICES_MAX;
 use armilla_gateway::cluster::NodeAddress;
 use armilla_storage::ledger::{
     Ledger as _, LedgerError, PostgresLedger, Protection, StoreAddress, slice_journal,
@@ -59,8 +60,18 @@ pub(crate) struct NodeOptions {
     #[arg(long, env = "ARMILLA_NO_BALANCE", requires = "store")]
     pub(crate) no_balance: bool,
     /// Seconds after nodes came or went until slices are spread
-    #[arg(long, default_value_t = 60, hide = true, requires = "store")]
+    #[arg(long, default_value_t = 60, hide = true, requires = "store",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) balance_after: u64,
+}
+
+/// So many slices: a power of two, because ordinals of items are counted by the first bits of a range's position, and slices count apart.
+fn slice_count(text: &str) -> Result<u32, String> {
+    let count = text.parse::<u32>().map_err(|error| error.to_string())?;
+    match count.is_power_of_two() && count <= SLICES_MAX {
+        true => Ok(count),
+        false => Err(format!("give a power of two, at most {SLICES_MAX}")),
+    }
 }
 
 /// The store of a command.
@@ -170,8 +181,8 @@ pub(crate) struct InitOptions {
     /// Name or address of a node or of the balancer before them, for certificates; may be given several times
     #[arg(long = "tls-name", value_delimiter = ',')]
     tls_names: Vec<String>,
-    /// Equal parts of the key space that can have an owner each, so that several nodes serve the account at a time; fixed for the account
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Equal parts of the key space that can have an owner each, so that several nodes serve the account at a time: a power of two; fixed for the account
+    #[arg(long, default_value_t = 1, value_parser = slice_count)]
     slices: u32,
 }
 

@@ -58,7 +58,7 @@ impl Slice {
     }
 
     /// The keys of this slice.
-    fn span(self, hashing: Hashing) -> EpkSpan {
+    pub(crate) fn span(self, hashing: Hashing) -> EpkSpan {
         let bound = |position| ranges::boundary(hashing, position, self.count);
         EpkSpan {
             min: if self.index == 0 { Epk::default() } else { bound(self.index) },

@@ -168,7 +168,13 @@ fn what_would_touch_two_slices_is_refused() {
     let container = create(&accounts[0], ITEMS, None);
     adopt_all(&accounts);
     assert!(accounts[1].create_database("e", None).is_err(), "the first slice has the catalog");
-    let subscription = json::parse(br#"{"id":"s","webhook":{"url":"http://x"}}"#).unwrap();
+    let body = "function f() {}";
+    let script = NewScript { kind: Kind::Procedure, name: "p", body, trigger: None };
+    accounts[0].create_script(&container, &script, false).unwrap();
+    create(&accounts[0], r#"{"id":"dead","partitionKey":{"paths":["/subscription"]}}"#, None);
+    let subscription =
+        r#"{"id":"s","target":{"kind":"sproc","id":"p"},"deadLetter":{"container":"dead"}}"#;
+    let subscription = json::parse(subscription.as_bytes()).unwrap();
     let refused = accounts[0].create_subscription(&container, &subscription).err().unwrap();
     assert!(refused.to_string().contains("slices"), "{refused}");
 }
@@ -320,10 +326,11 @@ fn slices_become_one_account_and_other_slices_and_every_item_and_change_is_there
 
 #[test]
 fn what_slices_do_not_have_is_not_cut() {
-    // A subscription and a re-key of container 1, by the letters of their entries.
-    for letter in [b'B', b'M'] {
-        let entry = (vec![letter, 0, 0, 0, 1], bytes::Bytes::new());
+    // A re-key of container 1 and a subscription with dead letters, by the letters of their entries.
+    let stored = r#"{"definition":{"id":"s","target":{"kind":"sproc","id":"p"},"deadLetter":{"container":"d"}}}"#;
+    for (letter, value) in [(b'B', stored), (b'M', "")] {
+        let entry = (vec![letter, 0, 0, 0, 1], bytes::Bytes::from(value));
         let refused = CutAccount::plan([entry], 2).err().unwrap().to_string();
-        assert!(refused.contains("subscriptions"), "{refused}");
+        assert!(refused.contains("dead letters"), "{refused}");
     }
 }

@@ -16,6 +16,99 @@ use std::path::Path;
 /// How long events are written before the owner changes.
 const WRITING: Duration = Duration::from_millis(900);
 
+/// How the owners of slices change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SliceEnd {
+    NodeKilled,
+    SliceMoved,
+    NodeStopped,
+    Rebalanced,
+}
+
+/// The same in an account that is cut into slices, where views and their sources lie at different nodes: slices change their owners. At the end a backup is
+/// restored into an account that is not cut, and that one's into another number of slices: subscriptions go on, and views are built anew.
+pub(super) fn trial_in_slices(
+    binary: &Path,
+    slices: u32,
+    rounds: usize,
+    seed: u64,
+) -> Outcome<String> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut events = Events::new(&mut random)?;
+    let options = events.options().to_vec();
+    let mut nodes = Nodes::start_sliced(binary, "effects", (slices, options))?;
+    nodes.command(&["cluster", "rebalance"], nodes.database())?;
+    let client = nodes.client(1)?;
+    create_container(&client)?;
+    views::create(&client)?;
+    events.subscribe(&client)?;
+    let ends =
+        [SliceEnd::NodeKilled, SliceEnd::SliceMoved, SliceEnd::NodeStopped, SliceEnd::Rebalanced];
+    for end in ends.into_iter().cycle().take(rounds) {
+        let owners = nodes.slice_owners();
+        let slice = random.usize(0..owners.len().max(1));
+        let owner = owners.get(slice).copied().flatten().unwrap_or(0);
+        println!("    {end:?}, node {owner}, slices of {owners:?}");
+        change_slices(&mut nodes, &mut events, (owner, slice), end)?;
+        nodes.mend_all()?;
+        let client = nodes.client((owner + 1) % nodes.len())?;
+        events.check(&client)?;
+        views::check(&client)?;
+    }
+    events.rest(&nodes.client(2)?)?;
+    let mut backup = nodes.backup()?;
+    super::slices::verify(&mut nodes)?;
+    for (database, slices) in [("restored1", 1), ("restored2", slices * 2)] {
+        nodes.restore(&backup, (database, slices))?;
+        let client = nodes.client(2)?;
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| events.write(&client, &over));
+            thread::sleep(WRITING);
+            over.store(true, Ordering::SeqCst);
+            writing.join().map_err(|_| "the event writers panicked")?
+        })?;
+        let told = |error| format!("{slices} slices, restored: {error}");
+        events.check(&client).map_err(told)?;
+        views::check(&client).map_err(told)?;
+        backup = nodes.backup()?;
+        nodes.stop_all()?;
+    }
+    Ok(format!("{rounds} changes of owners of slices, two restores; {}", events.told()))
+}
+
+/// Lets events be written through a node that owns slices, and changes owners under them.
+fn change_slices(
+    nodes: &mut Nodes,
+    events: &mut Events,
+    (owner, slice): (usize, usize),
+    end: SliceEnd,
+) -> Outcome<()> {
+    let client = nodes.client(owner)?;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| events.write(&client, &over));
+        thread::sleep(WRITING);
+        over.store(true, Ordering::SeqCst);
+        let ended = match end {
+            SliceEnd::NodeKilled => nodes.signal(owner, "-KILL"),
+            SliceEnd::NodeStopped => nodes.signal(owner, "-TERM"),
+            SliceEnd::Rebalanced => nodes.command(&["cluster", "rebalance"], nodes.database()),
+            SliceEnd::SliceMoved => {
+                let heir = nodes.place((owner + 1) % nodes.len()).0.to_owned();
+                let words = ["cluster", "move", &heir, "--slice", &slice.to_string()];
+                nodes.command(&words, nodes.database())
+            }
+        };
+        let written = writing.join().map_err(|_| "the event writers panicked")?;
+        written.and(ended)
+    })?;
+    if matches!(end, SliceEnd::NodeKilled | SliceEnd::NodeStopped) {
+        nodes.wait_for_end(owner)?;
+    }
+    Ok(())
+}
+
 /// How an owner comes to its end.
 #[derive(Clone, Copy, Debug)]
 enum OwnerEnd {

@@ -61,7 +61,7 @@ const ALL: [SliceMisfortune; 9] = [
 /// The whole trial.
 pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outcome<String> {
     announce(&format!("cluster: a storm of {seconds} s over {slices} slices, seed {seed}"));
-    let mut nodes = Nodes::start_sliced(binary, "slices", slices)?;
+    let mut nodes = Nodes::start_sliced(binary, "slices", (slices, Vec::new()))?;
     nodes.command(&["cluster", "rebalance"], nodes.database())?;
     let owners: HashSet<_> = nodes.slice_owners().into_iter().flatten().collect();
     if owners.len() < nodes.len().min(slices as usize) {
@@ -93,7 +93,7 @@ pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outc
 /// otherwise. Then a loss is accepted in slices, which loses nothing here, and the nodes throw their copies away.
 fn restored(nodes: &mut Nodes, (history, backup): (&History, &Path), slices: u32) -> Outcome<()> {
     let mut backup = backup.to_owned();
-    for (database, slices) in [("restored1", 1), ("restored2", slices + 1)] {
+    for (database, slices) in [("restored1", 1), ("restored2", slices * 2)] {
         nodes.restore(&backup, (database, slices))?;
         let client = nodes.client(2)?;
         history.judge(&client).map_err(|error| format!("{slices} slices, restored: {error}"))?;
@@ -343,7 +343,7 @@ fn list_all(client: &Client) -> Outcome<()> {
 
 /// Every copy of every slice is whole, and byte for byte what the database holds. The nodes are killed when all have everything: who stops in
 /// order lets another one take over, which may write.
-fn verify(nodes: &mut Nodes) -> Outcome<()> {
+pub(super) fn verify(nodes: &mut Nodes) -> Outcome<()> {
     nodes.wait_until_slices_rest()?;
     for node in 0..nodes.len() {
         nodes.signal(node, "-KILL")?;

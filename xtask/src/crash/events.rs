@@ -170,6 +170,29 @@ impl Events {
         }
     }
 
+    /// Lets every subscription rest and go on again, and checks what is told of it.
+    pub(crate) fn rest(&self, client: &Client) -> Outcome<()> {
+        for id in ["count", "hook", "tally"] {
+            let path = format!("/_armilla/subs{CONTAINER}/{id}");
+            for (part, state) in [("pause", "paused"), ("resume", "running")] {
+                let answer = client.send("POST", &format!("{path}/{part}"), &[], None)?;
+                let status = client.send("GET", &format!("{path}/status"), &[], None)?;
+                let told = status.body["state"].as_str().unwrap_or_default();
+                if answer.status != 204 || told != state {
+                    let (answer, told) = (answer.status, status.body.to_string());
+                    return Err(format!("{part} of {id} was answered {answer}: {told}").into());
+                }
+                let ranges = status.body["ranges"].as_array().map_or(0, Vec::len);
+                let all = client.send("GET", &format!("{CONTAINER}/pkranges"), &[], None)?;
+                let all = all.body["PartitionKeyRanges"].as_array().map_or(0, Vec::len);
+                if ranges != all {
+                    return Err(format!("{id} tells of {ranges} ranges of {all}").into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn look(&self, client: &Client) -> Outcome<Look> {
         for writer in &self.writers {
             let look = writer.look(client)?;

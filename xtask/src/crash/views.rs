@@ -1,7 +1,7 @@
 //! Views of the container that is written to: once a restarted server has caught up, each shows the
 //! projection of the source, item by item.
 //!
-//! One has the writers' changing marker for its key, so that nearly every write moves an item; one copies
+//! One has the writers' changing marker for its key, one the steps of the event writers' lives, so that nearly every write moves an item; one copies
 //! everything; one keeps the newest few of each logical partition.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,9 @@ use crate::Outcome;
 use crate::rest::Client;
 
 /// Name and key of the views, with what they copy.
-const VIEWS: [(&str, &str, &[&str]); 3] = [
+const VIEWS: [(&str, &str, &[&str]); 4] = [
     ("by-marker", "/marker", &["id", "pk", "marker", "patches"]),
+    ("by-step", "/step", &["id", "pk", "step"]),
     ("copies", "/id", &[]),
     (NEWEST, "/pk", &["id", "pk", "marker"]),
 ];

@@ -21,13 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Entries that are the same in every slice. Those of containers hold ranges, which are not.
-const SAME_EVERYWHERE: [Meta; 7] = [
+const SAME_EVERYWHERE: [Meta; 8] = [
     Meta::Database,
     Meta::User,
     Meta::Permission,
     Meta::EncryptionKey,
     Meta::Offer,
     Meta::Script,
+    Meta::Subscription,
     Meta::Dials,
 ];
 
@@ -255,6 +256,7 @@ impl<'a> Change<'a> {
 
     /// Takes over what belongs to a container beside its definition.
     fn adopt_parts(&mut self, first: &dyn Snapshot, container: &Arc<Container>) -> Result<()> {
+        self.adopt_subscriptions(first, container)?;
         let number = container.number;
         let scripts: Scripts = open::scripts(first, number).map_err(store_failure)?;
         let turned = first.get(Keyspace::Meta, &keys::meta(Meta::Dials, &[number]));

@@ -67,13 +67,15 @@ impl Account {
             return Ok(());
         }
         let partitions = container.partitions();
+        // First what index files have: a view that comes afterwards may have read an item whose removal they do not have yet.
+        let in_files: Vec<Lsn> = partitions.iter().map(|partition| partition.covered()).collect();
         // What a view has not seen is kept for it.
         let seen = SeenByViews::of(container);
-        let limit = |partition: &Arc<Partition>| {
+        let limit = |(partition, in_files): (&Arc<Partition>, &Lsn)| {
             let followed = seen.followed_to(&partition.range);
-            partition.covered().min(followed.unwrap_or(Lsn(u64::MAX)))
+            followed.unwrap_or(Lsn(u64::MAX)).min(*in_files)
         };
-        let covered: Vec<Lsn> = partitions.iter().map(limit).collect();
+        let covered: Vec<Lsn> = partitions.iter().zip(&in_files).map(limit).collect();
         let mut logs: BTreeMap<u32, Lsn> = BTreeMap::new();
         for (partition, &covered) in partitions.iter().zip(&covered) {
             for log in lineage_of(&partition.range) {

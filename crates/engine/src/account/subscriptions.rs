@@ -9,6 +9,7 @@ use crate::names::check_name;
 use crate::partition::Partition;
 use crate::ranges::Range;
 use crate::scripts::Kind;
+use crate::slice::Slice;
 use crate::subscriptions::definition::{FeedMode, Secret, StartAt};
 use crate::subscriptions::entry::EntryKey;
 use crate::subscriptions::position::KeyPositions;
@@ -56,6 +57,65 @@ impl<'a> Change<'a> {
     }
 }
 
+impl Change<'_> {
+    /// Forgets how far a subscription has come.
+    fn forget_subscription(&mut self, numbers: &[u32]) -> Result<()> {
+        self.delete(Meta::SubscriptionState, numbers);
+        let snapshot = self.account.core.snapshot();
+        for kind in [Meta::SubscriptionDone, Meta::SubscriptionRedriven] {
+            let marks = KeyRange::prefix(&keys::meta(kind, numbers));
+            let all = snapshot.page(Keyspace::Meta, &marks, Direction::Forward, usize::MAX);
+            for (key, _) in all.map_err(crate::store_failure)? {
+                self.batch.delete(Keyspace::Meta, key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the subscriptions that the first slice has. Each slice delivers what it has of the container, and keeps how far it has
+    /// come; a new subscription begins here as its definition says.
+    pub(super) fn adopt_subscriptions(
+        &mut self,
+        first: &dyn Snapshot,
+        container: &Arc<Container>,
+    ) -> Result<()> {
+        let own = container.subscriptions();
+        let theirs = super::open::entries(first, Meta::Subscription, &[container.number]);
+        let mut all = Subscriptions::new();
+        for (numbers, value) in theirs.map_err(crate::store_failure)? {
+            let (number, name, version) = read(&numbers, &value).map_err(crate::store_failure)?;
+            let known = own.values().find(|known| known.number == number).cloned();
+            let subscription = match known {
+                Some(known) => known,
+                None => {
+                    let positions = starting_at(container, &version.definition)?;
+                    let stored = Runner::stored_new(&positions, version.ts);
+                    let runner = Runner::read(&stored).map_err(crate::store_failure)?;
+                    let numbers = [container.number, number];
+                    self.put(Meta::SubscriptionState, &numbers, stored);
+                    let version = version.clone();
+                    Arc::new(Subscription::new(number, name.clone(), version, runner))
+                }
+            };
+            if subscription.version().etag != version.etag {
+                let replaced = subscription.clone();
+                self.show(move || replaced.set_version(version));
+            }
+            all.insert(name, subscription);
+        }
+        let stays = |number: u32| all.values().any(|known| known.number == number);
+        for gone in own.values().filter(|known| !stays(known.number)) {
+            self.forget_subscription(&[container.number, gone.number])?;
+        }
+        let container = container.clone();
+        self.show(move || {
+            container.subscriptions.store(Arc::new(all));
+            container.core.subscribers.wake();
+        });
+        Ok(())
+    }
+}
+
 impl Account {
     /// Sets who carries batches out of the server. Only the first word counts.
     pub fn set_courier(&self, courier: Box<dyn Courier>) {
@@ -74,7 +134,6 @@ impl Account {
                 "The input content is invalid because the required property 'id' is missing.",
             ));
         };
-        self.core.slice.require_whole("Subscriptions")?;
         check_name(name)?;
         let definition = Definition::parse(body, None)?;
         self.check_targets(container, name, &definition)?;
@@ -156,15 +215,7 @@ impl Account {
             all.remove(&subscription.name);
             let numbers = [container.number, subscription.number];
             change.delete(Meta::Subscription, &numbers);
-            change.delete(Meta::SubscriptionState, &numbers);
-            let snapshot = change.account.core.snapshot();
-            for kind in [Meta::SubscriptionDone, Meta::SubscriptionRedriven] {
-                let marks = KeyRange::prefix(&keys::meta(kind, &numbers));
-                let all = snapshot.page(Keyspace::Meta, &marks, Direction::Forward, usize::MAX);
-                for (key, _) in all.map_err(crate::store_failure)? {
-                    change.batch.delete(Keyspace::Meta, key);
-                }
-            }
+            change.forget_subscription(&numbers)?;
             show(change, container, all);
             Ok(())
         })
@@ -251,6 +302,8 @@ impl Account {
             ));
         }
         let Some(place) = &definition.dead_letter else { return Ok(()) };
+        // They have one key, and entries come from every slice.
+        self.core.slice.require_whole("Dead letters")?;
         let database = self.database(&container.settings().database)?;
         let Some(place) = database.containers.get(place) else {
             return Err(Error::bad_request(format!(
@@ -314,7 +367,7 @@ fn start_of(container: &Container, partition: &Partition, start: &StartAt) -> Re
     }
 }
 
-/// KeyPositions by range id.
+/// KeyPositions by range id, of ranges in this slice.
 fn positions_in(container: &Container, by_range: &Value) -> Result<Vec<(Range, Lsn)>> {
     let wrong = || {
         Error::bad_request(
@@ -323,12 +376,17 @@ fn positions_in(container: &Container, by_range: &Value) -> Result<Vec<(Range, L
     };
     let members = by_range.as_object().ok_or_else(wrong)?;
     let ranges = container.ranges();
+    let slice = container.core.slice;
+    let is_here = |(id, _): &(&Arc<str>, &Value)| {
+        let id: Option<u32> = id.parse().ok();
+        id.is_none_or(|id| Slice::of_range(id, slice.count()) == slice.index())
+    };
     let position = |(id, lsn): (&Arc<str>, &Value)| {
         let range = ranges.iter().find(|range| range.id.to_string() == **id);
         let lsn = lsn.as_i64().and_then(|lsn| u64::try_from(lsn).ok());
         Ok((range.cloned().ok_or_else(wrong)?, Lsn(lsn.ok_or_else(wrong)?)))
     };
-    members.iter().map(position).collect()
+    members.iter().filter(is_here).map(position).collect()
 }
 
 fn write(name: &str, version: &SubscriptionVersion) -> Vec<u8> {
@@ -343,33 +401,41 @@ fn write(name: &str, version: &SubscriptionVersion) -> Vec<u8> {
     out
 }
 
+fn malformed() -> StoreError {
+    StoreError::corruption("meta", "a subscription is malformed")
+}
+
+/// The number, the name and what it says, of a stored subscription.
+fn read(numbers: &[u32], value: &[u8]) -> Result<(u32, Arc<str>, SubscriptionVersion), StoreError> {
+    let [number] = *numbers else { return Err(malformed()) };
+    let stored = armilla_model::json::parse(value).map_err(|_| malformed())?;
+    let text = |name: &str| stored.get(name).and_then(Value::as_str).ok_or_else(malformed);
+    let etag = u128::from_str_radix(text("etag")?, 16).map_err(|_| malformed())?;
+    let ts = stored.get("ts").and_then(Value::as_i64).ok_or_else(malformed)?;
+    let definition = stored.get("definition").ok_or_else(malformed)?;
+    let definition = Definition::parse(definition, None).map_err(|_| malformed())?;
+    let version = SubscriptionVersion {
+        definition: Arc::new(definition),
+        etag: ETag(etag.to_be_bytes()),
+        ts: u64::try_from(ts).map_err(|_| malformed())?,
+    };
+    Ok((number, text("name")?.into(), version))
+}
+
 /// The subscriptions of a stored container.
 pub(super) fn restore(
     snapshot: &dyn Snapshot,
     container: &Container,
     entries: Vec<(Vec<u32>, bytes::Bytes)>,
 ) -> Result<(), StoreError> {
-    let corrupt = || StoreError::corruption("meta", "a subscription is malformed");
     let mut all = Subscriptions::new();
     for (numbers, value) in entries {
-        let [number] = numbers[..] else { return Err(corrupt()) };
-        let stored = armilla_model::json::parse(&value).map_err(|_| corrupt())?;
-        let text = |name: &str| stored.get(name).and_then(Value::as_str).ok_or_else(corrupt);
-        let etag = u128::from_str_radix(text("etag")?, 16).map_err(|_| corrupt())?;
-        let ts = stored.get("ts").and_then(Value::as_i64).ok_or_else(corrupt)?;
-        let definition = stored.get("definition").ok_or_else(corrupt)?;
-        let definition = Definition::parse(definition, None).map_err(|_| corrupt())?;
-        let version = SubscriptionVersion {
-            definition: Arc::new(definition),
-            etag: ETag(etag.to_be_bytes()),
-            ts: u64::try_from(ts).map_err(|_| corrupt())?,
-        };
+        let (number, name, version) = read(&numbers, &value)?;
         let numbers = [container.number, number];
         let key = keys::meta(Meta::SubscriptionState, &numbers);
-        let state = snapshot.get(Keyspace::Meta, &key)?.ok_or_else(corrupt)?;
+        let state = snapshot.get(Keyspace::Meta, &key)?.ok_or_else(malformed)?;
         let mut runner = Runner::read(&state)?;
         runner.add_marks(marks(snapshot, &numbers)?);
-        let name: Arc<str> = text("name")?.into();
         all.insert(name.clone(), Arc::new(Subscription::new(number, name, version, runner)));
     }
     container.subscriptions.store(Arc::new(all));

@@ -14,6 +14,8 @@ use crate::keys::{self, Meta};
 use crate::ordinals::Marks;
 use crate::ranges::{self, Range, cut};
 use crate::slice::{Slice, SliceBounds};
+use crate::subscriptions::Definition as SubscriptionDefinition;
+use crate::subscriptions::runner::Runner;
 use crate::versions;
 use crate::views::definition::{MEMBER, QUERY};
 use crate::views::rekey::REKEY;
@@ -26,7 +28,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Entries of `meta` that every slice has.
-const EVERYWHERE: [Meta; 8] = [
+const EVERYWHERE: [Meta; 11] = [
     Meta::Account,
     Meta::Database,
     Meta::User,
@@ -35,10 +37,13 @@ const EVERYWHERE: [Meta; 8] = [
     Meta::Offer,
     Meta::Script,
     Meta::Dials,
+    Meta::Subscription,
+    Meta::SubscriptionState,
+    Meta::SubscriptionDone,
 ];
 
 /// Entries of what an account in slices does not have.
-const REFUSED: [Meta; 2] = [Meta::Subscription, Meta::Rekeyed];
+const REFUSED: [Meta; 1] = [Meta::Rekeyed];
 
 /// How a backup is cut.
 pub struct CutAccount {
@@ -66,10 +71,26 @@ impl CutAccount {
         if entries.keys().any(|key| is_of(&REFUSED, key)) {
             return Err(refused());
         }
+        for (_, value) in entries.iter().filter(|(key, _)| is_of(&[Meta::Subscription], key)) {
+            let stored = armilla_model::json::parse(value).map_err(|_| malformed())?;
+            let definition = stored.get("definition").ok_or_else(malformed)?;
+            let definition =
+                SubscriptionDefinition::parse(definition, None).map_err(|_| malformed())?;
+            if definition.dead_letter.is_some() {
+                return Err(refused());
+            }
+        }
         let everywhere = entries.iter().filter(|(key, _)| is_of(&EVERYWHERE, key));
         let everywhere: BTreeMap<_, _> =
             everywhere.map(|(key, value)| (key.clone(), value.clone())).collect();
-        let meta = vec![everywhere; count as usize];
+        let mut meta = vec![everywhere; count as usize];
+        for slice in meta.iter_mut().skip(1) {
+            // What is counted is counted once.
+            let states = slice.iter_mut().filter(|(key, _)| is_of(&[Meta::SubscriptionState], key));
+            for (_, state) in states {
+                *state = Runner::stored_uncounted(state)?.into();
+            }
+        }
         let mut cut = Self { count, containers: HashMap::new(), meta };
         for (key, value) in entries.iter().filter(|(key, _)| is_of(&[Meta::Container], key)) {
             let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok());
@@ -173,8 +194,8 @@ impl CutAccount {
 }
 
 fn refused() -> StoreError {
-    let reason = "it has subscriptions or re-keys, which an account in slices does not have: remove them and back up \
-                  again, or restore into an account that is not cut";
+    let reason = "it has re-keys, or subscriptions with dead letters, which an account in slices does not have: remove them and \
+                  back up again, or restore into an account that is not cut";
     StoreError::io("cut the backup", std::io::Error::other(reason))
 }
 

@@ -4,7 +4,8 @@
 //! container are put together, and what belongs to a range is taken from where the range is. Numbers of indexed paths and the choice of an
 //! index are each slice's own and are left out: whoever opens the result builds its indexes from the items.
 //!
-//! Each slice has its part of a view, of a moment of its own: views come empty, and are built anew where they are restored.
+//! Each slice has its part of a view, of a moment of its own: views come empty, and are built anew where they are restored. How far subscriptions have
+//! come is told by keys, and is put together as keys are.
 //!
 //! The snapshot of the first slice must not be older than the others, so that its catalog is the newest: a container that another slice does not
 //! know yet has nothing there, and one that only another slice still has is dropped.
@@ -13,11 +14,13 @@ use crate::account::Account;
 use crate::catalog::stored::{StoredContainer, StoredEntry};
 use crate::keys::{self, Meta};
 use crate::slice::Slice;
+use crate::subscriptions::runner::Runner;
 use crate::views::definition::MEMBER;
+use armilla_model::partition_key::Hashing;
 use armilla_model::policy::ContainerPolicy;
 use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -68,7 +71,9 @@ impl JoinedSlices {
                 return Err(StoreError::corruption("meta", reason));
             }
             for (key, value) in meta_of(&**slice)? {
-                if is_of(&OF_RANGES, &key) || is_of(&[Meta::Garbage], &key) {
+                if is_of(&[Meta::SubscriptionDone], &key) {
+                    meta.insert(key, value);
+                } else if is_of(&OF_RANGES, &key) || is_of(&[Meta::Garbage], &key) {
                     // Slices that were cut out of one range share its log, and each forgets its part of it: the furthest counts.
                     let known = meta.entry(key).or_default();
                     *known = value.max(std::mem::take(known));
@@ -101,7 +106,7 @@ fn join_ranges(
     slices: &[Arc<dyn Snapshot>],
     meta: &mut BTreeMap<Vec<u8>, Bytes>,
 ) -> Result<HashSet<u32>, StoreError> {
-    let mut views = HashSet::new();
+    let (mut views, mut hashings) = (HashSet::new(), HashMap::new());
     let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
     for (key, value) in meta.iter_mut().filter(|(key, _)| is_of(&[Meta::Container], key)) {
         let mut joined = StoredContainer::read(&StoredEntry::read(value)?)?;
@@ -113,6 +118,8 @@ fn join_ranges(
             let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok());
             views.extend(number.map(u32::from_be_bytes));
         }
+        let hashing = policy.partition_key.hashing;
+        hashings.extend(key.get(5..9).map(|number| (number.to_vec(), hashing)));
         let share = u32::try_from(joined.ranges.len()).unwrap_or(u32::MAX);
         for (index, slice) in (1..count).zip(slices.iter().skip(1)) {
             let own = slice.get(Keyspace::Meta, key)?;
@@ -126,7 +133,30 @@ fn join_ranges(
         }
         *value = joined.write().into();
     }
+    join_subscriptions(slices, meta, &hashings)?;
     Ok(views)
+}
+
+/// Puts together how far subscriptions have come. A slice that does not have one yet would begin it as the first did.
+fn join_subscriptions(
+    slices: &[Arc<dyn Snapshot>],
+    meta: &mut BTreeMap<Vec<u8>, Bytes>,
+    hashings: &HashMap<Vec<u8>, Hashing>,
+) -> Result<(), StoreError> {
+    let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
+    for (key, value) in meta.iter_mut().filter(|(key, _)| is_of(&[Meta::SubscriptionState], key)) {
+        // Of a container that is dropped.
+        let Some(hashing) = key.get(1..5).and_then(|number| hashings.get(number)) else { continue };
+        let mut parts = Vec::with_capacity(slices.len());
+        for (index, slice) in (0..count).zip(slices) {
+            let span = Slice::new(index, count).map(|slice| slice.span(*hashing));
+            let state = slice.get(Keyspace::Meta, key)?.unwrap_or_else(|| value.clone());
+            parts.extend(span.map(|span| (span, state)));
+        }
+        let parts = parts.iter().map(|(span, state)| (span.clone(), &**state)).collect();
+        *value = Runner::stored_joined(parts)?.into();
+    }
+    Ok(())
 }
 
 impl Snapshot for JoinedSlices {

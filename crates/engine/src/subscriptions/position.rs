@@ -28,12 +28,29 @@ struct Piece {
 }
 
 impl KeyPositions {
-    /// The positions of ranges, which cover the key space.
+    /// The positions of ranges, which cover the key space, or that of a slice: what lies beyond goes with the nearest, and is asked of nobody here.
     pub(crate) fn at<'r>(heads: impl Iterator<Item = (&'r Range, Lsn)>) -> Self {
         let mut pieces: Vec<Piece> =
             heads.map(|(range, lsn)| Piece { span: range.span(), lsn }).collect();
         pieces.sort_by(|left, right| left.span.min.cmp(&right.span.min));
+        if let Some(first) = pieces.first_mut() {
+            first.span.min = Epk::default();
+        }
+        if let Some(last) = pieces.last_mut() {
+            last.span.max = None;
+        }
         Self { pieces, done: BTreeSet::new() }
+    }
+
+    /// The positions of slices, each with its own keys.
+    pub(crate) fn joined(parts: impl Iterator<Item = (EpkSpan, Self)>) -> Self {
+        let (mut pieces, mut done) = (Vec::new(), BTreeSet::new());
+        for (span, part) in parts {
+            let inside = |piece: Piece| Some(Piece { span: piece.span.overlap(&span)?, ..piece });
+            pieces.extend(part.pieces.into_iter().filter_map(inside));
+            done.extend(part.done);
+        }
+        Self { pieces, done }
     }
 
     /// Everything up to here is done in a range.

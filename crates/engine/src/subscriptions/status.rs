@@ -6,6 +6,7 @@ use super::position::KeyPositions;
 use super::read::Reading;
 use super::runner::{RangeRunner, Runner, SubscriptionRound};
 use crate::partition::Partition;
+use crate::ranges::EpkSpan;
 use armilla_model::clock::monotonic;
 use armilla_model::value::{Object, Value};
 use armilla_storage::StoreError;
@@ -94,6 +95,33 @@ impl Runner {
     /// A new subscription's stored form.
     pub(crate) fn stored_new(positions: &KeyPositions, now: u64) -> Vec<u8> {
         Self::new(positions.clone(), Run::Running, now, Counts::default()).write()
+    }
+
+    /// The stored form of one whose parts slices had, each for its keys.
+    pub(crate) fn stored_joined(parts: Vec<(EpkSpan, &[u8])>) -> Result<Vec<u8>, StoreError> {
+        let mut runs = Vec::with_capacity(parts.len());
+        for (span, bytes) in parts {
+            runs.push((span, Self::read(bytes)?));
+        }
+        let corrupt = || StoreError::corruption("meta", "a subscription has no state");
+        let (run, since) =
+            runs.first().map(|(_, first)| (first.run, first.since)).ok_or_else(corrupt)?;
+        let mut counts = Counts::default();
+        for (_, part) in &runs {
+            counts.delivered += part.counts.delivered;
+            counts.filtered += part.counts.filtered;
+            counts.retried += part.counts.retried;
+            counts.dead_lettered += part.counts.dead_lettered;
+            counts.skipped += part.counts.skipped;
+        }
+        let positions = runs.into_iter().map(|(span, part)| (span, part.positions));
+        Ok(Self::new(KeyPositions::joined(positions), run, since, counts).write())
+    }
+
+    /// The stored form of the same, which has not counted anything.
+    pub(crate) fn stored_uncounted(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let Self { positions, run, since, .. } = Self::read(bytes)?;
+        Ok(Self::new(positions, run, since, Counts::default()).write())
     }
 
     /// Reads the stored form.

@@ -10,6 +10,7 @@
 mod definitions;
 mod histories;
 mod procedures;
+mod slices;
 #[path = "../support/mod.rs"]
 mod support;
 mod vectors;

@@ -5,6 +5,7 @@
 //! from which. The ranges of a container are put together from all of them.
 
 mod addresses;
+mod each;
 
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
@@ -47,6 +48,8 @@ enum SliceReach {
     Ranges,
     /// Those that have the ranges which are asked for.
     Addresses,
+    /// All of them, each for its part.
+    Each,
 }
 
 /// A request that is read, on its way to slices.
@@ -140,6 +143,7 @@ impl<S: Service> Gateway<S> {
             SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
             SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
+            SliceReach::Each => self.ask_each(slices, &routed).await,
         }
     }
 
@@ -339,6 +343,10 @@ fn reach(
     let Some(operation) = operation else { return Ok(first) };
     if matches!(operation, O::ReadPartitionKeyRanges(_)) {
         return Ok(SliceReach::Ranges);
+    }
+    let is_run = matches!(operation, O::PauseSubscription(_) | O::ResumeSubscription(_));
+    if is_run || matches!(operation, O::RewindSubscription(_) | O::ReadSubscriptionStatus(_)) {
+        return Ok(SliceReach::Each);
     }
     let Some(path) = operation.items_of() else { return Ok(first) };
     if matches!(operation, O::PlanQuery(_)) {

@@ -1,0 +1,101 @@
+//! Requests that every slice answers for its own part: how a subscription is doing, and what lets it rest and go on.
+//!
+//! Each slice delivers the changes that it has, and keeps how far it has come.
+
+use super::{Gateway, Routed, come_back};
+use crate::cluster::slices::SliceFronts;
+use crate::service::Service;
+use armilla_model::value::{Object, Value};
+use armilla_model::{Error, Result, json};
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+
+/// States of a subscription, the one that tells most first.
+const STATES: [&str; 4] = ["stopped", "retrying", "paused", "running"];
+
+impl<S: Service> Gateway<S> {
+    /// Asks one slice after the other. Statuses are put together; else the answer is that of all of them, or the first that is no success.
+    pub(super) async fn ask_each(
+        &self,
+        slices: &SliceFronts,
+        routed: &Routed<'_>,
+    ) -> Result<Response<Full<Bytes>>> {
+        let (mut parts, mut last) = (Vec::new(), None);
+        for slice in 0..slices.count() {
+            let response = self.ask(slices, routed, slice, routed.parts.clone()).await?;
+            if !response.status().is_success() {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            if head.status == StatusCode::OK {
+                let part = json::parse(&body);
+                parts.push(part.map_err(|error| Error::Internal(error.to_string()))?);
+            }
+            last = Some((head, body));
+        }
+        let Some((mut head, body)) = last else { return Err(come_back()) };
+        if parts.is_empty() {
+            return Ok(Response::from_parts(head, Full::new(body)));
+        }
+        head.headers.remove(CONTENT_LENGTH);
+        let mut body = Vec::new();
+        joined(&parts).write_json(&mut body);
+        Ok(Response::from_parts(head, Full::new(body.into())))
+    }
+}
+
+/// The status of a subscription, of those that slices tell: ranges one after the other, counts added up, the last error of all, and the state that tells most.
+fn joined(parts: &[Value]) -> Object {
+    let rank = |part: &Value| {
+        let state = part.get("state").and_then(Value::as_str).unwrap_or_default();
+        STATES.iter().position(|known| *known == state).unwrap_or(STATES.len())
+    };
+    let telling = parts.iter().min_by_key(|part| rank(part));
+    let mut status = telling.and_then(Value::as_object).cloned().unwrap_or_default();
+    let names: Vec<_> = status.iter().map(|(name, _)| name.clone()).collect();
+    for name in names.iter().filter(|name| !matches!(&***name, "state" | "since" | "reason")) {
+        let found = || parts.iter().filter_map(|part| part.get(name));
+        if found().all(|value| value.as_i64().is_some()) {
+            status.insert(name.clone(), found().filter_map(Value::as_i64).sum::<i64>().into());
+        } else if found().all(|value| value.as_array().is_some()) {
+            let all = found().filter_map(Value::as_array).flatten().cloned();
+            status.insert(name.clone(), Value::array(all.collect()));
+        }
+    }
+    let time = |error: &&Value| error.get("time").and_then(Value::as_i64);
+    let errors = parts.iter().filter_map(|part| part.get("lastError"));
+    if let Some(error) = errors.max_by_key(time) {
+        status.insert("lastError", error.clone());
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_of_slices_are_one_status() {
+        let part = |text: &str| json::parse(text.as_bytes()).unwrap();
+        let parts = [
+            part(
+                r#"{"state":"running","since":3,"ranges":[{"id":"0"}],"delivered":2,"skipped":0}"#,
+            ),
+            part(
+                r#"{"state":"stopped","since":9,"reason":"exhausted","ranges":[{"id":"1"},{"id":"3"}],
+                    "delivered":5,"skipped":1,"lastError":{"time":4,"message":"a"}}"#,
+            ),
+            part(
+                r#"{"state":"retrying","since":3,"ranges":[],"delivered":1,"skipped":0,"lastError":{"time":7,"message":"b"}}"#,
+            ),
+        ];
+        let expected = part(
+            r#"{"state":"stopped","since":9,"reason":"exhausted","ranges":[{"id":"0"},{"id":"1"},{"id":"3"}],
+                "delivered":8,"skipped":1,"lastError":{"time":7,"message":"b"}}"#,
+        );
+        assert_eq!(Value::object(joined(&parts)), expected);
+    }
+}
