@@ -87,6 +87,19 @@ pub(crate) const PREFETCH_SHARE: u64 = 4;
 /// What a pass costs before its first item, in items passed over: it begins in every run of sorted files, where a
 /// search asks a filter first.
 pub(crate) const PREFETCH_START: u64 = 32;
+/// The two above for a pass that looks only where one item of the partition lies (decision 0067).
+pub(crate) const BESIDE_SHARE: u64 = 8;
+/// See [`BESIDE_SHARE`].
+pub(crate) const BESIDE_START: u64 = 16;
+/// Items that the item cache must lack before it is looked beside one; and it must lack half of those wanted so far.
+pub(crate) const BESIDE_MISSES_MIN: u64 = 2;
+/// Items that such a pass may lack before all files are gone through.
+pub(crate) const BESIDE_LACKS_MAX: u64 = 4;
+/// The same inside one logical partition, where a pass goes through one place only: its blocks are read in one go, so that an item costs
+/// an eighth of a search (decision 0067).
+pub(crate) const PREFETCH_SHARE_INSIDE: u64 = 8;
+/// What such a pass costs before its first item.
+pub(crate) const PREFETCH_START_INSIDE: u64 = 16;
 /// Items tried behind a full page, in the hope of finding that there is nothing more: an empty last page
 /// costs the client a round trip.
 pub(crate) const LOOK_AHEAD_ITEMS: u32 = 64;
