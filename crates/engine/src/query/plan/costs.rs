@@ -95,11 +95,6 @@ pub(crate) const BESIDE_START: u64 = 16;
 pub(crate) const BESIDE_MISSES_MIN: u64 = 2;
 /// Items that such a pass may lack before all files are gone through.
 pub(crate) const BESIDE_LACKS_MAX: u64 = 4;
-/// The same inside one logical partition, where a pass goes through one place only: its blocks are read in one go, so that an item costs
-/// an eighth of a search (decision 0067).
-pub(crate) const PREFETCH_SHARE_INSIDE: u64 = 8;
-/// What such a pass costs before its first item.
-pub(crate) const PREFETCH_START_INSIDE: u64 = 16;
 /// Items tried behind a full page, in the hope of finding that there is nothing more: an empty last page
 /// costs the client a round trip.
 pub(crate) const LOOK_AHEAD_ITEMS: u32 = 64;

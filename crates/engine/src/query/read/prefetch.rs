@@ -6,10 +6,6 @@
 //! instead of by a search for each item. How many it wants it mostly knows before it reads the first;
 //! where it does not, the first few are searched for, and only a small partition is read whole.
 //!
-//! Within one logical partition a pass goes through the place of the store that has the item which is wanted first
-//! (`Snapshot::scan_beside`), and not through all that might have others: items written together lie together. What it brings is
-//! told by ordinal and LSN, which name a version for good; what it does not bring is searched for.
-//!
 //! Items of one logical partition mostly lie in one sorted file of the store. Where a query addresses one partition, the
 //! pass looks there only (`Snapshot::scan_beside`). It may miss items and show replaced versions, so what it brings counts
 //! only if it is the version that the index names; the others are searched for, and when they are many, a pass over
@@ -32,16 +28,6 @@ use std::ops::{Bound, ControlFlow};
 /// True when a pass over so many items costs less than searching for those of them that are wanted.
 const fn is_cheaper(wanted: u64, items: u64) -> bool {
     wanted.saturating_mul(PREFETCH_SHARE) >= items.saturating_add(PREFETCH_START)
-}
-
-/// The same for a pass inside one logical partition, which begins in one place.
-const fn is_cheaper_inside(wanted: u64, items: u64) -> bool {
-    wanted.saturating_mul(PREFETCH_SHARE_INSIDE) >= items.saturating_add(PREFETCH_START_INSIDE)
-}
-
-/// True when a range is asked for the items of this logical partition only.
-fn is_inside(range: &RangeView, partition: &Epk) -> bool {
-    matches!(&range.spans[..], [span] if *span == EpkSpan::of_prefix(partition))
 }
 
 /// The same for a pass that looks where one of the items lies, and nowhere else.
@@ -213,8 +199,7 @@ impl Prefetch {
     }
 
     /// How many items to read together from here on, if that is worth it.
-    fn worth_reading(&mut self, page: &Items<'_>, target: usize, is_inside: bool) -> Option<u64> {
-        let is_cheaper = if is_inside { is_cheaper_inside } else { is_cheaper };
+    fn worth_reading(&mut self, page: &Items<'_>, target: usize) -> Option<u64> {
         // Of those read last, too few were wanted.
         if self.used.saturating_mul(PREFETCH_SHARE) < self.records.len() as u64 {
             self.given_up = true;
@@ -284,7 +269,7 @@ enum Reach {
 
 /// Where the keys that are gone through end.
 fn last_key<'p>(page: &'p Items<'_>, target: usize, from: &Epk) -> Option<&'p Epk> {
-    let inside = |max: &Option<Epk>| max.as_ref().is_none_or(|max| from < *max);
+    let inside = |max: &Option<Epk>| max.as_ref().is_none_or(|max| from < max);
     let spans = &page.plan.view.ranges[target].spans;
     let max = spans.iter().map(|span| &span.max).find(|max| inside(max)).and_then(Option::as_ref);
     let piece = page.piece.as_ref().and_then(|piece| piece.max.as_ref());
