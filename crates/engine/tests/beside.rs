@@ -106,7 +106,7 @@ fn key() -> PartitionKey {
 
 /// One item in five is a comment, the others are likes.
 fn text(number: usize, round: usize) -> String {
-    let kind = if number % 5 == 0 { "comment" } else { "like" };
+    let kind = if number.is_multiple_of(5) { "comment" } else { "like" };
     format!(r#"{{"id":"{number}","pk":"p","kind":"{kind}","round":{round},"number":{number}}}"#)
 }
 
@@ -162,7 +162,7 @@ fn rows_are_the_items_as_they_are_whatever_lies_beside_them() {
             *shared.beside.lock() = Some(beside);
             for kind in ["comment", "like"] {
                 let looks = shared.looks.load(Ordering::Relaxed);
-                let is_kind = |number: &usize| (number % 5 == 0) == (kind == "comment");
+                let is_kind = |number: &usize| number.is_multiple_of(5) == (kind == "comment");
                 let numbers = (0..rounds.len()).filter(is_kind);
                 let mut wanted: Vec<String> = numbers
                     .filter_map(|number| Some(format!("{number}:{}", rounds[number]?)))
