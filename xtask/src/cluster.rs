@@ -248,7 +248,7 @@ fn storm_trial(binary: &Path, seconds: u64, seed: u64) -> Outcome<String> {
     let owner = nodes.stop_owner_last()?;
     nodes.verify_all()?;
     nodes.compare_copy(owner)?;
-    nodes.restore(&backup, "restored")?;
+    nodes.restore(&backup, ("restored", 1))?;
     history.judge(&nodes.client(2)?).map_err(|error| format!("restored: {error}"))?;
     Ok(note)
 }

@@ -143,6 +143,10 @@ fn answer(
 #[cfg(unix)]
 fn run(command: &str, account: &Account, tickets: &Tickets) -> String {
     match command.split_once(' ') {
+        Some(("backup", _)) if !account.slice().is_whole() => {
+            "failed this node has one slice of the account open: use armilla backup --store URL"
+                .to_owned()
+        }
         Some(("backup", folder)) => {
             match armilla_storage::backup::backup(&*account.snapshot(), Path::new(folder)) {
                 Ok(_) => "done".to_owned(),

@@ -19,6 +19,7 @@ pub(crate) fn backup(options: &BackupOptions) -> Result<(), String> {
         return keeping::backup(&store, &options.to);
     }
     let to = absolute(&options.to).map_err(|error| error.to_string())?;
+    refuse_slices(&options.data, "backup")?;
     let scratch = scratch()?;
     match open(&options.data, &scratch) {
         Ok(store) => {
@@ -70,9 +71,21 @@ pub(crate) fn verify(options: &VerifyOptions) -> Result<(), String> {
     if let Some(store) = options.ledger.given() {
         return keeping::verify(&store, &options.against);
     }
+    refuse_slices(&options.data, "verify")?;
     let scratch = scratch()?;
     let store = open(&options.data, &scratch).map_err(refusal)?;
     verify_store(Arc::new(store), Some(Arc::new(OverlayDisk::new(&options.data))))
+}
+
+/// Refuses the folder of a node whose account is cut: it holds copies of slices, each of which may be behind.
+fn refuse_slices(folder: &Path, command: &str) -> Result<(), String> {
+    if !keeping::holds_slices(folder) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} holds a node's copies of the slices of an account: use armilla {command} --store URL, which reads the database",
+        folder.display()
+    ))
 }
 
 /// Walks everything in a store, with the index files of a disk.

@@ -190,6 +190,11 @@ impl Account {
         self.options.serverless
     }
 
+    /// The part of the key space that this account has.
+    pub fn slice(&self) -> Slice {
+        self.core.slice
+    }
+
     /// A container by names or rids.
     pub fn container(&self, database: &str, container: &str) -> Result<Arc<Container>> {
         tally::count(Work::ContainerLookup);

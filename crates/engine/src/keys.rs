@@ -202,6 +202,13 @@ pub(crate) fn unique(
     write_epk(key, definition, epk).u8(constraint).raw(&hash).finish()
 }
 
+/// The effective key of an entry in `unique`.
+pub(crate) fn read_unique(key: &[u8], definition: &Definition) -> Result<Epk, KeyError> {
+    let mut key = KeyReader::new(key);
+    key.u32()?;
+    read_epk(&mut key, definition)
+}
+
 /// Key of an entry in `expiry`.
 pub(crate) fn expiry(
     second: u32,
@@ -328,6 +335,8 @@ mod tests {
             let (second, container, tail) = read_expiry(&expiry).unwrap();
             assert_eq!((second, container), (5, 9));
             assert_eq!(read_item_tail(tail, &definition).unwrap(), place);
+            let unique = unique(9, &definition, &place.epk, 1, [7; 16]);
+            assert_eq!(read_unique(&unique, &definition).unwrap(), place.epk);
         }
     }
 }

@@ -104,6 +104,19 @@ impl Marks {
         Self(self.iter().max().into_iter().collect())
     }
 
+    /// The marks of a series and of those below it.
+    pub(crate) fn up_to(&self, series: u16) -> Self {
+        Self(self.iter().filter(|mark| series_of(*mark) <= series).collect())
+    }
+
+    /// Moves the mark of a series on by so many numbers; nothing when it has not so many.
+    pub(crate) fn move_on(&mut self, series: u16, by: u64) -> Option<()> {
+        let known = self.iter().find(|mark| series_of(*mark) == series);
+        let moved = known.unwrap_or(first_of(series)) + by;
+        let is_inside = series_of(moved) == series && moved <= first_of(series) + NUMBER_MAX;
+        is_inside.then(|| self.raise(moved))
+    }
+
     /// What partitions leave to those that take their place: their marks, and the series they counted in, even where
     /// nothing of it was reserved yet.
     pub(crate) fn inherited(old: &[Arc<Partition>], held: &[RankedGuard<'_, Sequencer>]) -> Self {
@@ -140,6 +153,10 @@ mod tests {
         assert!(!marks.covers(first_of(0) + 5) && !marks.covers(first_of(4)));
         assert_eq!((marks.series_max(), marks.highest().iter().next()), (8, Some(first_of(8) + 9)));
         assert_eq!(Marks::decode(&marks.encode()), marks);
+        assert_eq!(marks.up_to(7).iter().collect::<Vec<_>>(), [first_of(0) + 5]);
+        assert_eq!((marks.move_on(8, 10), marks.move_on(9, 1)), (Some(()), Some(())));
+        assert!(marks.covers(first_of(8) + 18) && marks.covers(first_of(9)));
+        assert_eq!(marks.move_on(8, NUMBER_MAX), None, "the series has not so many");
     }
 
     #[test]

@@ -4,7 +4,15 @@
 //! Clients may hold session tokens and feed positions from after the backup was taken. Raising the
 //! heads keeps those satisfied instead of refusing them for ever.
 
+mod cut;
+mod joined;
+
+pub use cut::CutAccount;
+pub use joined::JoinedSlices;
+
+use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
+use crate::ranges::Range;
 use crate::views::definition::{MEMBER, SOURCE_RID};
 use crate::views::state::State;
 use armilla_model::lsn::Lsn;
@@ -38,7 +46,7 @@ pub fn raise_heads(store: &dyn Store) -> Result<(), StoreError> {
         let known: &mut Vec<(u32, Lsn)> =
             heads.entry(rid::container(database, container).to_vec()).or_default();
         for range in stored.ranges {
-            let head = head_of(&*snapshot, container, range.id)?;
+            let head = head_of(&*snapshot, container, &range)?;
             known.push((range.id, Lsn(head)));
             let key = keys::meta(Meta::Head, &[container, range.id]);
             batch.put(Keyspace::Meta, key, (head + RAISE).to_be_bytes().to_vec());
@@ -53,16 +61,22 @@ pub fn raise_heads(store: &dyn Store) -> Result<(), StoreError> {
     if batch.is_empty() { Ok(()) } else { store.commit(batch, Durability::Synced) }
 }
 
-fn head_of(snapshot: &dyn Snapshot, container: u32, partition: u32) -> Result<u64, StoreError> {
-    let noted = snapshot.get(Keyspace::Meta, &keys::meta(Meta::Head, &[container, partition]))?;
-    let noted = noted.as_deref().and_then(|bytes| bytes.try_into().ok());
-    let mut head = noted.map_or(0, u64::from_be_bytes);
-    for log in [Keyspace::Feed, Keyspace::Gone] {
-        let last = snapshot.first(log, &keys::log_of(container, partition), Direction::Backward)?;
-        let lsn = last
-            .and_then(|(key, _)| keys::read_log(&key).ok())
-            .map_or(0, |position| position.lsn.0);
-        head = head.max(lsn);
+/// The furthest that a range or one it came from has ever been.
+fn head_of(snapshot: &dyn Snapshot, container: u32, range: &Range) -> Result<u64, StoreError> {
+    let mut head = 0;
+    for partition in lineage_of(range) {
+        let noted =
+            snapshot.get(Keyspace::Meta, &keys::meta(Meta::Head, &[container, partition]))?;
+        let noted = noted.as_deref().and_then(|bytes| bytes.try_into().ok());
+        head = head.max(noted.map_or(0, u64::from_be_bytes));
+        for log in [Keyspace::Feed, Keyspace::Gone] {
+            let log_of = keys::log_of(container, partition);
+            let last = snapshot.first(log, &log_of, Direction::Backward)?;
+            let lsn = last
+                .and_then(|(key, _)| keys::read_log(&key).ok())
+                .map_or(0, |position| position.lsn.0);
+            head = head.max(lsn);
+        }
     }
     Ok(head)
 }

@@ -118,6 +118,11 @@ impl SliceBounds {
         Self((1..count).map(|position| ranges::boundary(hashing, position, count)).collect())
     }
 
+    /// Where slices begin, but for the first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Epk> {
+        self.0.iter()
+    }
+
     /// The slice of an effective key, or of all keys below a prefix.
     #[must_use]
     pub fn slice_of(&self, epk: &Epk) -> u32 {

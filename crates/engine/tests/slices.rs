@@ -5,12 +5,16 @@ use armilla_engine::account::{NewContainer, NewScript};
 use armilla_engine::items::WriteOptions;
 use armilla_engine::offers::Throughput;
 use armilla_engine::ranges::EpkSpan;
+use armilla_engine::restore::{CutAccount, JoinedSlices, raise_heads};
 use armilla_engine::scripts::Kind;
 use armilla_engine::{Account, Container, Options, Slice, SliceBounds, Txn};
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result, json};
-use armilla_storage::{MemoryStore, Store};
+use armilla_storage::{
+    Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store,
+};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 
 const SLICES: u32 = 3;
@@ -167,4 +171,159 @@ fn what_would_touch_two_slices_is_refused() {
     let subscription = json::parse(br#"{"id":"s","webhook":{"url":"http://x"}}"#).unwrap();
     let refused = accounts[0].create_subscription(&container, &subscription).err().unwrap();
     assert!(refused.to_string().contains("slices"), "{refused}");
+}
+
+fn all_of(snapshot: &dyn Snapshot, keyspace: Keyspace) -> Vec<(Vec<u8>, bytes::Bytes)> {
+    snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, usize::MAX).unwrap()
+}
+
+/// One store with what the slices have.
+fn joined(stores: &[Arc<dyn Store>]) -> Arc<dyn Store> {
+    let joined = JoinedSlices::new(stores.iter().map(|store| store.snapshot()).collect()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut batch = Batch::new();
+    for keyspace in Keyspace::ALL {
+        let forward = all_of(&joined, keyspace);
+        let mut backward = Vec::new();
+        let visit = &mut |key: &[u8], value| {
+            backward.push((key.to_vec(), value));
+            ControlFlow::Continue(())
+        };
+        joined.scan(keyspace, &KeyRange::all(), Direction::Backward, visit).unwrap();
+        backward.reverse();
+        assert_eq!(forward, backward);
+        assert!(forward.windows(2).all(|pair| pair[0].0 < pair[1].0), "{keyspace:?}");
+        for (key, value) in forward {
+            assert_eq!(joined.get(keyspace, &key).unwrap(), Some(value.clone()));
+            batch.put(keyspace, key, value);
+        }
+    }
+    store.commit(batch, Durability::Synced).unwrap();
+    raise_heads(&*store).unwrap();
+    store
+}
+
+/// The stores of so many slices with what one store has.
+fn cut_into(whole: &dyn Snapshot, count: u32) -> Vec<Arc<dyn Store>> {
+    let mut plan = CutAccount::plan(all_of(whole, Keyspace::Meta), count).unwrap();
+    let mut batches: Vec<Batch> = (0..count).map(|_| Batch::new()).collect();
+    for (batch, entries) in batches.iter_mut().zip(plan.take_meta()) {
+        for (key, value) in entries {
+            batch.put(Keyspace::Meta, key, value);
+        }
+    }
+    for keyspace in Keyspace::ALL.into_iter().skip(1) {
+        for (key, value) in all_of(whole, keyspace) {
+            let slice = plan.slice_of(keyspace, &key, &value).unwrap();
+            if let Some(slice) = slice {
+                batches[slice as usize].put(keyspace, key, value);
+            }
+        }
+    }
+    let store = |batch: Batch| -> Arc<dyn Store> {
+        let store = MemoryStore::new();
+        store.commit(batch, Durability::Synced).unwrap();
+        raise_heads(&store).unwrap();
+        Arc::new(store)
+    };
+    batches.into_iter().map(store).collect()
+}
+
+fn open_of(store: &Arc<dyn Store>, index: u32, count: u32) -> Arc<Account> {
+    let slice = Slice::new(index, count).unwrap();
+    let options = Options { background: false, slice, ..Options::default() };
+    Account::open(store.clone(), options).unwrap()
+}
+
+/// The items of a container by their texts, and how many changes its feed shows from the beginning.
+fn content(accounts: &[Arc<Account>], name: &str) -> (Vec<String>, usize) {
+    let containers = accounts.iter().map(|account| account.container("d", name).unwrap());
+    let mut changes = 0;
+    let mut items: Vec<_> = containers
+        .flat_map(|container| {
+            for range in container.ranges() {
+                let partition = container.partition(range.id).unwrap();
+                let start = armilla_engine::feed::Start::Beginning;
+                let page =
+                    container.read_changes(&partition, &EpkSpan::all(), start, 10_000).unwrap();
+                changes += page.items.len();
+            }
+            list(&container)
+        })
+        .collect();
+    items.sort();
+    (items, changes)
+}
+
+fn check_whole(accounts: &[Arc<Account>], name: &str) {
+    for account in accounts {
+        let findings = account.verify().unwrap().findings;
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+    let ranges = accounts.iter().map(|account| account.container("d", name).unwrap().ranges());
+    let ranges: Vec<_> = ranges.flatten().collect();
+    assert!(ranges.windows(2).all(|pair| pair[0].max.as_ref() == Some(&pair[1].min)));
+    assert!(ranges[0].min.as_bytes().is_empty() && ranges.last().unwrap().max.is_none());
+    let ids: HashSet<_> = ranges.iter().map(|range| range.id).collect();
+    assert_eq!(ids.len(), ranges.len());
+}
+
+#[test]
+fn slices_become_one_account_and_other_slices_and_every_item_and_change_is_there() {
+    let (stores, accounts) = cut();
+    accounts[0].create_database("d", None).unwrap();
+    create(&accounts[0], ITEMS, Some(Throughput::Manual(20_000)));
+    create(&accounts[0], r#"{"id":"gone","partitionKey":{"paths":["/pk"]}}"#, None);
+    adopt_all(&accounts);
+    for account in &accounts {
+        let (container, gone) =
+            (account.container("d", "c").unwrap(), account.container("d", "gone").unwrap());
+        for number in 0..100 {
+            let _elsewhere = (write(&container, number), write(&gone, number));
+        }
+        account.split_partitions();
+    }
+    // The other slices have not heard of these two.
+    let gone = accounts[0].container("d", "gone").unwrap();
+    accounts[0].delete_container(&gone, None).unwrap();
+    create(&accounts[0], r#"{"id":"late","partitionKey":{"paths":["/pk"],"version":1}}"#, None);
+    let before = content(&accounts, "c");
+    assert_eq!((before.0.len(), before.1), (100, 100));
+    let whole = joined(&stores);
+    for count in [1, 4, 3, 2] {
+        let stores = cut_into(&*whole.snapshot(), count);
+        let accounts: Vec<_> =
+            (0..).zip(&stores).map(|(index, store)| open_of(store, index, count)).collect();
+        check_whole(&accounts, "c");
+        check_whole(&accounts, "late");
+        assert_eq!(content(&accounts, "c"), before);
+        assert!(accounts.iter().all(|account| account.container("d", "gone").is_err()));
+        // Numbers of items go on, and no two slices give out the same.
+        for number in 100..140 {
+            let written = accounts
+                .iter()
+                .filter(|account| write(&account.container("d", "c").unwrap(), number).is_ok())
+                .count();
+            assert_eq!(written, 1, "item {number} in {count} slices");
+        }
+        let (items, changes) = content(&accounts, "c");
+        let rid =
+            |text: &String| text.split("\"_rid\":\"").nth(1).map(|rest| rest[..24].to_owned());
+        let rids: HashSet<_> = items.iter().map(rid).collect();
+        assert_eq!((items.len(), rids.len(), changes), (140, 140, 140), "{count} slices");
+        let again = joined(&stores);
+        let account = open_of(&again, 0, 1);
+        check_whole(std::slice::from_ref(&account), "c");
+        assert_eq!(content(&[account], "c").0, items);
+    }
+}
+
+#[test]
+fn what_slices_do_not_have_is_not_cut() {
+    // A view, a subscription and a re-key of container 1, by the letters of their entries.
+    for letter in [b'W', b'B', b'M'] {
+        let entry = (vec![letter, 0, 0, 0, 1], bytes::Bytes::new());
+        let refused = CutAccount::plan([entry], 2).err().unwrap().to_string();
+        assert!(refused.contains("subscriptions"), "{refused}");
+    }
 }

@@ -39,6 +39,9 @@ pub const FILE_DOCUMENTS_MIN: u32 = 32 << 10;
 /// manifest is written again: the replay after a crash stays short, and `gone` can be trimmed.
 pub const MANIFEST_CHANGES_MAX: u64 = 64 << 10;
 
+/// A check of the files begins anew this many times when the manifest is replaced under it.
+pub(crate) const CHECK_REPLACED_MAX: u32 = 16;
+
 /// The limits one index works with. Tests make them small to see many seals and merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -2,11 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
 
 use armilla_index::{
-    Change, Document, Error, Files, Index, JobKind, Limits, MemoryFiles, Terms, ValueRange, Version,
+    Change, Document, Error, Files, Index, JobKind, Limits, MemoryFiles, Output, Terms, ValueRange,
+    Version,
 };
+use bytes::Bytes;
 
 fn limits() -> Limits {
     Limits { tail_documents_max: 4, tier_fan_in: 2, file_documents_min: 8, ..Limits::default() }
@@ -106,6 +111,56 @@ fn a_lost_segment_asks_for_a_rebuild() {
     files.remove(&segments(&files)[0]).unwrap();
     let Err(error) = open(&files) else { panic!("a lost segment was not noticed") };
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
+
+/// Files of an index that goes on in the moment when somebody has read the manifest and asks for the first segment.
+struct InUse {
+    files: MemoryFiles,
+    index: Mutex<Option<Index>>,
+}
+
+impl Files for InUse {
+    fn create(&self, name: &str) -> io::Result<Box<dyn Output>> {
+        self.files.create(name)
+    }
+
+    fn map(&self, name: &str) -> io::Result<Bytes> {
+        let index = self.index.lock().unwrap().take_if(|_| name.ends_with(".segment"));
+        if let Some(mut index) = index {
+            for docno in 20..80 {
+                write(&mut index, docno..docno + 1);
+                index.run_jobs().unwrap();
+            }
+        }
+        self.files.map(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.files.list()
+    }
+}
+
+#[test]
+fn a_check_of_an_index_in_use_finds_no_file_lost_that_a_merge_replaced() {
+    let files = MemoryFiles::new();
+    let mut index = open(&files).unwrap();
+    write(&mut index, 1..20);
+    index.run_jobs().unwrap();
+    let before = segments(&files);
+    let in_use = InUse { files: files.clone(), index: Mutex::new(Some(index)) };
+    let checked = Index::check(&in_use).unwrap();
+    assert!(!segments(&files).contains(&before[0]));
+    assert_eq!(checked, segments(&files).len());
+    files.remove(&segments(&files)[0]).unwrap();
+    assert!(matches!(Index::check(&in_use), Err(Error::Damaged { .. })));
 }
 
 #[test]

@@ -101,6 +101,14 @@ pub fn check(folder: &Path) -> Result<BackupManifest, StoreError> {
 ///
 /// As [`check`].
 pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<BackupManifest, StoreError> {
+    let manifest = manifest_on(disk, folder)?;
+    for file in &manifest.files {
+        records::check(disk, folder, file)?;
+    }
+    Ok(manifest)
+}
+
+fn manifest_on(disk: &dyn Disk, folder: &Path) -> Result<BackupManifest, StoreError> {
     let path = folder.join(MANIFEST_FILE);
     let Some(text) = disk.read(&path)? else {
         return Err(refusal("read", &path, "this is not a backup"));
@@ -110,9 +118,6 @@ pub fn check_on(disk: &dyn Disk, folder: &Path) -> Result<BackupManifest, StoreE
     if manifest.format_version != FORMAT_VERSION {
         let found = manifest.format_version;
         return Err(StoreError::FormatVersion { found, expected: FORMAT_VERSION });
-    }
-    for file in &manifest.files {
-        records::check(disk, folder, file)?;
     }
     Ok(manifest)
 }
@@ -141,22 +146,87 @@ pub fn restore_on(
 ) -> Result<BackupManifest, StoreError> {
     require_empty(&*store.snapshot(), folder)?;
     let manifest = check_on(disk, folder)?;
-    let mut batch = Batch::new();
-    for file in &manifest.files {
+    let mut writer = RestoreWriter::new(store);
+    let mut put = |keyspace, key: &[u8], value: &[u8]| writer.put(keyspace, key, value);
+    read_on(disk, folder, (&manifest, &Keyspace::ALL), &mut put)?;
+    writer.finish()?;
+    Ok(manifest)
+}
+
+/// Sees an entry: its keyspace, key and value.
+pub type VisitBackup<'v> = dyn FnMut(Keyspace, &[u8], &[u8]) -> Result<(), StoreError> + 'v;
+
+/// Shows the entries of some keyspaces of a backup to `visit`. What [`check`] checks is not checked again.
+///
+/// # Errors
+///
+/// When something cannot be read, or `visit` fails.
+pub fn read(
+    folder: &Path,
+    keyspaces: &[Keyspace],
+    visit: &mut VisitBackup<'_>,
+) -> Result<(), StoreError> {
+    let (above, name) = split(folder)?;
+    let disk = FolderDisk::existing(above);
+    let manifest = manifest_on(&disk, &name)?;
+    read_on(&disk, &name, (&manifest, keyspaces), visit)
+}
+
+fn read_on(
+    disk: &dyn Disk,
+    folder: &Path,
+    (manifest, keyspaces): (&BackupManifest, &[Keyspace]),
+    visit: &mut VisitBackup<'_>,
+) -> Result<(), StoreError> {
+    for file in manifest.files.iter().filter(|file| keyspaces.contains(&file.keyspace)) {
         records::read(disk, folder, file, &mut |key, value| {
             // A node's backup of an earlier version has its place in the journal.
-            if Position::is_noted_at(file.keyspace, key) {
-                return Ok(());
+            match Position::is_noted_at(file.keyspace, key) {
+                true => Ok(()),
+                false => visit(file.keyspace, key, value),
             }
-            batch.put(file.keyspace, key.to_vec(), Bytes::copy_from_slice(value));
-            if batch.bytes() < RESTORE_BATCH_BYTES {
-                return Ok(());
-            }
-            store.commit(std::mem::take(&mut batch), Durability::Synced)
         })?;
     }
-    store.commit(batch, Durability::Synced)?;
-    Ok(manifest)
+    Ok(())
+}
+
+/// Writes entries into a store, many at a time.
+pub struct RestoreWriter<'s> {
+    store: &'s dyn Store,
+    batch: Batch,
+}
+
+impl<'s> RestoreWriter<'s> {
+    /// Begins to write into a store.
+    pub fn new(store: &'s dyn Store) -> Self {
+        Self { store, batch: Batch::new() }
+    }
+
+    /// Writes an entry, now or with those that follow.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub fn put(&mut self, keyspace: Keyspace, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.batch.put(keyspace, key.to_vec(), Bytes::copy_from_slice(value));
+        if self.batch.bytes() < RESTORE_BATCH_BYTES {
+            return Ok(());
+        }
+        self.store.commit(std::mem::take(&mut self.batch), Durability::Synced)
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub fn finish(self) -> Result<(), StoreError> {
+        if self.batch.is_empty() {
+            Ok(())
+        } else {
+            self.store.commit(self.batch, Durability::Synced)
+        }
+    }
 }
 
 fn require_empty(snapshot: &dyn Snapshot, folder: &Path) -> Result<(), StoreError> {

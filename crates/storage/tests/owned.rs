@@ -13,7 +13,8 @@ use armilla_storage::ledger::{
     Position, Replica, ReplicaError, Reshape, Shard, ShardAt, ShardRow, Taken,
 };
 use armilla_storage::{
-    Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store,
+    Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store, StoreError,
+    StoreStats,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -434,4 +435,51 @@ fn a_follower_that_missed_rows_copies_anew() {
     assert_eq!(next.ledger.cut(ACCOUNT, taken.epoch, taken.folded).unwrap(), taken.folded.0);
     follower.follow();
     assert_eq!(content(&*follower.local.snapshot()), model);
+}
+
+/// A local store on a disk that fails.
+struct Full(MemoryStore);
+
+impl Store for Full {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        self.0.snapshot()
+    }
+
+    fn commit(&self, _batch: Batch, _durability: Durability) -> Result<(), StoreError> {
+        Err(StoreError::io("commit", std::io::Error::other("the disk is full")))
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.0.close()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.0.stats()
+    }
+}
+
+/// Pages of the base are read ahead; a copy of several pages is whole, and one that cannot be applied ends all the same.
+#[test]
+fn a_copy_of_many_pages_is_whole_and_ends_when_the_store_fails() {
+    const ROWS: u32 = 22_000;
+    let tables = MemoryLedger::new();
+    let owner = Node::join(&tables, "a", 1);
+    let epoch = owner.member.look().unwrap().epoch;
+    let taken = owner.ledger.take(ACCOUNT, epoch).unwrap().unwrap();
+    let mut model = State::new();
+    for number in 0..ROWS {
+        let space = if number % 3 == 0 { Keyspace::Feed } else { Keyspace::Items };
+        let value = Bytes::from(number.to_le_bytes().to_vec());
+        model.insert((space, number.to_be_bytes().to_vec()), value);
+    }
+    let keys = model.iter().map(|((space, key), value)| (*space, key.clone(), Some(value.clone())));
+    let states = KeyStates { upto: taken.place, lsn: taken.lsn, keys: keys.collect() };
+    assert!(owner.ledger.fold(ACCOUNT, taken.epoch, states).unwrap());
+    let other = Node::join(&tables, "b", 2);
+    other.follow();
+    assert_eq!(content(&*other.local.snapshot()), model);
+    let full = Arc::new(Full(MemoryStore::new()));
+    let mut replica = Replica::new(full, other.ledger.clone()).unwrap();
+    assert!(matches!(replica.follow(), Err(ReplicaError::Store(_))));
+    assert_eq!(replica.position(), None);
 }

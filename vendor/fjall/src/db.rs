@@ -71,13 +71,14 @@ impl Drop for DatabaseInner {
             .load(std::sync::atomic::Ordering::Relaxed)
             > 0
         {
-            let _ = self.worker_pool.rx.drain().count();
-            let _ = self.worker_pool.sender.try_send(WorkerMessage::Close);
+            self.worker_pool.sender.clear();
+            self.worker_pool.sender.send(WorkerMessage::Close);
             std::thread::sleep(std::time::Duration::from_micros(10));
         }
 
         // Drain again after threads are closed
-        let _ = self.worker_pool.rx.drain().count();
+        // armilla: For good.
+        self.worker_pool.sender.close();
 
         // IMPORTANT: Break cyclic Arcs
         self.supervisor.flush_manager.clear();
@@ -652,6 +653,7 @@ impl Database {
             journal: active_journal,
             journal_manager: Arc::new(RwLock::new(journal_manager)),
             backpressure_lock: Mutex::default(),
+            journal_removal: Mutex::default(),
             seqno,
         });
 
@@ -828,7 +830,7 @@ impl Database {
                         keyspace: keyspace.clone(),
                     }));
 
-                keyspace.worker_messager.send(WorkerMessage::Flush).ok();
+                keyspace.worker_messager.send(WorkerMessage::Flush);
             } else if keyspace.tree.l0_run_count() > 0 {
                 log::debug!(
                     "Queuing keyspace {:?} to maybe get compacted because L0 runs > 0",
@@ -837,8 +839,7 @@ impl Database {
 
                 keyspace
                     .worker_messager
-                    .send(WorkerMessage::Compact(keyspace.clone()))
-                    .ok();
+                    .send(WorkerMessage::Compact(keyspace.clone()));
             }
         }
 
@@ -928,6 +929,7 @@ impl Database {
             journal,
             journal_manager: Arc::new(RwLock::new(JournalManager::new())),
             backpressure_lock: Mutex::default(),
+            journal_removal: Mutex::default(),
             seqno,
         });
 

@@ -56,8 +56,7 @@ impl<'a> Ingestion<'a> {
             .inspect(|()| {
                 self.keyspace
                     .worker_messager
-                    .try_send(WorkerMessage::Compact(self.keyspace.clone()))
-                    .ok();
+                    .send(WorkerMessage::Compact(self.keyspace.clone()));
 
                 self.keyspace.supervisor.snapshot_tracker.gc();
             })

@@ -34,6 +34,9 @@ pub struct SupervisorInner {
     pub(crate) journal_manager: Arc<RwLock<JournalManager>>,
 
     pub(crate) backpressure_lock: Mutex<()>,
+
+    /// armilla: Held while files of journals are removed, so that the oldest goes first.
+    pub(crate) journal_removal: Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -56,6 +59,24 @@ impl Supervisor {
     pub fn wait_for_room(&self, error: &crate::Error, work: FullDiskWork) -> bool {
         let handler = self.db_config.full_disk_handler.as_ref();
         error.is_full_disk() && handler.is_some_and(|handler| handler(work))
+    }
+
+    /// armilla: Removes the journals whose every write is in tables, without the lock that a new journal needs: a commit would wait
+    /// for that one, and a large file takes a while to remove.
+    pub fn remove_flushed_journals(&self) -> crate::Result<()> {
+        let _removal = self.journal_removal.lock().expect("lock is poisoned");
+        let flushed = self.journal_manager.write().expect("lock is poisoned").take_flushed();
+
+        for path in flushed {
+            std::fs::remove_file(&path).inspect_err(|e| {
+                log::error!(
+                    "Failed to clean up stale journal file at {}: {e:?}",
+                    path.display(),
+                );
+            })?;
+        }
+
+        Ok(())
     }
 
     pub fn build_seqno_map(

@@ -7,12 +7,14 @@ use crate::{
     flush::worker::run as run_flush, poison::PoisonDart,
     stats::Stats, supervisor::Supervisor, Keyspace,
 };
-use lsm_tree::MemtableId;
+use crate::journal::writer::NextJournal;
+use lsm_tree::{AbstractTree, MemtableId};
 use std::{
     borrow::Cow,
+    collections::VecDeque,
     sync::{
         atomic::{AtomicUsize, Ordering::Relaxed},
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
     },
     thread::JoinHandle,
 };
@@ -42,20 +44,106 @@ impl std::fmt::Debug for WorkerMessage {
 
 type WorkerHandle = JoinHandle<Result<(), crate::Error>>;
 
+/// armilla: The most compactions that wait.
+const COMPACTIONS_WAITING_MAX: usize = 1_000;
+
+/// armilla: What waits for a worker. Compactions have a queue of their own: the worker that only flushes does not take them, and
+/// sleeps while there is nothing else. In one queue for all it took each, and put it back, again and again, as long as the others
+/// were busy.
+#[derive(Clone, Default)]
+pub struct WorkerQueue(Arc<(Mutex<Waiting>, Condvar)>);
+
+#[derive(Default)]
+struct Waiting {
+    messages: VecDeque<WorkerMessage>,
+    compactions: VecDeque<Keyspace>,
+    /// Nobody receives any more.
+    is_closed: bool,
+}
+
+impl WorkerQueue {
+    pub(crate) fn send(&self, message: WorkerMessage) {
+        let (waiting, wake) = &*self.0;
+        let mut waiting = waiting.lock().expect("lock is poisoned");
+        if waiting.is_closed {
+            return;
+        }
+        match message {
+            WorkerMessage::Compact(keyspace) => {
+                // Each one looks anew at what is to be done, so no more are needed than can run.
+                let same = |it: &&Keyspace| it.id == keyspace.id;
+                if waiting.compactions.len() >= COMPACTIONS_WAITING_MAX
+                    || waiting.compactions.iter().filter(same).count() >= 2
+                {
+                    return;
+                }
+                waiting.compactions.push_back(keyspace);
+            }
+            WorkerMessage::RotateMemtable(keyspace, memtable) => {
+                // Every commit asks for it until it is done.
+                let same = |it: &WorkerMessage| {
+                    matches!(it, WorkerMessage::RotateMemtable(of, it) if of.id == keyspace.id && *it == memtable)
+                };
+                if waiting.messages.iter().any(same) {
+                    return;
+                }
+                waiting
+                    .messages
+                    .push_back(WorkerMessage::RotateMemtable(keyspace, memtable));
+            }
+            message => waiting.messages.push_back(message),
+        }
+        drop(waiting);
+        wake.notify_all();
+    }
+
+    fn receive(&self, takes_compactions: bool) -> WorkerMessage {
+        let (waiting, wake) = &*self.0;
+        let mut waiting = waiting.lock().expect("lock is poisoned");
+        loop {
+            if let Some(message) = waiting.messages.pop_front() {
+                return message;
+            }
+            if takes_compactions {
+                if let Some(keyspace) = waiting.compactions.pop_front() {
+                    return WorkerMessage::Compact(keyspace);
+                }
+            }
+            waiting = wake.wait(waiting).expect("lock is poisoned");
+        }
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&self) {
+        self.forget(false);
+    }
+
+    /// Forgets what waits and what will be sent, since a message of a keyspace that outlives its database would keep it, and its lock
+    /// file, for good.
+    pub(crate) fn close(&self) {
+        self.forget(true);
+    }
+
+    fn forget(&self, is_closed: bool) {
+        let mut waiting = self.0 .0.lock().expect("lock is poisoned");
+        let forgotten = std::mem::take(&mut *waiting);
+        waiting.is_closed = is_closed;
+        drop(waiting);
+        // Keyspaces are dropped without the lock.
+        drop(forgotten);
+    }
+}
+
 pub struct WorkerPool {
     thread_handles: Mutex<Vec<WorkerHandle>>,
-    pub(crate) rx: flume::Receiver<WorkerMessage>,
-    pub(crate) sender: flume::Sender<WorkerMessage>,
+    pub(crate) sender: WorkerQueue,
 }
 
 impl WorkerPool {
     pub fn prepare() -> Self {
-        let (sender, rx) = flume::bounded(1_000);
-
         Self {
             thread_handles: Mutex::default(),
-            rx,
-            sender,
+            sender: WorkerQueue::default(),
         }
     }
 
@@ -78,7 +166,6 @@ impl WorkerPool {
                     let worker_state = WorkerState {
                         pool_size,
                         worker_id: i,
-                        rx: self.rx.clone(),
                         supervisor: supervisor.clone(),
                         stats: stats.clone(),
                         sender: self.sender.clone(),
@@ -158,19 +245,20 @@ impl Drop for ActiveThreadGuard {
     }
 }
 
+/// armilla: A journal that is longer is followed by a new one at the next flush.
+const JOURNAL_ROTATES_AT: u64 = 64_000_000;
+
 struct WorkerState {
     pool_size: usize,
     worker_id: usize,
     supervisor: Supervisor,
-    rx: flume::Receiver<WorkerMessage>,
-    sender: flume::Sender<WorkerMessage>,
+    sender: WorkerQueue,
     stats: Arc<Stats>,
 }
 
 fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
-    let Ok(item) = ctx.rx.recv() else {
-        return Ok(true);
-    };
+    // armilla: One of several workers only flushes.
+    let item = ctx.sender.receive(ctx.pool_size == 1 || ctx.worker_id != 0);
 
     log::trace!("Worker #{} got message: {item:?}", ctx.worker_id);
 
@@ -189,10 +277,15 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
             };
 
             {
+                // armilla: A file for the next journal is made and synced before the lock is taken, for which commits wait.
+                let journal = &ctx.supervisor.journal;
+                let is_long = journal.get_writer()?.pos()? > JOURNAL_ROTATES_AT;
+                let next = is_long.then(|| NextJournal::make(&ctx.supervisor.db_config.path, ctx.worker_id));
+
                 log::trace!("acquiring journal lock to maybe rotate journal");
                 let mut journal_writer = ctx.supervisor.journal.get_writer()?;
 
-                if journal_writer.pos()? > 64_000_000 {
+                if let Some(next) = next.filter(|_| journal_writer.pos().is_ok_and(|pos| pos > JOURNAL_ROTATES_AT)) {
                     #[expect(clippy::expect_used)]
                     let mut journal_manager = ctx
                         .supervisor
@@ -209,9 +302,12 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
 
                     // armilla: What is in the journal must be durable whatever comes next. A disk
                     // without room for another journal goes on with this one.
-                    journal_writer.persist(crate::PersistMode::SyncAll)?;
+                    journal_writer.make_durable()?;
 
-                    match journal_manager.rotate_journal(&mut journal_writer, seqno_map) {
+                    let rotated = next.and_then(|next| {
+                        journal_manager.rotate_journal(&mut journal_writer, seqno_map, next)
+                    });
+                    match rotated {
                         Err(e) if e.is_full_disk() => log::warn!("No room for a journal: {e:?}"),
                         other => other?,
                     }
@@ -232,7 +328,7 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
                     }
                 } else {
                     // https://github.com/fjall-rs/fjall/issues/329
-                    journal_writer.persist(crate::PersistMode::SyncAll)?;
+                    journal_writer.make_durable()?;
                 }
             }
 
@@ -251,22 +347,13 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
 
             for _ in 0..ctx.pool_size {
                 ctx.sender
-                    .try_send(WorkerMessage::Compact(task.keyspace.clone()))
-                    .ok();
+                    .send(WorkerMessage::Compact(task.keyspace.clone()));
             }
 
-            ctx.supervisor
-                .journal_manager
-                .write()
-                .expect("lock is poisoned")
-                .maintenance()?;
+            ctx.supervisor.remove_flushed_journals()?;
         }
         WorkerMessage::Compact(keyspace) => {
-            // NOTE: Let one worker prioritize flushing if there are pending flushes
-            if ctx.pool_size > 1 && ctx.worker_id == 0 {
-                ctx.sender.try_send(WorkerMessage::Compact(keyspace)).ok();
-                return Ok(false);
-            }
+            let before = keyspace.tree.current_version().id();
 
             // armilla: The inputs are kept until the result is there, so a full disk is waited for.
             loop {
@@ -275,136 +362,13 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
                     other => break other?,
                 }
             }
+
+            // armilla: One may make the next one due. Without this it would wait for the next flush.
+            if keyspace.tree.current_version().id() != before {
+                ctx.sender.send(WorkerMessage::Compact(keyspace));
+            }
         }
     }
 
     Ok(false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{AbstractTree, Database, KeyspaceCreateOptions};
-    use test_log::test;
-
-    // https://github.com/fjall-rs/fjall/pull/303
-    #[test]
-    fn keyspace_compact_after_startup() -> crate::Result<()> {
-        let folder = tempfile::tempdir()?;
-
-        {
-            let db = Database::builder(&folder).open()?;
-
-            let ks = db.keyspace("default", KeyspaceCreateOptions::default)?;
-
-            ks.insert("a", "a")?;
-            ks.rotate_memtable_and_wait()?;
-
-            ks.insert("a", "a")?;
-            ks.rotate_memtable_and_wait()?;
-
-            ks.insert("a", "a")?;
-            ks.rotate_memtable_and_wait()?;
-
-            assert!(ks.tree.l0_run_count() > 0);
-        }
-
-        {
-            let db = Database::builder(&folder)
-                .worker_threads_unchecked(0)
-                .open()?;
-
-            assert_eq!(
-                1,
-                db.worker_pool.rx.len(),
-                "worker message should be enqueued on startup",
-            );
-            let item = db.worker_pool.rx.try_recv().expect("should get message");
-            assert!(
-                matches!(item, WorkerMessage::Compact(_)),
-                "worker message should be compaction request",
-            );
-        }
-
-        Ok(())
-    }
-
-    /// Every worker that is actually spawned holds exactly one slot.
-    #[test]
-    fn claim_and_spawn_claims_one_slot_per_worker() {
-        let counter = Arc::new(AtomicUsize::new(0));
-
-        let handles = claim_and_spawn(3, &counter, |i| Ok::<_, std::io::Error>(i))
-            .expect("all spawns succeed");
-
-        assert_eq!(handles, vec![0, 1, 2]);
-        assert_eq!(counter.load(Relaxed), 3);
-    }
-
-    /// A failed spawn releases its own slot and never claims one for the workers
-    /// it did not get to. `DatabaseInner::drop` spins until the counter reaches
-    /// zero, so a slot held by a thread that does not exist hangs the close
-    /// forever.
-    #[test]
-    fn claim_and_spawn_counts_live_workers_only() {
-        let counter = Arc::new(AtomicUsize::new(0));
-
-        let result = claim_and_spawn(4, &counter, |i| {
-            if i == 2 {
-                Err(std::io::Error::other("cannot spawn thread"))
-            } else {
-                Ok(i)
-            }
-        });
-
-        assert!(result.is_err());
-        assert_eq!(
-            counter.load(Relaxed),
-            2,
-            "only the two workers that started should hold a slot",
-        );
-    }
-
-    /// A worker leaving normally releases its slot in the counter.
-    #[test]
-    fn active_thread_guard_decrements_on_scope_exit() {
-        let counter = Arc::new(AtomicUsize::new(1));
-        {
-            let _guard = ActiveThreadGuard(counter.clone());
-            assert_eq!(counter.load(Relaxed), 1);
-        }
-        assert_eq!(counter.load(Relaxed), 0);
-    }
-
-    /// A worker that returns an error releases its slot too: `Database::drop`
-    /// spins until the counter reaches zero, so a leaked slot would hang the
-    /// close forever.
-    #[test]
-    fn active_thread_guard_decrements_on_early_return() {
-        let counter = Arc::new(AtomicUsize::new(1));
-
-        fn failing_worker(counter: Arc<AtomicUsize>) -> Result<(), ()> {
-            let _guard = ActiveThreadGuard(counter);
-            Err(())
-        }
-
-        assert!(failing_worker(counter.clone()).is_err());
-        assert_eq!(counter.load(Relaxed), 0);
-    }
-
-    /// A panicking worker releases its slot as well.
-    #[test]
-    fn active_thread_guard_decrements_on_panic() {
-        let counter = Arc::new(AtomicUsize::new(1));
-        let counter_in_thread = counter.clone();
-
-        let outcome = std::thread::spawn(move || {
-            let _guard = ActiveThreadGuard(counter_in_thread);
-            panic!("worker crashed");
-        })
-        .join();
-
-        assert!(outcome.is_err());
-        assert_eq!(counter.load(Relaxed), 0);
-    }
 }

@@ -34,7 +34,7 @@
 
 #![doc(html_logo_url = "https://raw.githubusercontent.com/fjall-rs/lsm-tree/main/logo.png")]
 #![doc(html_favicon_url = "https://raw.githubusercontent.com/fjall-rs/lsm-tree/main/logo.png")]
-// armilla: warnings are looked at upstream.
+// armilla: Looked at upstream.
 #![allow(warnings)]
 #![cfg_attr(coverage_nightly, feature(coverage_attribute))]
 

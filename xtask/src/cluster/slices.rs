@@ -25,6 +25,9 @@ const AWAY: Duration = Duration::from_millis(500);
 /// Keys that are written to each container that is made meanwhile.
 const KEYS: u32 = 8;
 
+/// Writes to an account that was restored.
+const WRITES_AFTER: u64 = 20;
+
 /// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SliceMisfortune {
@@ -72,8 +75,31 @@ pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outc
         history.judge(&client).map_err(|error| format!("through node {node}: {error}"))?;
         list_all(&client)?;
     }
+    let backup = nodes.backup()?;
     verify(&mut nodes)?;
+    restored(&mut nodes, (&history, &backup), slices)?;
     Ok(note)
+}
+
+/// A backup that was made of the slices while nodes served them holds everything, in an account that is not cut; and that one's in an account that is cut
+/// otherwise. Then a loss is accepted in slices, which loses nothing here, and the nodes throw their copies away.
+fn restored(nodes: &mut Nodes, (history, backup): (&History, &Path), slices: u32) -> Outcome<()> {
+    let mut backup = backup.to_owned();
+    for (database, slices) in [("restored1", 1), ("restored2", slices + 1)] {
+        nodes.restore(&backup, (database, slices))?;
+        let client = nodes.client(2)?;
+        history.judge(&client).map_err(|error| format!("{slices} slices, restored: {error}"))?;
+        list_all(&client)?;
+        history.write_some(&client, WRITES_AFTER)?;
+        backup = nodes.backup()?;
+        nodes.stop_all()?;
+    }
+    nodes.command(&["cluster", "accept-loss", "--yes"], nodes.database())?;
+    nodes.start_all()?;
+    let client = nodes.client(0)?;
+    history.judge(&client).map_err(|error| format!("after a loss was accepted: {error}"))?;
+    history.write_some(&client, WRITES_AFTER)?;
+    Ok(())
 }
 
 fn rage(nodes: &mut Nodes, history: &History, (time, seed): (Duration, u64)) -> Outcome<String> {

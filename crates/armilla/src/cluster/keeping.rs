@@ -6,46 +6,112 @@ use super::slices::serve::slice_folder;
 use super::visitor::Visitor;
 use crate::offline::{self, refusal};
 use crate::terminal::{note, say};
-use armilla_storage::ledger::{Position, PostgresLedger};
+use armilla_engine::restore::{CutAccount, JoinedSlices};
+use armilla_storage::backup::RestoreWriter;
+use armilla_storage::ledger::{LedgerStore, Position, PostgresLedger};
 use armilla_storage::{
-    Direction, EmbeddedOptions, EmbeddedStore, KeyRange, Keyspace, Snapshot, Store,
+    Direction, EmbeddedOptions, EmbeddedStore, KeyRange, Keyspace, Snapshot, Store, StoreError,
 };
+use bytes::Bytes;
 use std::path::{Path, PathBuf, absolute};
 
 /// Rows that are compared at once.
 const COMPARED_ROWS: usize = 1000;
 
+/// Whether a folder is that of a node whose account is cut into slices.
+pub(crate) fn holds_slices(folder: &Path) -> bool {
+    slice_folder(folder, 0).is_dir()
+}
+
 /// Writes a backup of the account as it is now. Nodes go on serving.
 pub(crate) fn backup(store: &StoreOptions, to: &Path) -> Result<(), String> {
     let to = absolute(to).map_err(|error| error.to_string())?;
     let visitor = Visitor::copy(store)?;
-    armilla_storage::backup::backup(&*visitor.store.snapshot(), &to).map_err(refusal)?;
-    say(&format!(
-        "backup written to {}: the account at place {} of its journal",
-        to.display(),
-        visitor.place()
-    ));
+    let snapshots: Vec<_> = visitor.stores().map(|store| store.snapshot()).collect();
+    let places: Vec<_> = visitor.places().iter().map(ToString::to_string).collect();
+    let at = match &snapshots[..] {
+        [one] => {
+            armilla_storage::backup::backup(&**one, &to).map_err(refusal)?;
+            format!("the account at place {} of its journal", places.concat())
+        }
+        _ => {
+            let joined = JoinedSlices::new(snapshots).map_err(refusal)?;
+            armilla_storage::backup::backup(&joined, &to).map_err(refusal)?;
+            format!("the slices of the account at places {} of their journals", places.join(", "))
+        }
+    };
+    say(&format!("backup written to {}: {at}", to.display()));
     Ok(())
 }
 
 /// Fills an account that `armilla cluster init` has just made.
 pub(crate) fn restore(store: &StoreOptions, from: &Path) -> Result<(), String> {
     let visitor = Visitor::copy(store)?;
-    if visitor.place().0 > 0 {
+    if visitor.places().iter().any(|place| place.0 > 0) {
         return Err("the database holds an account with data: restore into an empty database, after armilla cluster init".to_owned());
     }
     // Checked before anything is written.
     armilla_storage::backup::check(from).map_err(refusal)?;
     let record = visitor.record.clone();
+    let cut = match record.slices() {
+        1 => None,
+        count => Some(plan_cut(from, count)?),
+    };
     let unfinished = record.clone().unfinished();
     replace(&visitor.ledger, &record, &unfinished)?;
     let (ledger, _) = visitor.own("restore", |owned| {
-        armilla_storage::backup::restore(from, owned).map_err(refusal)?;
-        armilla_engine::restore::raise_heads(owned).map_err(refusal)
+        match (cut, owned) {
+            (None, [owned]) => {
+                drop(armilla_storage::backup::restore(from, owned).map_err(refusal)?)
+            }
+            (Some(cut), _) => restore_slices(from, cut, owned).map_err(refusal)?,
+            (None, _) => return Err("the account was cut meanwhile".to_owned()),
+        }
+        raise_heads(owned)
     })?;
     replace(&ledger, &unfinished, &record)?;
     say(&format!("the account is restored from {}", from.display()));
     Ok(())
+}
+
+/// Clients may hold session tokens and feed positions of what is not there any more.
+fn raise_heads(owned: &[LedgerStore]) -> Result<(), String> {
+    let raise = |store: &LedgerStore| armilla_engine::restore::raise_heads(store).map_err(refusal);
+    owned.iter().try_for_each(raise)
+}
+
+/// How a backup is cut into slices.
+fn plan_cut(from: &Path, count: u32) -> Result<CutAccount, String> {
+    let mut entries = Vec::new();
+    let read = armilla_storage::backup::read(from, &[Keyspace::Meta], &mut |_, key, value| {
+        entries.push((key.to_vec(), Bytes::copy_from_slice(value)));
+        Ok(())
+    });
+    read.map_err(refusal)?;
+    CutAccount::plan(entries, count).map_err(refusal)
+}
+
+/// Writes each entry of a backup into the slice of its key.
+fn restore_slices(
+    from: &Path,
+    mut cut: CutAccount,
+    owned: &[LedgerStore],
+) -> Result<(), StoreError> {
+    let meta = cut.take_meta();
+    let mut writers: Vec<_> = owned.iter().map(|store| RestoreWriter::new(store)).collect();
+    for (writer, entries) in writers.iter_mut().zip(meta) {
+        entries.iter().try_for_each(|(key, value)| writer.put(Keyspace::Meta, key, value))?;
+    }
+    let others: Vec<_> =
+        Keyspace::ALL.into_iter().filter(|keyspace| *keyspace != Keyspace::Meta).collect();
+    armilla_storage::backup::read(from, &others, &mut |keyspace, key, value| {
+        let slice = cut.slice_of(keyspace, key, value)?;
+        match slice.and_then(|slice| writers.get_mut(slice as usize)) {
+            Some(writer) => writer.put(keyspace, key, value),
+            None => Ok(()),
+        }
+    })?;
+    writers.into_iter().try_for_each(RestoreWriter::finish)
 }
 
 fn replace(
@@ -65,16 +131,14 @@ pub(super) fn accept_loss(store: &StoreOptions, is_sure: bool) -> Result<(), Str
     if !is_sure {
         return Err(
             "acknowledged writes that only the nodes' copies have will be gone for good, and every node copies the account \
-             anew at its next start. Back a copy up first (armilla backup --data FOLDER); then give --yes"
+             anew at its next start. Keep a copy first (armilla backup --data FOLDER; where the account is cut into slices, copy the \
+             folder of a stopped node); then give --yes"
                 .to_owned(),
         );
     }
     let visitor = Visitor::copy(store)?;
     let before = visitor.ledger.account().map_err(|error| error.to_string())?;
-    let (ledger, record) = visitor.own("accept-loss", |owned| {
-        // Clients hold session tokens and feed positions of what was lost.
-        armilla_engine::restore::raise_heads(owned).map_err(refusal)
-    })?;
+    let (ledger, record) = visitor.own("accept-loss", raise_heads)?;
     let after = record.clone().with_loss_of(&before);
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;
@@ -108,7 +172,8 @@ pub(crate) fn verify(store: &StoreOptions, against: &[PathBuf]) -> Result<(), St
 }
 
 fn verify_copy(visitor: &Visitor, against: &[PathBuf]) -> Result<(), String> {
-    let snapshot = visitor.store.snapshot();
+    let store = visitor.stores().next().ok_or("nothing was copied")?;
+    let snapshot = store.snapshot();
     for folder in against {
         let scratch = offline::scratch()?;
         let options = EmbeddedOptions::default();
@@ -118,9 +183,10 @@ fn verify_copy(visitor: &Visitor, against: &[PathBuf]) -> Result<(), String> {
         say(&format!("{} is exactly the account", folder.display()));
     }
     drop(snapshot);
-    let place = visitor.place();
-    offline::verify_store(visitor.store.clone(), None)?;
-    say(&format!("base and journal agree up to place {place}"));
+    offline::verify_store(store.clone(), None)?;
+    for place in visitor.places() {
+        say(&format!("base and journal agree up to place {place}"));
+    }
     Ok(())
 }
 

@@ -86,16 +86,6 @@ impl AccountRecord {
         self.slices_noted().unwrap_or(1)
     }
 
-    /// Refuses what knows accounts with one journal alone.
-    pub(super) fn require_one_journal(&self, what: &str) -> Result<(), String> {
-        match self.slices() {
-            1 => Ok(()),
-            count => Err(format!(
-                "{what}: not for an account that is cut into slices, as this one into {count}"
-            )),
-        }
-    }
-
     /// What the ledger has.
     pub(super) fn read(ledger: &PostgresLedger) -> Result<Self, String> {
         Self::decode(&ledger.settings().map_err(|error| error.to_string())?)

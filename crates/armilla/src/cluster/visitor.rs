@@ -1,15 +1,15 @@
 //! A command that visits an account in a database: it copies the account into a temporary folder, and may own the account for a while.
 //!
 //! The copy is made as a node makes its own, from base and journal, with every checksum looked at. It disturbs nobody: nodes go on
-//! serving, and the copy is exactly the account as it was at one place of the journal. A command that must write takes the account as a node
-//! does, which only works while no node owns it.
+//! serving, and the copy is exactly the account as it was at one place of the journal, or each slice of it at a place of its own. A
+//! command that must write takes the account as a node does, which only works while no node owns it.
 
 use super::StoreOptions;
 use super::record::AccountRecord;
 use crate::offline::refusal;
 use armilla_storage::ledger::{
     Beat, Epoch, Followed, LedgerError, LedgerStore, Member, NodeCard, NodeRow, OwnershipWatcher,
-    Place, PostgresLedger, Replica, slice_journal,
+    Place, PostgresLedger, Replica, ShardAt, slice_journal,
 };
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store};
 use std::sync::Arc;
@@ -21,51 +21,79 @@ use tempfile::TempDir;
 /// How long rows stay for followers that a command has written. It ends before it would cut one.
 const RETENTION: Duration = Duration::from_secs(600);
 
-/// A copy of an account.
+/// A copy of an account, or of one slice of it.
 pub(super) struct Visitor {
     pub(super) ledger: Arc<PostgresLedger>,
     pub(super) record: AccountRecord,
-    pub(super) store: Arc<dyn Store>,
-    replica: Replica,
+    /// In the order of the slices.
+    copies: Vec<Copied>,
     folder: TempDir,
 }
 
+/// The copy of one slice; of everything where the account is not cut.
+struct Copied {
+    at: ShardAt,
+    store: Arc<dyn Store>,
+    replica: Replica,
+}
+
 impl Visitor {
-    /// Copies the account as it is now.
+    /// Copies the account as it is now: each slice at a place of its own journal, the first one last. So no slice knows a newer catalog than the first.
     pub(super) fn copy(store: &StoreOptions) -> Result<Self, String> {
-        let copy = Self::copy_slice(store, 0)?;
-        copy.record.require_one_journal("this command")?;
-        Ok(copy)
+        let mut visitor = Self::enter(store)?;
+        for slice in (0..visitor.record.slices()).rev() {
+            visitor.add_slice(slice)?;
+        }
+        visitor.copies.reverse();
+        Ok(visitor)
     }
 
     /// Copies one slice of the account; the first is everything where it is not cut.
     pub(super) fn copy_slice(store: &StoreOptions, slice: u32) -> Result<Self, String> {
+        let mut visitor = Self::enter(store)?;
+        visitor.add_slice(slice)?;
+        Ok(visitor)
+    }
+
+    fn enter(store: &StoreOptions) -> Result<Self, String> {
         let ledger = PostgresLedger::open(&store.address()?).map_err(|error| error.to_string())?;
         let ledger = Arc::new(ledger);
         let record = AccountRecord::read(&ledger)?;
         let folder = tempfile::tempdir()
             .map_err(|error| format!("no temporary folder could be made: {error}"))?;
-        let local = EmbeddedStore::open(folder.path().join("copy"), &EmbeddedOptions::default());
+        Ok(Self { ledger, record, copies: Vec::new(), folder })
+    }
+
+    fn add_slice(&mut self, slice: u32) -> Result<(), String> {
+        let place = self.folder.path().join(format!("copy-{slice}"));
+        let local = EmbeddedStore::open(place, &EmbeddedOptions::default());
         let store: Arc<dyn Store> = Arc::new(local.map_err(refusal)?);
         let at = slice_journal(slice);
-        let replica = Replica::of_journal(at, store.clone(), ledger.clone());
+        let replica = Replica::of_journal(at, store.clone(), self.ledger.clone());
         let mut replica = replica.map_err(refusal)?;
         while replica.follow().map_err(|error| error.to_string())? == Followed::Behind {}
-        Ok(Self { ledger, record, store, replica, folder })
+        self.copies.push(Copied { at, store, replica });
+        Ok(())
     }
 
-    /// The last row of the journal that is in the copy.
-    pub(super) fn place(&self) -> Place {
-        self.replica.position().map_or(Place(0), |position| position.place)
+    /// The stores of the copies, in the order of the slices.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Arc<dyn Store>> {
+        self.copies.iter().map(|copy| &copy.store)
     }
 
-    /// Owns the account while `change` runs, if no node does.
+    /// The last row of each journal that is in the copy.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let place = |copy: &Copied| copy.replica.position().map_or(Place(0), |found| found.place);
+        self.copies.iter().map(place).collect()
+    }
+
+    /// Owns all that is copied while `change` runs, if no node owns any of it.
     pub(super) fn own(
         self,
         name: &str,
-        change: impl FnOnce(&dyn Store) -> Result<(), String>,
+        change: impl FnOnce(&[LedgerStore]) -> Result<(), String>,
     ) -> Result<(Arc<PostgresLedger>, AccountRecord), String> {
-        let Self { ledger, record, replica, folder, store: _store } = self;
+        let Self { ledger, record, copies, folder } = self;
         let card = NodeCard {
             name: format!("{name}-{}", std::process::id()),
             address: "none: a command".to_owned(),
@@ -74,11 +102,7 @@ impl Visitor {
         let member = Member::join(ledger.clone(), card, None, record.lease());
         let member = Arc::new(member.map_err(|error| error.to_string())?);
         let beats = Beats::start(member.clone());
-        let changed = take(&member, replica).and_then(|owned| {
-            let changed = change(&owned);
-            let closed = owned.close().map_err(refusal);
-            changed.and(closed)
-        });
+        let changed = own_all(&member, copies, change);
         beats.end();
         // What is not told is noticed after a lease.
         let left = member.leave();
@@ -89,20 +113,42 @@ impl Visitor {
     }
 }
 
-fn take(member: &Member, replica: Replica) -> Result<LedgerStore, String> {
-    let epoch = free_epoch(member)?;
-    match replica.take(epoch, RETENTION, Arc::new(Alone::default())) {
+fn own_all(
+    member: &Member,
+    copies: Vec<Copied>,
+    change: impl FnOnce(&[LedgerStore]) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut owned = Vec::new();
+    let mut taken = Ok(());
+    for copy in copies {
+        match take(member, copy) {
+            Ok(store) => owned.push(store),
+            Err(error) => {
+                taken = Err(error);
+                break;
+            }
+        }
+    }
+    let changed = taken.and_then(|()| change(&owned));
+    let closed: Vec<_> = owned.iter().map(|owned| owned.close().map_err(refusal)).collect();
+    changed.and(closed.into_iter().collect())
+}
+
+fn take(member: &Member, copy: Copied) -> Result<LedgerStore, String> {
+    let epoch = free_epoch(member, copy.at)?;
+    match copy.replica.take(epoch, RETENTION, Arc::new(Alone::default())) {
         Ok(owned) => Ok(owned),
         Err((_, Some(error))) => Err(error.to_string()),
         Err((_, None)) => Err("a node has just taken the account: stop all nodes first".to_owned()),
     }
 }
 
-/// Waits until nobody owns the account. An owner that ended without a word is silent for a lease, and is declared gone.
-fn free_epoch(member: &Member) -> Result<Epoch, String> {
+/// Waits until nobody owns a journal. An owner that ended without a word is silent for a lease, and is declared gone.
+fn free_epoch(member: &Member, at: ShardAt) -> Result<Epoch, String> {
     let mut heard: Option<NodeRow> = None;
     loop {
-        let seen = member.look().map_err(|error| error.to_string())?;
+        let mut seen = member.look_at(&[at]).map_err(|error| error.to_string())?;
+        let seen = seen.pop().ok_or("the account has no such journal")?;
         let Some(owner) = seen.owner else { return Ok(seen.epoch) };
         let is_same_life = |before: &NodeRow| before.incarnation == owner.incarnation;
         if heard.as_ref().is_some_and(|before| is_same_life(before) && before.beats != owner.beats)

@@ -26,6 +26,7 @@ pub(crate) struct StoredDatabase {
 }
 
 /// A container's entry.
+#[derive(Clone)]
 pub(crate) struct StoredContainer {
     pub name: Arc<str>,
     pub etag: ETag,

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     files::Files,
     job::{Job, JobKind, Persist, Unwritten, Work},
-    limits::Limits,
+    limits::{CHECK_REPLACED_MAX, Limits},
     manifest::{Listed, Manifest, file_name},
     part::PartData,
     segment::{Segment, Trust},
@@ -108,14 +108,24 @@ impl Index {
     }
 
     /// Reads all files that the manifest names and checks every byte and every reference in them,
-    /// without changing anything. Returns how many segments there are.
+    /// without changing anything. Returns how many segments there are. An index that is in use may replace
+    /// its manifest meanwhile and remove what only the old one named: then the new one is checked.
     pub fn check(files: &dyn Files) -> Result<usize> {
-        let names = files.list().map_err(Error::io("folder"))?;
-        let Some(manifest) = Manifest::load(files, &names)? else { return Ok(0) };
-        for listed in &manifest.segments {
-            open_segment(files, &names, listed, Trust::Nothing)?;
+        let mut replaced = 0;
+        loop {
+            let names = files.list().map_err(Error::io("folder"))?;
+            let Some(manifest) = Manifest::load(files, &names)? else { return Ok(0) };
+            let mut segments = manifest.segments.iter();
+            let checked = segments.try_for_each(|listed| {
+                open_segment(files, &names, listed, Trust::Nothing).map(drop)
+            });
+            let Err(error) = checked else { return Ok(manifest.segments.len()) };
+            let now = Manifest::load(files, &names)?.map(|manifest| manifest.generation);
+            replaced += 1;
+            if now == Some(manifest.generation) || replaced >= CHECK_REPLACED_MAX {
+                return Err(error);
+            }
         }
-        Ok(manifest.segments.len())
     }
 
     /// The newest LSN that the files knew when the index was opened; nothing when there were no

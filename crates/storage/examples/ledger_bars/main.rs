@@ -1,17 +1,19 @@
 //! How an owner's store over a ledger in PostgreSQL compares with the database alone, in one run.
 //!
 //! ```text
-//! ledger_bars "host=127.0.0.1 port=5432 user=postgres dbname=x" FOLDER POSTMASTER ROUNDS MILLISECONDS
+//! ledger_bars "host=127.0.0.1 port=5432 user=postgres dbname=x" FOLDER POSTMASTER ROUNDS MILLISECONDS [crowds | lone | distant | copies]
 //! ```
 //!
 //! "Bare" is as many connections, each with one prepared single-row insert of 1.5 KB in a loop. Beside it the same writers over the committer and
 //! [`LedgerStore`], with the embedded store as the local copy: writes of two or three keys, as an item makes. Every round measures both sides
-//! one right after the other; what is printed is the median of the rounds' ratios, a line each: `bar NAME RATIO NOTE`.
+//! one right after the other; what is printed is the median of the rounds' ratios, a line each: `bar NAME RATIO NOTE`. What each side did goes to
+//! standard error.
 #![allow(clippy::print_stdout, reason = "an example talks to the person at the terminal")]
 #![allow(clippy::unwrap_used, reason = "a tool that fails says where")]
 
 mod bare;
 mod distance;
+mod unfolded;
 mod writers;
 
 use std::fs;
@@ -27,6 +29,7 @@ use armilla_storage::{EmbeddedOptions, EmbeddedStore};
 
 use self::bare::Bare;
 use self::distance::Distance;
+use self::unfolded::Unfolded;
 use self::writers::Writers;
 
 /// Bytes of a bare row, and of a write.
@@ -57,8 +60,8 @@ struct Done {
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [url, folder, postmaster, rounds, millis] = &words[..] else {
-        eprintln!("usage: ledger_bars URL FOLDER POSTMASTER ROUNDS MILLISECONDS");
+    let [url, folder, postmaster, rounds, millis, parts @ ..] = &words[..] else {
+        eprintln!("usage: ledger_bars URL FOLDER POSTMASTER ROUNDS MILLISECONDS [PART…]");
         std::process::exit(2);
     };
     let bench = Bench {
@@ -68,10 +71,19 @@ fn main() {
         rounds: rounds.parse().unwrap(),
         time: Duration::from_millis(millis.parse().unwrap()),
     };
-    bench.crowds();
-    bench.lone();
-    bench.distant();
-    bench.copies();
+    let wants = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if wants("crowds") {
+        bench.crowds();
+    }
+    if wants("lone") {
+        bench.lone();
+    }
+    if wants("distant") {
+        bench.distant();
+    }
+    if wants("copies") {
+        bench.copies();
+    }
 }
 
 impl Bench {
@@ -82,7 +94,11 @@ impl Bench {
             for _ in 0..self.rounds {
                 let bare = self.bare(&self.url, writers);
                 let folding = self.writers(&self.url, writers, Folds::Made);
-                let plain = self.writers(&self.url, writers, Folds::Swallowed);
+                let plain = self.writers(&self.url, writers, Folds::Kept);
+                eprintln!(
+                    "{writers} writers: bare {:.0}/s, folding {:.0}/s, not folding {:.0}/s",
+                    bare.per_second, folding.per_second, plain.per_second
+                );
                 with.push(folding.per_second / bare.per_second);
                 without.push(plain.per_second / bare.per_second);
                 server.push(folding.server_micros / bare.server_micros);
@@ -102,6 +118,7 @@ impl Bench {
             let bare = Bare::open(&self.url).lone(self.time);
             let store = self.owner(&self.url, Folds::Made);
             let own = Writers::lone(store, self.time);
+            eprintln!("lone writer: bare {bare:?}, own {own:?}");
             waits.push(own.as_secs_f64() / bare.as_secs_f64());
         }
         tell("lone writer's median wait", &mut waits, AtMost(2.0));
@@ -140,7 +157,9 @@ impl Bench {
             let mut replica = Replica::new(store, Arc::clone(&ledger) as Arc<dyn Ledger>).unwrap();
             let begun = Instant::now();
             while replica.follow().unwrap() != Followed::UpToDate {}
-            ratios.push(bare.as_secs_f64() / begun.elapsed().as_secs_f64());
+            let own = begun.elapsed();
+            eprintln!("copy: bare {bare:?}, own {own:?}");
+            ratios.push(bare.as_secs_f64() / own.as_secs_f64());
             drop(replica);
             fs::remove_dir_all(folder).unwrap();
         }
@@ -200,10 +219,10 @@ impl Bench {
 
     /// The store of a node that owns a fresh account.
     fn owner(&self, url: &str, folds: Folds) -> LedgerStore {
-        let ledger = self.ledger(url);
-        if folds == Folds::Swallowed {
-            bare::run_sql(&self.url, SWALLOW);
-        }
+        let ledger: Arc<dyn Ledger> = match folds {
+            Folds::Made => self.ledger(url),
+            Folds::Kept => Arc::new(Unfolded(self.ledger(url))),
+        };
         let folder = self.folder.join("owner");
         // Of the round before; its store is closed.
         let _was_there = fs::remove_dir_all(&folder);
@@ -221,12 +240,9 @@ impl Bench {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Folds {
     Made,
-    /// The database does nothing with them.
-    Swallowed,
+    /// The owner keeps them; nothing is sent.
+    Kept,
 }
-
-const SWALLOW: &str = "create or replace function armilla.fold(h int, s bigint, e bigint, upto bigint, at_lsn bigint, \
-    ss smallint[], ks bytea[], vs bytea[], ds smallint[], dk bytea[]) returns boolean language sql as $$ select true $$";
 
 fn embedded(folder: &Path) -> EmbeddedStore {
     fs::create_dir_all(folder).unwrap();

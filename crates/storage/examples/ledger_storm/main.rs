@@ -92,15 +92,23 @@ fn main() {
 fn prepare(url: &str, control: Control) {
     PostgresLedger::create(&StoreAddress::new(url), 1, b"").unwrap();
     if control == Control::NoEpoch {
-        let broken = SCHEMA.replace(" and s.epoch = w.epoch", "");
-        let from = broken.find("create function armilla.append").unwrap();
-        let length = broken[from..].find("$$;").unwrap() + 3;
-        let text =
-            broken[from..from + length].replace("create function", "create or replace function");
-        run_sql(url, &text).unwrap();
+        for (function, rule) in [
+            ("create function armilla.append(", " and s.epoch = w.epoch"),
+            ("create function armilla.append_one(", " and x.epoch = e"),
+        ] {
+            run_sql(url, &broken(function, rule)).unwrap();
+        }
     }
     let ledger = PostgresLedger::open(&StoreAddress::new(url)).unwrap();
     ledger.open(HOME, &(0..SHARDS).map(|shard| (Shard(shard), 0)).collect::<Vec<_>>()).unwrap();
+}
+
+/// A function of the schema without one of its rules.
+fn broken(function: &str, rule: &str) -> String {
+    let text = &SCHEMA[SCHEMA.find(function).unwrap()..];
+    let text = &text[..text.find("$$;").unwrap() + 3];
+    assert!(text.contains(rule), "{function} has no {rule}");
+    text.replace(rule, "").replace("create function", "create or replace function")
 }
 
 fn rage(storm: &Arc<Storm>, seconds: u64, seed: u64) {

@@ -53,8 +53,7 @@ impl Default for EmbeddedOptions {
             // A new journal and a flush of every write buffer.
             reserve_bytes: 256 * MIB,
             files_max: 900,
-            // Three, because with two the engine's idle flusher keeps handing the next merge back to the
-            // queue while the other worker merges: it spins, and costs a core on a small machine.
+            // One flushes, two merge: the small merges of one tree do not wait for a large one of another.
             workers: 3,
         }
     }

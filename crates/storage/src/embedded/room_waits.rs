@@ -69,7 +69,7 @@ impl RoomWaits {
 
     /// Whether something met a full disk and waits.
     pub(super) fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.waiting.load(Ordering::Acquire) > 0
     }
 
     /// Commits give up: nobody will wait for them any longer.
@@ -99,11 +99,11 @@ impl RoomWaits {
                 (self.reserve.merges_from(), Ending::Everybody)
             }
         };
-        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
+        // At once: the watcher may have looked before the disk was filled. Whoever sees that something waits sees this too.
+        self.room.set(Room::Nothing);
+        if self.waiting.fetch_add(1, Ordering::Release) == 0 {
             eprintln!("armilla: the disk is full; writes are refused until there is room");
         }
-        // At once: the watcher may have looked before the disk was filled.
-        self.room.set(Room::Nothing);
         self.progress.look_now();
         let goes_on = self.pause(gives_up_at) && self.wait_above(floor, gives_up_at);
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 && goes_on {

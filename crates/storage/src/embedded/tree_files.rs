@@ -90,12 +90,6 @@ pub(super) fn has_tables(engine: &Path, tree: u64) -> Result<bool, StoreError> {
     Ok(names(&tables)?.iter().any(|name| !is_foreign(name)))
 }
 
-/// The version of a tree's list of files; `None` when the tree has no list.
-pub(super) fn version(engine: &Path, tree: u64) -> Option<u64> {
-    let bytes = fs::read(tree_path(engine, tree).join(CURRENT)).ok()?;
-    Some(u64::from_le_bytes(*bytes.first_chunk()?))
-}
-
 impl TreeFiles {
     /// Reads the list of a tree and checks that every file it names is there.
     pub(super) fn read(engine: &Path, tree: u64) -> Result<Self, StoreError> {

@@ -23,7 +23,6 @@ use super::journal;
 use super::manifest::{JournalNote, Manifest, ManifestFile};
 use super::merges;
 use super::space::Space;
-use super::tree_files;
 use super::trees::Trees;
 use crate::disk::sync_names;
 use crate::{Room, StoreError};
@@ -258,7 +257,8 @@ impl Watch {
     fn unflushed(&self, buffers: Buffers) -> Vec<(u64, u64)> {
         let mut found = Vec::new();
         for keyspace in self.trees.all() {
-            let Some(version) = tree_files::version(&self.engine, keyspace.id()) else { continue };
+            // Of memory, not of the disk: there the list that names a flushed buffer is before the buffer is let go of.
+            let version = keyspace.tree.current_version().id();
             let closed = keyspace.tree.sealed_memtable_count() > 0;
             let open = !keyspace.tree.active_memtable().is_empty();
             let has_some = match buffers {

@@ -5,6 +5,7 @@
 //! being made it has none, so one that was interrupted begins anew.
 
 use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
 use std::time::Duration;
 use std::{fmt, thread};
 
@@ -15,12 +16,16 @@ use crate::{Batch, Direction, Durability, KeyRange, Keyspace, Store, StoreError}
 
 /// Rows of one page of the base.
 const PAGE_ROWS: usize = 5000;
+/// Pages of the base that wait to be applied.
+const PAGES_AHEAD: usize = 1;
 /// Bytes of the journal in one answer.
 const JOURNAL_BYTES: usize = 4 << 20;
 /// An answer with fewer rows and bytes has reached the end of the journal.
 const SHORT_ROWS: usize = 1000;
 /// A batch of the copy is committed when it has so many bytes.
 const BATCH_BYTES: usize = 4 << 20;
+/// So much of a copy may wait for the disk. Syncing while pages come is quicker than syncing all at the end.
+const SYNC_BYTES: usize = 16 << 20;
 /// How long a new owner waits before it asks an unreachable ledger again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -212,9 +217,7 @@ impl Replica {
         self.clear()?;
         // Before the first page: what is folded meanwhile is in the journal above this place, too.
         let folded = self.folded()?;
-        for keyspace in Keyspace::ALL {
-            self.copy_base(keyspace)?;
-        }
+        self.copy_base()?;
         let Some(mut position) = self.position_at(folded)? else { return Ok(()) };
         loop {
             let rows = self.ledger.journal(&[(self.at, position.place)], JOURNAL_BYTES)?;
@@ -247,22 +250,54 @@ impl Replica {
         Ok(row.map(|row| Position { place, chain: row.chain }))
     }
 
-    fn copy_base(&self, keyspace: Keyspace) -> Result<(), ReplicaError> {
-        let mut range = KeyRange::all();
-        loop {
-            let page = self.ledger.base(self.at.home, keyspace, &range, PAGE_ROWS)?;
-            let Some((last, _)) = page.last() else { return Ok(()) };
-            range = KeyRange::all().starting_after(last.clone());
-            let mut batch = Batch::with_capacity(page.len());
-            for (key, value) in page {
-                batch.put(keyspace, key, value);
+    /// Copies the base into the local store. The next page is read while the last one is applied.
+    fn copy_base(&self) -> Result<(), ReplicaError> {
+        let (send, pages) = mpsc::sync_channel(PAGES_AHEAD);
+        thread::scope(|scope| {
+            let reader = thread::Builder::new()
+                .name("ledger copy".into())
+                .spawn_scoped(scope, move || self.read_base(&send))
+                .map_err(|error| StoreError::io("start a thread", error))?;
+            let mut unsynced = 0;
+            for batch in pages {
+                unsynced += batch.bytes();
+                let is_due = unsynced >= SYNC_BYTES;
+                if is_due {
+                    unsynced = 0;
+                }
+                let durability = if is_due { Durability::Synced } else { Durability::Relaxed };
+                self.store.commit(batch, durability)?;
             }
-            self.store.commit(batch, Durability::Relaxed)?;
-        }
+            // The channel has ended, and with it the reader.
+            Ok(reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+        })
     }
 
-    /// Empties the local store. The position goes first.
+    /// Reads the base page by page, until its end or until nobody wants more.
+    fn read_base(&self, pages: &SyncSender<Batch>) -> Result<(), LedgerError> {
+        for keyspace in Keyspace::ALL {
+            let mut range = KeyRange::all();
+            loop {
+                let page = self.ledger.base(self.at.home, keyspace, &range, PAGE_ROWS)?;
+                let Some((last, _)) = page.last() else { break };
+                range = KeyRange::all().starting_after(last.clone());
+                let mut batch = Batch::with_capacity(page.len());
+                for (key, value) in page {
+                    batch.put(keyspace, key, value);
+                }
+                if pages.send(batch).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the local store. The position goes first; a new store has none.
     fn clear(&self) -> Result<(), StoreError> {
+        if self.is_empty()? {
+            return Ok(());
+        }
         let mut first = Batch::new();
         Position::forget(&mut first);
         self.store.commit(first, Durability::Synced)?;
@@ -280,6 +315,16 @@ impl Replica {
             }
         }
         Ok(())
+    }
+
+    fn is_empty(&self) -> Result<bool, StoreError> {
+        let snapshot = self.store.snapshot();
+        for keyspace in Keyspace::ALL {
+            if !snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, 1)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Applies rows in order, each checked against the chain of all before it.

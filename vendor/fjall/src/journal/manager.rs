@@ -2,7 +2,7 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
-use super::writer::Writer;
+use super::writer::{NextJournal, Writer};
 use crate::Keyspace;
 use lsm_tree::{AbstractTree, SeqNo};
 use std::{path::PathBuf, sync::MutexGuard};
@@ -111,13 +111,15 @@ impl JournalManager {
         items
     }
 
-    /// Performs maintenance, maybe deleting some old journals
-    pub(crate) fn maintenance(&mut self) -> crate::Result<()> {
+    /// armilla: Forgets the journals whose every write is in tables; the caller removes their files, oldest first, without this lock.
+    pub(crate) fn take_flushed(&mut self) -> Vec<PathBuf> {
         log::debug!("Running journal maintenance");
+
+        let mut flushed = Vec::new();
 
         loop {
             let Some(item) = self.items.first() else {
-                return Ok(());
+                return flushed;
             };
 
             // TODO: unit test: check deleted keyspace does not prevent journal eviction
@@ -130,7 +132,7 @@ impl JournalManager {
                 {
                     let Some(keyspace_seqno) = item.keyspace.tree.get_highest_persisted_seqno()
                     else {
-                        return Ok(());
+                        return flushed;
                     };
 
                     if keyspace_seqno < item.lsn {
@@ -138,7 +140,7 @@ impl JournalManager {
                             "Keyspace {:?} not flushed enough to evict journal",
                             item.keyspace.name,
                         );
-                        return Ok(());
+                        return flushed;
                     }
                 }
             }
@@ -154,12 +156,7 @@ impl JournalManager {
             // IMPORTANT: On recovery, the journals need to be flushed from oldest to newest.
             log::trace!("Removing fully flushed journal at {}", item.path.display());
 
-            std::fs::remove_file(&item.path).inspect_err(|e| {
-                log::error!(
-                    "Failed to clean up stale journal file at {}: {e:?}",
-                    item.path.display(),
-                );
-            })?;
+            flushed.push(item.path.clone());
 
             self.disk_space_in_bytes = self.disk_space_in_bytes.saturating_sub(item.size_in_bytes);
             self.items.remove(0);
@@ -170,10 +167,11 @@ impl JournalManager {
         &mut self,
         journal_writer: &mut MutexGuard<Writer>,
         watermarks: Vec<EvictionWatermark>,
+        next: NextJournal,
     ) -> crate::Result<()> {
         let journal_size = journal_writer.len()?;
 
-        let (sealed_path, _) = journal_writer.rotate()?;
+        let (sealed_path, _) = journal_writer.rotate(next)?;
 
         self.enqueue(Item {
             path: sealed_path,

@@ -44,6 +44,9 @@ pub struct Writer {
     /// armilla: Up to here the file has blocks of its own.
     zeroed: u64,
 
+    /// armilla: Whether nothing was written since the last sync.
+    is_synced: bool,
+
     compression: CompressionType,
     compression_threshold: usize,
 }
@@ -86,8 +89,10 @@ impl Writer {
         self.path.file_stem()?.to_str()?.parse().ok()
     }
 
-    pub fn rotate(&mut self) -> crate::Result<(PathBuf, PathBuf)> {
-        self.persist(PersistMode::SyncAll)?;
+    /// armilla: Goes on in a file that was made before. Commits wait for this, so it does little: the old journal is durable but for
+    /// commits that did not ask for it, and the new one but for its name.
+    pub fn rotate(&mut self, next: NextJournal) -> crate::Result<(PathBuf, PathBuf)> {
+        self.make_durable()?;
 
         log::debug!(
             "Sealing active journal at {}, len={}B",
@@ -135,7 +140,7 @@ impl Writer {
 
         let comp = self.compression;
         let compt = self.compression_threshold;
-        let mut new = Self::create_new(new_path.clone())?;
+        let mut new = next.take(new_path.clone())?;
         new.set_compression(comp, compt);
 
         // IMPORTANT: fsync folder on Unix
@@ -147,37 +152,39 @@ impl Writer {
         Ok((prev_path, new_path))
     }
 
+    /// armilla: Syncs what was written since the last sync, if anything was.
+    pub(crate) fn make_durable(&mut self) -> std::io::Result<()> {
+        if self.is_synced {
+            return Ok(());
+        }
+        self.persist(PersistMode::SyncAll)
+    }
+
     pub fn create_new<P: Into<PathBuf>>(path: P) -> crate::Result<Self> {
         let path = path.into();
 
         let file = File::create_new(&path).inspect_err(|e| {
             log::error!("Failed to create journal file at {}: {e:?}", path.display());
         })?;
+        preallocate(&file, &path)?;
 
-        file.set_len(PRE_ALLOCATED_BYTES).inspect_err(|e| {
-            log::error!(
-                "Failed to set journal file size to {PRE_ALLOCATED_BYTES}B at {}: {e:?}",
-                path.display(),
-            );
-            remove_unused(&path);
-        })?;
+        Ok(Self::over_empty(path, file))
+    }
 
-        file.sync_all().inspect_err(|e| {
-            log::error!("Failed to fsync journal file at {}: {e:?}", path.display());
-            remove_unused(&path);
-        })?;
-
-        Ok(Self {
+    /// armilla: A journal in a file that holds nothing.
+    fn over_empty(path: PathBuf, file: File) -> Self {
+        Self {
             path,
-            file: BufWriter::new(file),
+            file: BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file),
             buf: Vec::new(),
             is_buffer_dirty: false,
             is_append: false,
             end: None,
             zeroed: 0,
+            is_synced: true,
             compression: CompressionType::None,
             compression_threshold: 0,
-        })
+        }
     }
 
     pub fn from_file<P: AsRef<Path>>(path: P) -> crate::Result<Self> {
@@ -211,6 +218,7 @@ impl Writer {
             is_append: false,
             end: None,
             zeroed: 0,
+            is_synced: false,
                 compression: CompressionType::None,
                 compression_threshold: 0,
             });
@@ -231,6 +239,7 @@ impl Writer {
             is_append: true,
             end: None,
             zeroed: 0,
+            is_synced: false,
             compression: CompressionType::None,
             compression_threshold: 0,
         })
@@ -238,6 +247,12 @@ impl Writer {
 
     /// Persists the journal file.
     pub(crate) fn persist(&mut self, mode: PersistMode) -> std::io::Result<()> {
+        self.write_out(mode)?;
+        self.is_synced |= mode != PersistMode::Buffer;
+        Ok(())
+    }
+
+    fn write_out(&mut self, mode: PersistMode) -> std::io::Result<()> {
         log::trace!(
             "Persisting journal at {} with mode={mode:?}",
             self.path.display(),
@@ -301,6 +316,7 @@ impl Writer {
         seqno: u64,
     ) -> crate::Result<usize> {
         self.is_buffer_dirty = true;
+        self.is_synced = false;
         self.end = None;
 
         let mut hasher = xxhash_rust::xxh3::Xxh3::default();
@@ -341,6 +357,7 @@ impl Writer {
         seqno: SeqNo,
     ) -> crate::Result<usize> {
         self.is_buffer_dirty = true;
+        self.is_synced = false;
         self.end = None;
 
         let mut hasher = xxhash_rust::xxh3::Xxh3::default();
@@ -463,6 +480,7 @@ impl Writer {
         self.buf.clear();
         // The file ends here from now on.
         self.zeroed = u64::MAX;
+        self.is_synced = false;
 
         self.file.get_ref().set_len(end)?;
         self.file.seek(SeekFrom::Start(end))?;
@@ -480,6 +498,7 @@ impl Writer {
         }
 
         self.is_buffer_dirty = true;
+        self.is_synced = false;
 
         self.buf.clear();
 
@@ -522,6 +541,57 @@ impl Writer {
         byte_count += self.write_end(checksum)?;
 
         Ok(byte_count)
+    }
+}
+
+/// armilla: Makes an empty file as long as a journal, durably. One that could not be made is removed.
+fn preallocate(file: &File, path: &Path) -> std::io::Result<()> {
+    file.set_len(PRE_ALLOCATED_BYTES).inspect_err(|e| {
+        log::error!(
+            "Failed to set journal file size to {PRE_ALLOCATED_BYTES}B at {}: {e:?}",
+            path.display(),
+        );
+        remove_unused(path);
+    })?;
+
+    file.sync_all().inspect_err(|e| {
+        log::error!("Failed to fsync journal file at {}: {e:?}", path.display());
+        remove_unused(path);
+    })
+}
+
+/// armilla: A file for the next journal, which nobody takes for a journal before it has a journal's name. Removed if it gets none.
+pub struct NextJournal {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl NextJournal {
+    /// Makes it in the folder of the journals. One that a process left behind is written over.
+    pub fn make(folder: &Path, worker: usize) -> crate::Result<Self> {
+        let path = folder.join(format!("next.{worker}"));
+        let file = File::create(&path)?;
+        preallocate(&file, &path)?;
+        Ok(Self { path, file: Some(file) })
+    }
+
+    /// Gives it its name, which the caller makes durable.
+    fn take(mut self, path: PathBuf) -> std::io::Result<Writer> {
+        // A journal is never written over.
+        if path.try_exists()? {
+            return Err(std::io::ErrorKind::AlreadyExists.into());
+        }
+        std::fs::rename(&self.path, &path)?;
+        let file = self.file.take().expect("is taken once");
+        Ok(Writer::over_empty(path, file))
+    }
+}
+
+impl Drop for NextJournal {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            remove_unused(&self.path);
+        }
     }
 }
 

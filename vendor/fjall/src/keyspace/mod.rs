@@ -16,7 +16,7 @@ use crate::{
     poison::PoisonSignal,
     stats::Stats,
     supervisor::Supervisor,
-    worker_pool::WorkerMessage,
+    worker_pool::{WorkerMessage, WorkerQueue},
     Database, Guard, Iter,
 };
 use lsm_tree::{AbstractTree, AnyTree, SeqNo, UserKey, UserValue};
@@ -84,7 +84,7 @@ pub struct KeyspaceInner {
     /// Database-level stats
     pub(crate) stats: Arc<Stats>,
 
-    pub(crate) worker_messager: flume::Sender<WorkerMessage>,
+    pub(crate) worker_messager: WorkerQueue,
 
     #[expect(unused)]
     lock_file: LockedFileGuard,
@@ -750,7 +750,7 @@ impl Keyspace {
             keyspace: self.clone(),
         }));
 
-        self.worker_messager.send(WorkerMessage::Flush).ok();
+        self.worker_messager.send(WorkerMessage::Flush);
 
         {
             // NOTE: If the difference between watermark is too large, and
@@ -767,10 +767,12 @@ impl Keyspace {
                 .expect("lock is poisoned")
                 .values()
             {
-                if let Err(e) = keyspace.tree.get_version_history_lock().maintenance(
-                    keyspace.path(),
-                    self.supervisor.snapshot_tracker.get_seqno_safe_to_gc(),
-                ) {
+                // armilla: Removed without the lock.
+                let unneeded = keyspace
+                    .tree
+                    .get_version_history_lock()
+                    .take_unneeded(self.supervisor.snapshot_tracker.get_seqno_safe_to_gc());
+                if let Err(e) = unneeded.remove(keyspace.path()) {
                     log::warn!(
                         "Version history GC failed for keyspace {:?}: {e:?}",
                         keyspace.name,
@@ -779,19 +781,15 @@ impl Keyspace {
             }
         }
 
-        #[expect(clippy::expect_used)]
-        self.supervisor
-            .journal_manager
-            .write()
-            .expect("lock is poisoned")
-            .maintenance()?;
+        self.supervisor.remove_flushed_journals()?;
 
         Ok(true)
     }
 
     fn check_write_halt(&self) {
         while self.tree.l0_run_count() >= 30 {
-            std::thread::sleep(Duration::from_millis(10));
+            // armilla: Not longer than it takes.
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -812,7 +810,8 @@ impl Keyspace {
                 "Halting writes because we have 4+ sealed memtables in {:?} queued up",
                 self.name,
             );
-            std::thread::sleep(Duration::from_millis(100));
+            // armilla: Not longer than it takes.
+            std::thread::sleep(Duration::from_millis(1));
             throttled = true;
         }
 
@@ -820,16 +819,12 @@ impl Keyspace {
     }
 
     pub(crate) fn request_rotation(&self) {
-        let lock = self.tree.get_version_history_lock();
-        let latest_version = lock.latest_version();
-        let active_memtable = &latest_version.active_memtable;
+        let active_memtable = self.tree.active_memtable();
 
-        self.worker_messager
-            .try_send(WorkerMessage::RotateMemtable(
-                self.clone(),
-                active_memtable.id(),
-            ))
-            .ok();
+        self.worker_messager.send(WorkerMessage::RotateMemtable(
+            self.clone(),
+            active_memtable.id(),
+        ));
     }
 
     pub(crate) fn check_memtable_rotate(&self, size: u64) {

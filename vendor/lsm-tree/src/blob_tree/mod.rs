@@ -271,21 +271,23 @@ impl AbstractTree for BlobTree {
 
     fn clear(&self) -> crate::Result<()> {
         let config = self.tree_config();
-        let mut versions = self.get_version_history_lock();
+        // armilla: `install` wants the compaction state, see there.
+        let compaction_state = self.index.compaction_state.lock().expect("lock is poisoned");
 
-        versions.upgrade_version(
+        crate::version::SuperVersions::install(
+            &self.index.version_history,
+            &compaction_state,
             &config.path,
-            |v| {
-                let mut copy = v.clone();
+            |v| Ok(Version::new(v.id() + 1, self.tree_type())),
+            |copy| {
                 copy.active_memtable =
                     Arc::new(Memtable::new(self.index.memtable_id_counter.next()));
                 copy.sealed_memtables = Arc::default();
-                copy.version = Version::new(v.version.id() + 1, self.tree_type());
-                Ok(copy)
             },
-            &config.seqno,
-            &config.visible_seqno,
-        )
+            (&config.seqno, &config.visible_seqno),
+            0,
+        )?
+        .remove(&config.path)
     }
 
     fn major_compact(&self, target_size: u64, seqno_threshold: SeqNo) -> crate::Result<()> {

@@ -9,11 +9,13 @@ use crate::compaction::worker::Options;
 use crate::compaction::Input as CompactionPayload;
 use crate::file::TABLES_FOLDER;
 use crate::table::multi_writer::MultiWriter;
-use crate::version::{SuperVersions, Version};
+use crate::compaction::state::CompactionState;
+use crate::version::{SuperVersions, Unneeded, Version};
 use crate::vlog::blob_file::scanner::ScanEntry;
 use crate::vlog::{BlobFileId, BlobFileMergeScanner, BlobFileWriter};
 use crate::{BlobFile, HashSet, InternalValue, Table};
 use std::iter::Peekable;
+use std::sync::MutexGuard;
 use std::time::Instant;
 
 /// Drains all blobs that come "before" the given vptr.
@@ -120,16 +122,77 @@ pub(super) fn prepare_table_writer(
 pub(super) trait CompactionFlavour {
     fn write(&mut self, item: InternalValue) -> crate::Result<()>;
 
-    #[warn(clippy::too_many_arguments)]
-    fn finish(
-        self: Box<Self>,
-        super_version: &mut SuperVersions,
+    /// armilla: Writes what is left and syncs it.
+    fn finish(self: Box<Self>, opts: &Options, dst_lvl: usize) -> crate::Result<Finished>;
+}
+
+/// armilla: The result of a compaction, all of it durable, and what it takes the place of.
+pub(super) struct Finished {
+    created_tables: Vec<Table>,
+    created_blob_files: Vec<BlobFile>,
+    tables_to_delete: Vec<Table>,
+    blob_files_to_drop: Vec<BlobFile>,
+}
+
+impl Finished {
+    pub(super) fn install(
+        self,
+        compaction_state: &MutexGuard<'_, CompactionState>,
         opts: &Options,
         payload: &CompactionPayload,
-        dst_lvl: usize,
         blob_frag_map: FragmentationMap,
         extra_blob_files: Vec<BlobFile>,
-    ) -> crate::Result<()>;
+    ) -> crate::Result<Unneeded> {
+        let mut created_blob_files = self.created_blob_files;
+        created_blob_files.extend(extra_blob_files);
+
+        let mut blob_files_to_drop = self.blob_files_to_drop;
+
+        let unneeded = SuperVersions::install(
+            &opts.version_history,
+            compaction_state,
+            &opts.config.path,
+            |current| {
+                for blob_file in current.blob_files.iter() {
+                    if blob_file.is_dead(current.gc_stats()) {
+                        blob_files_to_drop.push(blob_file.clone());
+                    }
+                }
+
+                Ok(current.with_merge(
+                    &payload.table_ids.iter().copied().collect::<Vec<_>>(),
+                    &self.created_tables,
+                    payload.dest_level as usize,
+                    if blob_frag_map.is_empty() {
+                        None
+                    } else {
+                        Some(blob_frag_map)
+                    },
+                    created_blob_files,
+                    &blob_files_to_drop
+                        .iter()
+                        .map(BlobFile::id)
+                        .collect::<HashSet<_>>(),
+                ))
+            },
+            |_| (),
+            (&opts.global_seqno, &opts.visible_seqno),
+            opts.mvcc_gc_watermark,
+        )?;
+
+        // NOTE: If the application were to crash >here< it's fine
+        // The tables/blob files are not referenced anymore, and will be
+        // cleaned up upon recovery
+        for table in self.tables_to_delete {
+            table.mark_as_deleted();
+        }
+
+        for blob_file in blob_files_to_drop {
+            blob_file.mark_as_deleted();
+        }
+
+        Ok(unneeded)
+    }
 }
 
 /// Compaction worker that will relocate blobs that sit in blob files that are being rewritten
@@ -255,75 +318,20 @@ impl CompactionFlavour for RelocatingCompaction {
         Ok(())
     }
 
-    fn finish(
-        mut self: Box<Self>,
-        super_version: &mut SuperVersions,
-        opts: &Options,
-        payload: &CompactionPayload,
-        dst_lvl: usize,
-        blob_frag_map_diff: FragmentationMap,
-        extra_blob_files: Vec<BlobFile>,
-    ) -> crate::Result<()> {
+    fn finish(mut self: Box<Self>, opts: &Options, dst_lvl: usize) -> crate::Result<Finished> {
         log::debug!(
             "Relocating compaction done in {:?}",
             self.inner.start.elapsed(),
         );
 
-        let table_ids_to_delete = std::mem::take(&mut self.inner.tables_to_rewrite);
+        let tables_to_delete = std::mem::take(&mut self.inner.tables_to_rewrite);
 
-        let created_tables = self.inner.consume_writer(opts, dst_lvl)?;
-        let mut created_blob_files = self.blob_writer.finish()?;
-        created_blob_files.extend(extra_blob_files);
-
-        let mut blob_files_to_drop = self.rewriting_blob_files;
-
-        let current_version = super_version.latest_version();
-
-        for blob_file in current_version.version.blob_files.iter() {
-            if blob_file.is_dead(current_version.version.gc_stats()) {
-                blob_files_to_drop.push(blob_file.clone());
-            }
-        }
-
-        super_version.upgrade_version(
-            &opts.config.path,
-            |current| {
-                let mut copy = current.clone();
-
-                copy.version = copy.version.with_merge(
-                    &payload.table_ids.iter().copied().collect::<Vec<_>>(),
-                    &created_tables,
-                    payload.dest_level as usize,
-                    if blob_frag_map_diff.is_empty() {
-                        None
-                    } else {
-                        Some(blob_frag_map_diff)
-                    },
-                    created_blob_files,
-                    &blob_files_to_drop
-                        .iter()
-                        .map(BlobFile::id)
-                        .collect::<HashSet<_>>(),
-                );
-
-                Ok(copy)
-            },
-            &opts.global_seqno,
-            &opts.visible_seqno,
-        )?;
-
-        // NOTE: If the application were to crash >here< it's fine
-        // The tables/blob files are not referenced anymore, and will be
-        // cleaned up upon recovery
-        for table in table_ids_to_delete {
-            table.mark_as_deleted();
-        }
-
-        for blob_file in blob_files_to_drop {
-            blob_file.mark_as_deleted();
-        }
-
-        Ok(())
+        Ok(Finished {
+            created_tables: self.inner.consume_writer(opts, dst_lvl)?,
+            created_blob_files: self.blob_writer.finish()?,
+            tables_to_delete,
+            blob_files_to_drop: self.rewriting_blob_files,
+        })
     }
 }
 
@@ -390,70 +398,17 @@ impl CompactionFlavour for StandardCompaction {
         Ok(())
     }
 
-    fn finish(
-        mut self: Box<Self>,
-        super_version: &mut SuperVersions,
-        opts: &Options,
-        payload: &CompactionPayload,
-        dst_lvl: usize,
-        blob_frag_map: FragmentationMap,
-        extra_blob_files: Vec<BlobFile>,
-    ) -> crate::Result<()> {
+    fn finish(mut self: Box<Self>, opts: &Options, dst_lvl: usize) -> crate::Result<Finished> {
         log::debug!("Compaction done in {:?}", self.start.elapsed());
 
-        let table_ids_to_delete = std::mem::take(&mut self.tables_to_rewrite);
+        let tables_to_delete = std::mem::take(&mut self.tables_to_rewrite);
 
-        let created_tables = self.consume_writer(opts, dst_lvl)?;
-
-        let mut blob_files_to_drop = Vec::default();
-
-        let current_version = super_version.latest_version();
-
-        for blob_file in current_version.version.blob_files.iter() {
-            if blob_file.is_dead(current_version.version.gc_stats()) {
-                blob_files_to_drop.push(blob_file.clone());
-            }
-        }
-
-        super_version.upgrade_version(
-            &opts.config.path,
-            |current| {
-                let mut copy = current.clone();
-
-                copy.version = copy.version.with_merge(
-                    &payload.table_ids.iter().copied().collect::<Vec<_>>(),
-                    &created_tables,
-                    payload.dest_level as usize,
-                    if blob_frag_map.is_empty() {
-                        None
-                    } else {
-                        Some(blob_frag_map)
-                    },
-                    extra_blob_files,
-                    &blob_files_to_drop
-                        .iter()
-                        .map(BlobFile::id)
-                        .collect::<HashSet<_>>(),
-                );
-
-                Ok(copy)
-            },
-            &opts.global_seqno,
-            &opts.visible_seqno,
-        )?;
-
-        // NOTE: If the application were to crash >here< it's fine
-        // The tables are not referenced anymore, and will be
-        // cleaned up upon recovery
-        for table in table_ids_to_delete {
-            table.mark_as_deleted();
-        }
-
-        for blob_file in blob_files_to_drop {
-            blob_file.mark_as_deleted();
-        }
-
-        Ok(())
+        Ok(Finished {
+            created_tables: self.consume_writer(opts, dst_lvl)?,
+            created_blob_files: Vec::new(),
+            tables_to_delete,
+            blob_files_to_drop: Vec::new(),
+        })
     }
 }
 

@@ -17,12 +17,12 @@ use crate::{
     run_scanner::RunScanner,
     stop_signal::StopSignal,
     tree::inner::TreeId,
-    version::{Run, SuperVersions, Version},
+    version::{Run, SuperVersion, SuperVersions, Version},
     vlog::{BlobFileMergeScanner, BlobFileScanner, BlobFileWriter},
     BlobFile, Config, HashSet, InternalValue, SeqNo, SequenceNumberCounter, Table, TableId,
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, MutexGuard, RwLock},
     time::Instant,
 };
 
@@ -93,8 +93,13 @@ pub fn do_compaction(opts: &Options) -> crate::Result<()> {
     #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
     let compaction_state = opts.compaction_state.lock().expect("lock is poisoned");
 
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let version_history_lock = opts.version_history.read().expect("lock is poisoned");
+    // armilla: A copy: whoever waits to write to the history would make all others wait for this choice, and for files to be opened.
+    // The compaction state is locked, so no file comes or goes meanwhile.
+    let super_version = opts
+        .version_history
+        .read()
+        .expect("lock is poisoned")
+        .latest_version();
 
     let start = Instant::now();
     log::trace!(
@@ -102,7 +107,7 @@ pub fn do_compaction(opts: &Options) -> crate::Result<()> {
         opts.strategy.get_name(),
     );
     let choice = opts.strategy.choose(
-        &version_history_lock.latest_version().version,
+        &super_version.version,
         &opts.config,
         &compaction_state,
     );
@@ -111,15 +116,15 @@ pub fn do_compaction(opts: &Options) -> crate::Result<()> {
 
     match choice {
         Choice::Merge(payload) => {
-            merge_tables(compaction_state, version_history_lock, opts, &payload)
+            merge_tables(compaction_state, super_version, opts, &payload)
         }
         Choice::Move(payload) => {
-            drop(version_history_lock);
+            drop(super_version);
 
             move_tables(&compaction_state, opts, &payload)
         }
         Choice::Drop(payload) => {
-            drop(version_history_lock);
+            drop(super_version);
 
             drop_tables(
                 compaction_state,
@@ -186,9 +191,6 @@ fn move_tables(
     opts: &Options,
     payload: &CompactionPayload,
 ) -> crate::Result<()> {
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let mut version_history_lock = opts.version_history.write().expect("lock is poisoned");
-
     // Fail-safe for buggy compaction strategies
     if compaction_state
         .hidden_set()
@@ -211,38 +213,33 @@ fn move_tables(
     // `Version::with_moved` asserts that every input table is still present, so committing a
     // stale move would panic while holding both the compaction state mutex and the version
     // history write lock, poisoning them.
-    if table_ids.iter().any(|&id| {
-        version_history_lock
-            .latest_version()
-            .version
-            .get_table(id)
-            .is_none()
-    }) {
+    let version = latest_files(opts);
+    if table_ids.iter().any(|&id| version.get_table(id).is_none()) {
         log::debug!("{table_ids:?} are not referenced anymore; skipping move");
         return Ok(());
     }
+    drop(version);
 
-    version_history_lock.upgrade_version(
+    // armilla: Synced without the lock of the history.
+    let unneeded = SuperVersions::install(
+        &opts.version_history,
+        compaction_state,
         &opts.config.path,
-        |current| {
-            let mut copy = current.clone();
-
-            copy.version = copy
-                .version
-                .with_moved(&table_ids, payload.dest_level as usize);
-
-            Ok(copy)
-        },
-        &opts.global_seqno,
-        &opts.visible_seqno,
+        |current| Ok(current.with_moved(&table_ids, payload.dest_level as usize)),
+        |_| (),
+        (&opts.global_seqno, &opts.visible_seqno),
+        opts.mvcc_gc_watermark,
     )?;
 
-    if let Err(e) = version_history_lock.maintenance(&opts.config.path, opts.mvcc_gc_watermark) {
+    unneeded.remove(&opts.config.path).inspect_err(|e| {
         log::error!("Manifest maintenance failed: {e:?}");
-        return Err(e);
-    }
+    })
+}
 
-    Ok(())
+/// armilla: The files of the tree. They stay the same while the compaction state is locked.
+fn latest_files(opts: &Options) -> Version {
+    let history = opts.version_history.read().expect("lock is poisoned");
+    history.latest().version.clone()
 }
 
 /// Picks blob files to rewrite (defragment)
@@ -347,7 +344,7 @@ fn hidden_guard<T>(
 #[expect(clippy::too_many_lines)]
 fn merge_tables(
     mut compaction_state: MutexGuard<'_, CompactionState>,
-    version_history_lock: RwLockReadGuard<'_, SuperVersions>,
+    current_super_version: SuperVersion,
     opts: &Options,
     payload: &CompactionPayload,
 ) -> crate::Result<()> {
@@ -367,8 +364,6 @@ fn merge_tables(
         );
         return Ok(());
     }
-
-    let current_super_version = version_history_lock.latest_version();
 
     let Some(tables) = payload
         .table_ids
@@ -495,8 +490,6 @@ fn merge_tables(
 
     log::trace!("Blob file GC preparation done in {:?}", start.elapsed());
 
-    drop(version_history_lock);
-
     {
         compaction_state
             .hidden_set_mut()
@@ -506,19 +499,21 @@ fn merge_tables(
     // IMPORTANT: Unlock exclusive compaction lock as we are now doing the actual (CPU-intensive) compaction
     drop(compaction_state);
 
-    hidden_guard(payload, opts, || {
+    // armilla: The last table is written and synced here, without any lock.
+    let finished = hidden_guard(payload, opts, || {
         for (idx, item) in merge_iter.enumerate() {
             let item = item?;
 
             compactor.write(item)?;
 
+            // armilla: What is half done is not installed.
             if idx % 1_000_000 == 0 && opts.stop_signal.is_stopped() {
                 log::debug!("Stopping amidst compaction because of stop signal");
-                return Ok(());
+                return Ok(None);
             }
         }
 
-        Ok(())
+        compactor.finish(opts, dst_lvl).map(Some)
     })?;
 
     if let Some(filter) = compaction_filter {
@@ -528,10 +523,13 @@ fn merge_tables(
     #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
     let mut compaction_state = opts.compaction_state.lock().expect("lock is poisoned");
 
-    log::trace!("Acquiring super version write lock");
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let mut version_history_lock = opts.version_history.write().expect("lock is poisoned");
-    log::trace!("Acquired super version write lock");
+    let Some(finished) = finished else {
+        compaction_state
+            .hidden_set_mut()
+            .show(payload.table_ids.iter().copied());
+
+        return Ok(());
+    };
 
     // NOTE: Check for race condition - https://github.com/fjall-rs/fjall/issues/287
     //
@@ -539,13 +537,12 @@ fn merge_tables(
     // in the meantime (`clear()` for example installs a brand new, empty version).
     // Committing the merge result would then insert the compacted tables into a version that no longer
     // references their inputs, resurrecting data that was already logically removed.
-    if payload.table_ids.iter().any(|&id| {
-        version_history_lock
-            .latest_version()
-            .version
-            .get_table(id)
-            .is_none()
-    }) {
+    let version = latest_files(opts);
+    if payload
+        .table_ids
+        .iter()
+        .any(|&id| version.get_table(id).is_none())
+    {
         log::debug!("Input table(s) are not referenced anymore; skipping result installation");
 
         compaction_state
@@ -571,12 +568,13 @@ fn merge_tables(
         })?
         .unwrap_or_default();
 
-    compactor
-        .finish(
-            &mut version_history_lock,
+    drop(version);
+
+    let unneeded = finished
+        .install(
+            &compaction_state,
             opts,
             payload,
-            dst_lvl,
             blob_frag_map,
             extra_blob_files,
         )
@@ -594,14 +592,11 @@ fn merge_tables(
         .hidden_set_mut()
         .show(payload.table_ids.iter().copied());
 
-    version_history_lock
-        .maintenance(&opts.config.path, opts.mvcc_gc_watermark)
-        .inspect_err(|e| {
-            log::error!("Manifest maintenance failed: {e:?}");
-        })?;
-
-    drop(version_history_lock);
     drop(compaction_state);
+
+    unneeded.remove(&opts.config.path).inspect_err(|e| {
+        log::error!("Manifest maintenance failed: {e:?}");
+    })?;
 
     log::trace!("Compaction successful");
 
@@ -613,9 +608,6 @@ fn drop_tables(
     opts: &Options,
     ids_to_drop: &[TableId],
 ) -> crate::Result<()> {
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let mut version_history_lock = opts.version_history.write().expect("lock is poisoned");
-
     // Fail-safe for buggy compaction strategies
     if compaction_state
         .hidden_set()
@@ -628,15 +620,10 @@ fn drop_tables(
         return Ok(());
     }
 
+    let version = latest_files(opts);
     let Some(tables) = ids_to_drop
         .iter()
-        .map(|&id| {
-            version_history_lock
-                .latest_version()
-                .version
-                .get_table(id)
-                .cloned()
-        })
+        .map(|&id| version.get_table(id).cloned())
         .collect::<Option<Vec<_>>>()
     else {
         log::warn!(
@@ -652,27 +639,21 @@ fn drop_tables(
 
     // IMPORTANT: Write the manifest with the removed tables first
     // Otherwise the table files are deleted, but are still referenced!
-    version_history_lock.upgrade_version(
+    drop(version);
+    // armilla: Synced without the lock of the history.
+    let unneeded = SuperVersions::install(
+        &opts.version_history,
+        &compaction_state,
         &opts.config.path,
-        |current| {
-            let mut copy = current.clone();
-
-            copy.version = copy
-                .version
-                .with_dropped(ids_to_drop, &mut dropped_blob_files)?;
-
-            Ok(copy)
-        },
-        &opts.global_seqno,
-        &opts.visible_seqno,
+        |current| current.with_dropped(ids_to_drop, &mut dropped_blob_files),
+        |_| (),
+        (&opts.global_seqno, &opts.visible_seqno),
+        opts.mvcc_gc_watermark,
     )?;
 
-    if let Err(e) = version_history_lock.maintenance(&opts.config.path, opts.mvcc_gc_watermark) {
+    unneeded.remove(&opts.config.path).inspect_err(|e| {
         log::error!("Manifest maintenance failed: {e:?}");
-        return Err(e);
-    }
-
-    drop(version_history_lock);
+    })?;
 
     // NOTE: If the application were to crash >here< it's fine
     // The tables are not referenced anymore, and will be

@@ -170,8 +170,9 @@ impl AbstractTree for Tree {
         self.version_history
             .read()
             .expect("poisoned")
-            .latest_version()
+            .latest() // armilla: not cloned
             .version
+            .clone()
     }
 
     fn get_flush_lock(&self) -> std::sync::MutexGuard<'_, ()> {
@@ -263,20 +264,22 @@ impl AbstractTree for Tree {
 
     fn clear(&self) -> crate::Result<()> {
         let config = self.tree_config();
-        let mut versions = self.get_version_history_lock();
+        // armilla: `install` wants the compaction state, see there.
+        let compaction_state = self.compaction_state.lock().expect("lock is poisoned");
 
-        versions.upgrade_version(
+        SuperVersions::install(
+            &self.version_history,
+            &compaction_state,
             &config.path,
-            |v| {
-                let mut copy = v.clone();
+            |v| Ok(Version::new(v.id() + 1, self.tree_type())),
+            |copy| {
                 copy.active_memtable = Arc::new(Memtable::new(self.memtable_id_counter.next()));
                 copy.sealed_memtables = Arc::default();
-                copy.version = Version::new(v.version.id() + 1, self.tree_type());
-                Ok(copy)
             },
-            &config.seqno,
-            &config.visible_seqno,
-        )
+            (&config.seqno, &config.visible_seqno),
+            0,
+        )?
+        .remove(&config.path)
     }
 
     #[doc(hidden)]
@@ -334,7 +337,7 @@ impl AbstractTree for Tree {
         self.version_history
             .read()
             .expect("lock is poisoned")
-            .latest_version()
+            .latest() // armilla: not cloned
             .sealed_memtables
             .len()
     }
@@ -446,43 +449,45 @@ impl AbstractTree for Tree {
         );
 
         #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut _compaction_state = self.compaction_state.lock().expect("lock is poisoned");
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut version_lock = self.version_history.write().expect("lock is poisoned");
+        let compaction_state = self.compaction_state.lock().expect("lock is poisoned");
 
         // NOTE: Check for race condition
         // Fixes: https://github.com/fjall-rs/fjall/issues/287#issuecomment-4938188362
+        // armilla: Only whoever holds the compaction state takes a sealed memtable away.
+        let sealed = Arc::clone(&self.version_history.read().expect("lock is poisoned").latest().sealed_memtables);
         if sealed_memtables_to_delete
             .iter()
-            .any(|id| !version_lock.latest_version().sealed_memtables.contains(id))
+            .any(|id| !sealed.contains(id))
         {
             log::debug!("Not registering tables because flush task processed some sealed memtables which do not exist (anymore)");
             return Ok(());
         }
+        drop(sealed);
 
-        version_lock.upgrade_version(
+        // armilla: Synced without the lock that reads and writes take.
+        let unneeded = SuperVersions::install(
+            &self.version_history,
+            &compaction_state,
             &self.config.path,
             |current| {
-                let mut copy = current.clone();
-
-                copy.version = copy.version.with_new_l0_run(
+                Ok(current.with_new_l0_run(
                     tables,
                     blob_files,
                     frag_map.filter(|x| !x.is_empty()),
-                );
-
+                ))
+            },
+            |copy| {
                 for &table_id in sealed_memtables_to_delete {
                     log::trace!("releasing sealed memtable #{table_id}");
                     copy.sealed_memtables = Arc::new(copy.sealed_memtables.remove(table_id));
                 }
-
-                Ok(copy)
             },
-            &self.config.seqno,
-            &self.config.visible_seqno,
+            (&self.config.seqno, &self.config.visible_seqno),
+            gc_watermark,
         )?;
+        drop(compaction_state);
 
-        if let Err(e) = version_lock.maintenance(&self.config.path, gc_watermark) {
+        if let Err(e) = unneeded.remove(&self.config.path) {
             log::warn!("Version GC failed: {e:?}");
         }
 
@@ -543,8 +548,9 @@ impl AbstractTree for Tree {
         self.version_history
             .read()
             .expect("lock is poisoned")
-            .latest_version()
+            .latest() // armilla: not cloned
             .active_memtable
+            .clone()
     }
 
     #[expect(clippy::significant_drop_tightening)]
@@ -914,10 +920,11 @@ impl Tree {
     #[must_use]
     pub fn append_entry(&self, value: InternalValue) -> (u64, u64) {
         #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+        // armilla: Not cloned for each entry.
         self.version_history
             .read()
             .expect("lock is poisoned")
-            .latest_version()
+            .latest() // armilla: not cloned
             .active_memtable
             .insert(value)
     }

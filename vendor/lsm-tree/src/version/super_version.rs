@@ -8,7 +8,12 @@ use crate::{
     version::{persist_version, Version},
     SeqNo, SequenceNumberCounter,
 };
-use std::{collections::VecDeque, path::Path, sync::Arc};
+use crate::compaction::state::CompactionState;
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{Arc, MutexGuard, RwLock},
+};
 
 /// A super version is a point-in-time snapshot of memtables and a [`Version`] (list of disk files)
 #[derive(Clone)]
@@ -27,6 +32,25 @@ pub struct SuperVersion {
 }
 
 pub struct SuperVersions(VecDeque<SuperVersion>);
+
+/// armilla: Super versions that nobody needs any more. Dropping them frees memtables and removes files of tables, which takes
+/// long: not under the lock of the history.
+#[must_use]
+pub struct Unneeded(Vec<SuperVersion>);
+
+impl Unneeded {
+    /// Removes their lists of files. One that cannot be removed is by the next recovery.
+    pub fn remove(self, folder: &Path) -> crate::Result<()> {
+        for head in self.0 {
+            let path = folder.join(format!("v{}", head.version.id()));
+            if path.try_exists()? {
+                crate::file::retry_transient_io(|| std::fs::remove_file(&path))?;
+            }
+        }
+
+        Ok(())
+    }
+}
 
 impl SuperVersions {
     pub fn new(version: Version) -> Self {
@@ -68,19 +92,26 @@ impl SuperVersions {
     }
 
     pub fn maintenance(&mut self, folder: &Path, gc_watermark: SeqNo) -> crate::Result<()> {
+        self.take_unneeded(gc_watermark).remove(folder)
+    }
+
+    /// armilla: Takes what no snapshot needs out of the history.
+    pub fn take_unneeded(&mut self, gc_watermark: SeqNo) -> Unneeded {
+        let mut unneeded = Vec::new();
+
         if gc_watermark == 0 {
-            return Ok(());
+            return Unneeded(unneeded);
         }
 
         if self.free_list_len() < 1 {
-            return Ok(());
+            return Unneeded(unneeded);
         }
 
         log::trace!("Running manifest GC with watermark={gc_watermark}");
 
         if let Some(hi_idx) = self.0.iter().rposition(|x| x.seqno < gc_watermark) {
             for _ in 0..hi_idx {
-                let Some(head) = self.0.front() else {
+                let Some(head) = self.0.pop_front() else {
                     break;
                 };
 
@@ -90,18 +121,58 @@ impl SuperVersions {
                     head.seqno,
                 );
 
-                let path = folder.join(format!("v{}", head.version.id()));
-                if path.try_exists()? {
-                    crate::file::retry_transient_io(|| std::fs::remove_file(&path))?;
-                }
-
-                self.0.pop_front();
+                unneeded.push(head);
             }
         }
 
         log::trace!("Manifest GC done, version length now {}", self.0.len());
 
-        Ok(())
+        Unneeded(unneeded)
+    }
+
+    /// armilla: Changes the list of files and makes the new one durable, without the lock of the history, which every read and every
+    /// write takes. Whoever changes the list holds the compaction state, so only memtables can have
+    /// changed when the new list is installed; `then` changes those, under the lock.
+    ///
+    /// Returns what is not needed any more.
+    pub(crate) fn install(
+        history: &RwLock<Self>,
+        _files_are_ours: &MutexGuard<'_, CompactionState>,
+        tree_path: &Path,
+        change: impl FnOnce(&Version) -> crate::Result<Version>,
+        then: impl FnOnce(&mut SuperVersion),
+        (seqno, visible_seqno): (&SequenceNumberCounter, &SequenceNumberCounter),
+        gc_watermark: SeqNo,
+    ) -> crate::Result<Unneeded> {
+        let current = history.read().expect("lock is poisoned").latest().version.clone();
+        let next = change(&current)?;
+
+        // IMPORTANT: Taken before the disk is waited for, as it always was: a batch that took its number before this one, and is
+        // not in its memtables yet, has this long to get there before a snapshot can be opened behind it.
+        let seqno = seqno.next();
+        persist_version(tree_path, &next)?;
+
+        let mut history = history.write().expect("lock is poisoned");
+        let mut installed = history.latest_version();
+        assert_eq!(
+            current.id(),
+            installed.version.id(),
+            "files are changed by one at a time"
+        );
+        installed.version = next;
+        then(&mut installed);
+        installed.seqno = seqno;
+        log::trace!("Next version seqno={seqno}");
+
+        history.append_version(installed);
+        visible_seqno.fetch_max(seqno + 1);
+
+        Ok(history.take_unneeded(gc_watermark))
+    }
+
+    /// armilla: The latest super version, not cloned.
+    pub(crate) fn latest(&self) -> &SuperVersion {
+        self.0.back().expect("should always have a SuperVersion")
     }
 
     /// Modifies the level manifest atomically.

@@ -20,7 +20,7 @@ const REST_WITHIN: Duration = Duration::from_secs(60);
 impl Nodes {
     /// A backup of the account while nodes serve it.
     pub(in crate::cluster) fn backup(&self) -> Outcome<PathBuf> {
-        let to = self.folder.path().join("backup");
+        let to = self.folder.path().join(format!("backup-{}", self.database));
         let place = to.display().to_string();
         self.command(&["backup", "--to", &place], &self.database)?;
         Ok(to)
@@ -32,10 +32,14 @@ impl Nodes {
         self.command(&["verify", "--against", &folder], &self.database)
     }
 
-    /// Restores a backup into a database of its own, which the nodes then serve with new copies.
-    pub(in crate::cluster) fn restore(&mut self, backup: &Path, database: &str) -> Outcome<()> {
+    /// Restores a backup into a database of its own, cut into so many slices, which the nodes then serve with new copies.
+    pub(in crate::cluster) fn restore(
+        &mut self,
+        backup: &Path,
+        (database, slices): (&str, u32),
+    ) -> Outcome<()> {
         self.postgres.create_database(database)?;
-        self.key = init(&self.binary, &self.postgres.address(database), 1)?;
+        self.key = init(&self.binary, &self.postgres.address(database), slices)?;
         let from = backup.display().to_string();
         self.command(&["restore", "--from", &from], database)?;
         self.command(&["verify"], database)?;

@@ -123,6 +123,17 @@ begin
     returning j.shard;
 end $$;
 
+-- One row for one shard: what an owner sends. Plain parameters keep one plan for all calls; with arrays the database plans the insert anew each time.
+create function armilla.append_one(h int, s bigint, e bigint, p bigint, l bigint, c bigint, b bytea)
+returns boolean language plpgsql as $$
+begin
+  perform 1 from armilla.shards x where x.home = h and x.shard = s and x.epoch = e and x.state = 0 for no key update;
+  if not found then return false; end if;
+  insert into armilla.journal (home, shard, place, lsn, chain, batch) select h, s, p, l, c, b
+   where p = 1 + (select max(t.place) from armilla.journal t where t.home = h and t.shard = s);
+  return found;
+end $$;
+
 -- The shard's row is locked last: appends go on while states are written. A fold that lost its epoch meanwhile leaves nothing behind.
 create function armilla.fold(h int, s bigint, e bigint, upto bigint, at_lsn bigint,
   ss smallint[], ks bytea[], vs bytea[], ds smallint[], dk bytea[]) returns boolean language plpgsql as $$

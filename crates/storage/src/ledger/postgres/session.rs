@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
@@ -24,6 +25,10 @@ const STATEMENT_TIME_MAX: Duration = Duration::from_secs(5);
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(3);
 /// How long an answer is awaited here. A statement that takes longer loses its connection; it is never cancelled.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(6);
+
+/// What a lane is told beside: it keeps one plan for each statement, by the index, however small the tables were when it was made.
+const LANE_GREETING: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_bitmapscan = off";
+const HAS_APPEND_ONE: &str = "select to_regprocedure('armilla.append_one(int,bigint,bigint,bigint,bigint,bigint,bytea)') is not null";
 
 /// Parameters of a statement.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -88,11 +93,20 @@ impl Line {
         text: &'static str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, LedgerError> {
-        let failed = |error| match error {
-            LedgerError::OutcomeUnknown(reason) => LedgerError::Unreachable(reason),
-            other => other,
-        };
-        self.change(text, parameters).await.map_err(failed)
+        self.change(text, parameters).await.map_err(changed_nothing)
+    }
+
+    /// Asks for many rows; each becomes what is wanted of it while the next ones come.
+    pub(super) async fn read_each<T>(
+        &self,
+        text: &'static str,
+        parameters: Parameters<'_>,
+        of: impl Fn(&Row) -> T,
+    ) -> Result<Vec<T>, LedgerError> {
+        let session = self.session().await?;
+        let statement = session.prepared(text).await?;
+        let asked = session.ask_each(&statement, parameters, of);
+        self.answer(&session, asked).await.map_err(changed_nothing)
     }
 
     /// Runs a statement that changes something.
@@ -107,11 +121,11 @@ impl Line {
     }
 
     /// Waits for the answer to a statement; without one, the session ends.
-    pub(super) async fn answer(
+    pub(super) async fn answer<T>(
         &self,
         session: &Arc<Session>,
-        asked: impl Future<Output = Result<Vec<Row>, LedgerError>>,
-    ) -> Result<Vec<Row>, LedgerError> {
+        asked: impl Future<Output = Result<Vec<T>, LedgerError>>,
+    ) -> Result<Vec<T>, LedgerError> {
         let answered = tokio::time::timeout(ANSWER_WAIT_MAX, asked).await;
         let answered = answered.unwrap_or_else(|_| {
             let waited = ANSWER_WAIT_MAX.as_secs();
@@ -140,6 +154,8 @@ pub(super) struct Session {
     warnings: Arc<AtomicU64>,
     statements: Mutex<HashMap<&'static str, Statement>>,
     driver: AbortHandle,
+    /// A lane of a ledger that has the function for a single row; those made by earlier versions lack it.
+    has_append_one: bool,
 }
 
 impl Session {
@@ -151,9 +167,14 @@ impl Session {
             Connector::Tls(tls) => connect(config, (**tls).clone(), Arc::clone(&warnings)).await?,
         };
         let statements = Mutex::default();
-        let session = Self { client, warnings, statements, driver };
+        let mut session = Self { client, warnings, statements, driver, has_append_one: false };
         session.client.batch_execute(&greeting()).await.map_err(unreachable)?;
         session.check(role).await?;
+        if role == Role::Lane {
+            session.client.batch_execute(LANE_GREETING).await.map_err(unreachable)?;
+            let found = session.client.query_one(HAS_APPEND_ONE, &[]).await.map_err(unreachable)?;
+            session.has_append_one = found.get(0);
+        }
         Ok(session)
     }
 
@@ -171,6 +192,11 @@ impl Session {
             )));
         }
         Ok(())
+    }
+
+    /// Whether a single row has a function of its own.
+    pub(super) fn has_append_one(&self) -> bool {
+        self.has_append_one
     }
 
     /// The statement of this text, prepared once in a session.
@@ -202,6 +228,23 @@ impl Session {
         } else {
             Err(LedgerError::OutcomeUnknown("a warning came with the answer".into()))
         }
+    }
+
+    /// As [`Session::ask`], for what changes nothing and has many rows.
+    async fn ask_each<T>(
+        &self,
+        statement: &Statement,
+        parameters: Parameters<'_>,
+        of: impl Fn(&Row) -> T,
+    ) -> Result<Vec<T>, LedgerError> {
+        let failed = |error: tokio_postgres::Error| LedgerError::Unreachable(told(&error));
+        let rows = self.client.query_raw(statement, parameters.iter().copied()).await;
+        let mut rows = std::pin::pin!(rows.map_err(failed)?);
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().await {
+            all.push(of(&row.map_err(failed)?));
+        }
+        Ok(all)
     }
 
     /// Runs several statements as one implicit transaction.
@@ -265,6 +308,14 @@ fn greeting() -> String {
         LOCK_WAIT_MAX.as_millis(),
         STATEMENT_TIME_MAX.as_millis(),
     )
+}
+
+/// What has failed without having changed anything.
+fn changed_nothing(error: LedgerError) -> LedgerError {
+    match error {
+        LedgerError::OutcomeUnknown(reason) => LedgerError::Unreachable(reason),
+        other => other,
+    }
 }
 
 /// What the database or the network said, in one line.

@@ -197,28 +197,55 @@ type UnderWay = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Hands a statement to the connection before it returns, so that statements travel in order; what is returned waits for
 /// the answer and tells it.
 async fn send(lines: Arc<Lines>, entries: Vec<Entry>, done: Appended) -> UnderWay {
-    let mut asked: UnderWay = match append_statement(&lines).await {
+    let mut asked: UnderWay = match append_statement(&lines, &entries).await {
         Err(error) => {
             done(Err(error));
             return Box::pin(std::future::ready(()));
         }
-        Ok((session, statement)) => Box::pin(async move {
-            let columns = Columns::of(&entries);
-            let parameters = columns.parameters();
-            let answered = session.ask(&statement, &parameters);
-            let rows = lines.lane.answer(&session, answered).await;
-            done(rows.map(|rows| verdicts(&entries, &rows)));
-        }),
+        Ok(prepared) => Box::pin(async move { done(ask(&lines, &prepared, &entries).await) }),
     };
     let finished = std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await;
     if finished.is_ready() { Box::pin(std::future::ready(())) } else { asked }
 }
 
-async fn append_statement(lines: &Lines) -> Answer<(Arc<Session>, tokio_postgres::Statement)> {
+/// What an append is sent with.
+struct PreparedAppend {
+    session: Arc<Session>,
+    statement: tokio_postgres::Statement,
+    /// The statement takes one row, not arrays of them.
+    is_of_one: bool,
+}
+
+async fn append_statement(lines: &Lines, entries: &[Entry]) -> Answer<PreparedAppend> {
     let session = lines.lane.session().await?;
-    let text = "select armilla.append($1, $2, $3, $4, $5, $6, $7)";
+    let is_of_one = entries.len() == 1 && session.has_append_one();
+    let text = match is_of_one {
+        true => "select armilla.append_one($1, $2, $3, $4, $5, $6, $7)",
+        false => "select armilla.append($1, $2, $3, $4, $5, $6, $7)",
+    };
     let statement = session.prepared(text).await?;
-    Ok((session, statement))
+    Ok(PreparedAppend { session, statement, is_of_one })
+}
+
+async fn ask(lines: &Lines, prepared: &PreparedAppend, entries: &[Entry]) -> Answer<Vec<Verdict>> {
+    let PreparedAppend { session, statement, is_of_one } = prepared;
+    let ask = async |parameters: Parameters<'_>| {
+        lines.lane.answer(session, session.ask(statement, parameters)).await
+    };
+    if let ([entry], true) = (entries, *is_of_one) {
+        let numbers = numbers_of(entry);
+        let [shard, epoch, place, lsn, chain] = &numbers;
+        let home = home_number(entry.at.home);
+        let rows = ask(&[&home, shard, epoch, place, lsn, chain, &&entry.batch[..]]).await?;
+        return Ok(vec![if yes(&rows)? { Verdict::Accepted } else { Verdict::Refused }]);
+    }
+    let columns = Columns::of(entries);
+    Ok(verdicts(entries, &ask(&columns.parameters()).await?))
+}
+
+fn numbers_of(entry: &Entry) -> [i64; 5] {
+    let Entry { at, epoch, place, lsn, chain, .. } = entry;
+    [at.shard.0, epoch.0, place.0, *lsn, chain.0].map(signed)
 }
 
 /// The entries of an append as the arrays that the function takes.
@@ -232,17 +259,10 @@ impl<'a> Columns<'a> {
     fn of(entries: &'a [Entry]) -> Self {
         let home = entries.first().map_or(Home(0), |entry| entry.at.home);
         assert!(entries.iter().all(|entry| entry.at.home == home), "one append, one home");
-        let column =
-            |of: fn(&Entry) -> u64| entries.iter().map(|entry| signed(of(entry))).collect();
+        let column = |nth: usize| entries.iter().map(|entry| numbers_of(entry)[nth]).collect();
         Self {
             home: home_number(home),
-            numbers: [
-                column(|entry| entry.at.shard.0),
-                column(|entry| entry.epoch.0),
-                column(|entry| entry.place.0),
-                column(|entry| entry.lsn),
-                column(|entry| entry.chain.0),
-            ],
+            numbers: std::array::from_fn(column),
             batches: entries.iter().map(|entry| &entry.batch[..]).collect(),
         }
     }
@@ -378,15 +398,16 @@ pub(super) async fn base(
         Bound::Unbounded => None,
     };
     let text = "select key, value from ( \
-          select key, value, sum(length(value)) over (order by key) - length(value) as before from ( \
+          select key, value, sum(length(value)) over (order by key rows unbounded preceding) - length(value) as before from ( \
             select key, value from armilla.base \
              where home = $1 and space = $2 and key >= $3 and ($4::bytea is null or key < $4) \
              order by key limit $5) page) rows \
          where before < $6 order by key";
     let (home, space) = (home_number(home), i16::from(space as u8));
     let limit = i64::try_from(rows).unwrap_or(i64::MAX);
-    let found = desk.read(text, &[&home, &space, &from, &below, &limit, &BASE_BYTES_MAX]).await?;
-    Ok(found.iter().map(|row| (row.get(0), Bytes::from(row.get::<_, Vec<u8>>(1)))).collect())
+    let parameters: Parameters<'_> = &[&home, &space, &from, &below, &limit, &BASE_BYTES_MAX];
+    let entry = |row: &Row| (row.get(0), Bytes::from(row.get::<_, Vec<u8>>(1)));
+    desk.read_each(text, parameters, entry).await
 }
 
 pub(super) async fn reserve(desk: &Line, name: String, many: u64) -> Answer<u64> {
