@@ -91,8 +91,6 @@ pub(crate) const PREFETCH_START: u64 = 32;
 pub(crate) const BESIDE_SHARE: u64 = 8;
 /// See [`BESIDE_SHARE`].
 pub(crate) const BESIDE_START: u64 = 16;
-/// Items that the item cache must lack before it is looked beside one; and it must lack half of those wanted so far.
-pub(crate) const BESIDE_MISSES_MIN: u64 = 2;
 /// Items that such a pass may lack before all files are gone through.
 pub(crate) const BESIDE_LACKS_MAX: u64 = 4;
 /// Items tried behind a full page, in the hope of finding that there is nothing more: an empty last page

@@ -14,8 +14,8 @@
 use super::Items;
 use crate::keys::{self, ItemKey};
 use crate::query::plan::costs::{
-    BESIDE_LACKS_MAX, BESIDE_MISSES_MIN, BESIDE_SHARE, BESIDE_START, PREFETCH_BYTES_MAX,
-    PREFETCH_MAX, PREFETCH_MIN, PREFETCH_READS_MIN, PREFETCH_SHARE, PREFETCH_START,
+    BESIDE_LACKS_MAX, BESIDE_SHARE, BESIDE_START, PREFETCH_BYTES_MAX, PREFETCH_MAX, PREFETCH_MIN,
+    PREFETCH_READS_MIN, PREFETCH_SHARE, PREFETCH_START,
 };
 use crate::ranges::EpkSpan;
 use crate::record::Record;
@@ -156,10 +156,9 @@ impl Prefetch {
         Ok(found.filter(|record| is_version(record, document)))
     }
 
-    /// True when one partition is addressed, a good part of it is wanted, and the item cache does not have most of that.
+    /// True when one partition is addressed, a good part of it is wanted, and the item cache lacks half of what was wanted so far.
     fn is_worth_looking_beside(&self, page: &Items<'_>, target: usize, epk: &[u8]) -> bool {
-        let is_met =
-            self.misses >= BESIDE_MISSES_MIN && self.misses.saturating_mul(2) >= self.reads;
+        let is_met = self.misses.saturating_mul(2) >= self.reads;
         let Some((expected, scope)) = self.expected.filter(|_| is_met) else {
             return false;
         };
