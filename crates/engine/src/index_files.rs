@@ -9,6 +9,7 @@
 //! names any more, costs time and never data. Whether files are whole is found out by `Index::open`; what is
 //! done with damaged ones is decided in `generation::open`.
 
+use crate::limits::INDEX_RESIDENT_MAX;
 use armilla_index::{Files, Limits, Output};
 use armilla_storage::StoreError;
 use armilla_storage::disk::{Disk, DiskFile};
@@ -55,6 +56,13 @@ impl IndexFolders {
     pub(crate) fn files(&self, name: IndexName) -> Option<Arc<dyn Files>> {
         let disk = self.disk.clone()?;
         Some(Arc::new(Folder { disk, path: name.folder() }))
+    }
+
+    /// Gives memory of index files back where they have more than their share.
+    pub(crate) fn trim_memory(&self) {
+        if let Some(disk) = &self.disk {
+            disk.trim_maps(INDEX_RESIDENT_MAX);
+        }
     }
 
     /// Removes the files of one index. Readers that still hold them keep what they have mapped.

@@ -57,6 +57,12 @@ pub trait Disk: Send + Sync {
     /// As [`Disk::create`]; an absent file is an error too.
     fn map(&self, path: &Path) -> Result<Bytes, StoreError>;
 
+    /// Gives memory of mapped files back when this process has more than so many bytes of files in memory. The bytes
+    /// stay valid: they are read again, mostly from the system's cache, when somebody wants them.
+    fn trim_maps(&self, most: u64) {
+        let _nothing_is_mapped = most;
+    }
+
     /// The bytes of a file, read into memory; `None` when there is no such file.
     ///
     /// # Errors

@@ -45,6 +45,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Database, Guard, PersistMode, Readable};
+use lsm_tree::visit::EntryValue;
 use parking_lot::RwLock;
 
 use crate::disk::FolderLock;
@@ -380,12 +381,32 @@ impl Snapshot for EmbeddedSnapshot {
         let Some(tree) = self.trees.find(keyspace).filter(|_| !range.is_empty()) else {
             return Ok(());
         };
-        let entries = self.engine.range::<&[u8], _>(tree, range.as_bounds());
         match direction {
-            Direction::Forward => show(entries, visit),
-            Direction::Backward => show(entries.rev(), visit),
+            Direction::Forward => {
+                let visit =
+                    &mut |key: &[u8], value: EntryValue<'_>| visit(key, value.share().into());
+                self.engine.visit(tree, range.as_bounds(), visit)
+            }
+            Direction::Backward => {
+                show(self.engine.range::<&[u8], _>(tree, range.as_bounds()).rev(), visit)
+            }
         }
         .map_err(|error| damage(keyspace, error))
+    }
+
+    fn scan_beside(
+        &self,
+        keyspace: Keyspace,
+        key: &[u8],
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let Some(tree) = self.trees.find(keyspace).filter(|_| !range.is_empty()) else {
+            return Ok(());
+        };
+        let visit = &mut |key: &[u8], value: EntryValue<'_>| visit(key, value.share().into());
+        let visited = self.engine.visit_beside(tree, key, range.as_bounds(), visit);
+        visited.map(|_is_found| ()).map_err(|error| damage(keyspace, error))
     }
 }
 

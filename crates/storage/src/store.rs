@@ -112,6 +112,26 @@ pub trait Snapshot: Send + Sync {
         visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
+    /// Shows entries of the range that lie in the same place as this key, until `visit` breaks: mostly all of
+    /// them, where they were written together. Some may be missing, shown twice, or be older versions than
+    /// [`Snapshot::get`] gives, deleted ones among them: it is for those who can tell by the value and search for what they
+    /// miss. It does not look into all the places where the range may have entries, which is most of what a short
+    /// scan costs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Snapshot::scan`].
+    fn scan_beside(
+        &self,
+        keyspace: Keyspace,
+        key: &[u8],
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let _ = key;
+        self.scan(keyspace, range, Direction::Forward, visit)
+    }
+
     /// The first entry of the range in this direction.
     ///
     /// # Errors

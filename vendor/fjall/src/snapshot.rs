@@ -28,6 +28,33 @@ impl Snapshot {
     pub fn seqno(&self) -> SeqNo {
         self.nonce.instant
     }
+
+    /// armilla: shows every entry of a range, in order, until nobody wants more.
+    pub fn visit(
+        &self,
+        keyspace: &Keyspace,
+        bounds: lsm_tree::visit::Bounds<'_>,
+        visit: &mut lsm_tree::visit::Visitor<'_>,
+    ) -> crate::Result<()> {
+        let lsm_tree::AnyTree::Standard(tree) = &keyspace.tree else {
+            return Err(std::io::Error::from(std::io::ErrorKind::Unsupported).into());
+        };
+        tree.visit(bounds, self.nonce.instant, visit).map_err(Into::into)
+    }
+
+    /// armilla: shows the entries of a range that lie where a key lies; see [`lsm_tree::Tree::visit_beside`].
+    pub fn visit_beside(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        bounds: lsm_tree::visit::Bounds<'_>,
+        visit: &mut lsm_tree::visit::Visitor<'_>,
+    ) -> crate::Result<bool> {
+        let lsm_tree::AnyTree::Standard(tree) = &keyspace.tree else {
+            return Ok(false);
+        };
+        tree.visit_beside(key, bounds, self.nonce.instant, visit).map_err(Into::into)
+    }
 }
 
 impl Readable for Snapshot {

@@ -138,6 +138,8 @@ pub mod util;
 mod value;
 mod value_type;
 mod version;
+/// armilla: visits
+pub mod visit;
 mod vlog;
 
 /// User defined key (byte array)

@@ -1,4 +1,5 @@
-//! Background work: expired items are removed, what dropped containers left behind, and paths that no item has.
+//! Background work: expired items are removed, what dropped containers left behind, and paths that no item has; memory of index
+//! files is given back.
 //!
 //! Readers never wait for this: an expired item is hidden the moment it expires, and a dropped
 //! container cannot be addressed. The janitor only gives the space back. Expiry is charged to the
@@ -8,7 +9,9 @@ use super::Account;
 use crate::container::Container;
 use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
-use crate::limits::{JANITOR_BATCH_KEYS, JANITOR_INTERVAL, JANITOR_VISIT_ITEMS};
+use crate::limits::{
+    JANITOR_BATCH_KEYS, JANITOR_INTERVAL, JANITOR_VISIT_ITEMS, TRIM_MEMORY_ROUNDS,
+};
 use crate::partition::Partition;
 use crate::txn::Txn;
 use crate::views::SeenByViews;
@@ -32,11 +35,14 @@ pub(super) fn start(account: &Arc<Account>) {
 }
 
 fn visit(account: &Weak<Account>) {
-    loop {
+    for round in 0_u64.. {
         thread::sleep(JANITOR_INTERVAL);
         let Some(account) = account.upgrade() else { return };
         if let Err(error) = account.clean_up() {
             tracing::error!(%error, "background cleaning failed; it will be tried again");
+        }
+        if round.is_multiple_of(TRIM_MEMORY_ROUNDS) {
+            account.core.folders.trim_memory();
         }
     }
 }

@@ -57,6 +57,10 @@ impl Disk for FailingDisk {
         self.inner.map(path)
     }
 
+    fn trim_maps(&self, most: u64) {
+        self.inner.trim_maps(most);
+    }
+
     fn read(&self, path: &Path) -> Result<Option<Bytes>, StoreError> {
         self.spend("read", path)?;
         self.inner.read(path)

@@ -5,8 +5,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use memmap2::Mmap;
+use parking_lot::Mutex;
 
 use super::{Disk, DiskFile};
 use crate::StoreError;
@@ -15,6 +18,7 @@ use crate::StoreError;
 #[derive(Clone, Debug)]
 pub struct FolderDisk {
     root: PathBuf,
+    maps: Maps,
 }
 
 impl FolderDisk {
@@ -27,13 +31,13 @@ impl FolderDisk {
     pub fn new(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         super::create_folder(&root).map_err(|e| StoreError::file("create folder", &root, e))?;
-        Ok(Self { root })
+        Ok(Self { root, maps: Maps::default() })
     }
 
     /// The disk whose root is this folder, which is not created; one that is absent reads as empty.
     #[must_use]
     pub fn existing(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), maps: Maps::default() }
     }
 
     /// Takes reading and writing from everybody but the owner, for the folder itself or something
@@ -92,7 +96,13 @@ impl Disk for FolderDisk {
         if file.metadata().map_err(fail)?.len() == 0 {
             return Ok(Bytes::new());
         }
-        map_file(&file).map(Bytes::from_owner).map_err(fail)
+        map_file(&file).map(|map| self.maps.share(map)).map_err(fail)
+    }
+
+    fn trim_maps(&self, most: u64) {
+        if resident_file_bytes().is_some_and(|resident| resident > most) {
+            self.maps.give_back();
+        }
     }
 
     fn read(&self, path: &Path) -> Result<Option<Bytes>, StoreError> {
@@ -148,12 +158,64 @@ impl DiskFile for FolderFile {
 }
 
 #[allow(unsafe_code, reason = "mapping is unsafe because a file could shrink under the map")]
-fn map_file(file: &File) -> io::Result<memmap2::Mmap> {
+fn map_file(file: &File) -> io::Result<Mmap> {
     // SAFETY: mapped files are immutable by contract of `Disk::map`: ours are written aside, synced
     // and renamed, never changed in place, and removal leaves the mapped pages valid. The folder is
     // locked, so no second server writes here. Somebody else who truncates a file under us can
     // make a read fault; no API can prevent that.
-    unsafe { memmap2::Mmap::map(file) }
+    unsafe { Mmap::map(file) }
+}
+
+/// The maps of a disk that somebody holds.
+#[derive(Clone, Debug, Default)]
+struct Maps(Arc<Mutex<Vec<Weak<Mmap>>>>);
+
+/// A map that is also known to its disk.
+struct HeldMap(Arc<Mmap>);
+
+impl AsRef<[u8]> for HeldMap {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Maps {
+    fn share(&self, map: Mmap) -> Bytes {
+        let map = Arc::new(map);
+        let mut maps = self.0.lock();
+        maps.retain(|map| map.strong_count() > 0);
+        maps.push(Arc::downgrade(&map));
+        Bytes::from_owner(HeldMap(map))
+    }
+
+    fn give_back(&self) {
+        let held: Vec<Arc<Mmap>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        for map in held {
+            // A system that refuses keeps what it has.
+            let _refused = give_back(&map);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "advice that forgets what was written to a map is unsafe")]
+fn give_back(map: &Mmap) -> io::Result<()> {
+    // SAFETY: nothing is written to these maps, and their files do not change (see `map_file`): what is read
+    // again afterwards, also by somebody who reads at this moment, are the same bytes.
+    unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) }
+}
+
+#[cfg(not(unix))]
+fn give_back(_map: &Mmap) -> io::Result<()> {
+    Ok(())
+}
+
+/// Bytes of files that this process has in memory by maps, its program included; only Linux says so.
+pub(super) fn resident_file_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssFile:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 fn names(folder: &Path) -> io::Result<Vec<String>> {

@@ -67,6 +67,10 @@ impl Disk for OverlayDisk {
         }
     }
 
+    fn trim_maps(&self, most: u64) {
+        self.below.trim_maps(most);
+    }
+
     fn read(&self, path: &Path) -> Result<Option<Bytes>, StoreError> {
         match self.above.read(path)? {
             None if !self.is_hidden(path) => self.below.read(path),

@@ -130,3 +130,26 @@ fn an_overlay_keeps_the_contract_and_leaves_its_folder_alone() {
         (Some("1"), Some("2"))
     );
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn mapped_bytes_stay_the_same_when_their_memory_is_given_back() {
+    const BYTES: usize = 48 << 20;
+    let resident = || super::folder::resident_file_bytes().unwrap() as usize;
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FolderDisk::new(folder.path()).unwrap();
+    let written: Vec<u8> = (0..BYTES).map(|at| (at / 4096 % 251) as u8).collect();
+    write(&disk, "mapped", &written);
+    let mapped = disk.map(Path::new("mapped")).unwrap();
+    assert_eq!(mapped, written);
+    let touched = resident();
+    assert!(touched >= BYTES);
+    disk.trim_maps(touched as u64 * 2);
+    assert!(resident() >= BYTES, "it is given back only beyond the limit");
+    disk.trim_maps(BYTES as u64 / 2);
+    assert!(resident() + BYTES / 2 < touched, "{} of {touched} are left", resident());
+    assert_eq!(mapped, written);
+    // Maps of one disk are those of its clones, and what nobody holds any more is in nobody's way.
+    drop(mapped);
+    disk.clone().trim_maps(0);
+}

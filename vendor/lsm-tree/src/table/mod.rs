@@ -4,6 +4,8 @@
 
 pub mod block;
 pub(crate) mod block_index;
+// armilla
+pub(crate) mod cursor;
 pub mod data_block;
 pub mod filter;
 mod id;
@@ -19,6 +21,7 @@ pub mod writer;
 
 
 pub use block::{Block, BlockOffset};
+pub(crate) use cursor::BlockCursor;
 pub use data_block::DataBlock;
 pub use id::{GlobalTableId, TableId};
 pub use index_block::{BlockHandle, IndexBlock, KeyedBlockHandle};
@@ -224,12 +227,13 @@ impl Table {
         self.metadata.file_size
     }
 
-    pub fn get(
+    /// armilla: false when the table does not have the key for certain.
+    pub(crate) fn may_contain(
         &self,
         key: &[u8],
         seqno: SeqNo,
         key_hash: u64,
-    ) -> crate::Result<Option<InternalValue>> {
+    ) -> crate::Result<bool> {
         #[cfg(feature = "metrics")]
         use std::sync::atomic::Ordering::Relaxed;
 
@@ -237,7 +241,7 @@ impl Table {
         let seqno = seqno.saturating_sub(self.global_seqno());
 
         if self.metadata.seqnos.0 >= seqno {
-            return Ok(None);
+            return Ok(false);
         }
 
         let filter_block = if let Some(block) = &self.pinned_filter_block {
@@ -283,9 +287,27 @@ impl Table {
                     self.metrics.io_skipped_by_filter.fetch_add(1, Relaxed);
                 }
 
-                return Ok(None);
+                return Ok(false);
             }
         }
+
+        Ok(true)
+    }
+
+    pub fn get(
+        &self,
+        key: &[u8],
+        seqno: SeqNo,
+        key_hash: u64,
+    ) -> crate::Result<Option<InternalValue>> {
+        #[cfg(feature = "metrics")]
+        use std::sync::atomic::Ordering::Relaxed;
+
+        // armilla: asked by visits too.
+        if !self.may_contain(key, seqno, key_hash)? {
+            return Ok(None);
+        }
+        let seqno = seqno.saturating_sub(self.global_seqno());
 
         let item = self.point_read(key, seqno);
 
@@ -301,7 +323,7 @@ impl Table {
             // Otherwise, the filter efficiency decreases whenever an item is hit.
             // https://github.com/fjall-rs/lsm-tree/issues/246
             item.inspect(|maybe_kv| {
-                if maybe_kv.is_none() && filter_block.is_some() {
+                if maybe_kv.is_none() {
                     self.metrics.filter_queries.fetch_add(1, Relaxed);
                 }
             })

@@ -151,6 +151,14 @@ impl<'p> Items<'p> {
         Ok(record)
     }
 
+    /// Takes a document's item from beside one that was wanted before, or searches the store for it.
+    fn beside_or_searched(&self, target: usize, document: &DocumentRef<'_>) -> Result<Record> {
+        match self.prefetch.lock().take_beside(self, target, document)? {
+            Some(record) => Ok(record),
+            None => self.search(target, document),
+        }
+    }
+
     /// Searches the store for a document's item.
     fn search(&self, target: usize, document: &DocumentRef<'_>) -> Result<Record> {
         let snapshot = self.plan.view.ranges[target].snapshot();

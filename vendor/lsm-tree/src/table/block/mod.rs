@@ -180,6 +180,58 @@ impl Block {
 
         Ok(Self { header, data: buf })
     }
+
+    /// armilla: takes a block out of bytes that were read with others.
+    pub(crate) fn from_bytes(
+        buf: &[u8],
+        handle: BlockHandle,
+        compression: CompressionType,
+    ) -> crate::Result<Self> {
+        let header = Header::decode_from(&mut &buf[..])?;
+
+        #[expect(clippy::indexing_slicing)]
+        let checksum = Checksum::from_raw(crate::hash::hash128(&buf[Header::serialized_len()..]));
+
+        checksum.check(header.checksum).inspect_err(|_| {
+            log::error!(
+                "Checksum mismatch for block {handle:?}, got={}, expected={}",
+                checksum,
+                header.checksum,
+            );
+        })?;
+
+        let buf = match compression {
+            CompressionType::None => {
+                let value = Slice::from(&buf[Header::serialized_len()..]);
+
+                #[expect(clippy::cast_possible_truncation, reason = "values are u32 length max")]
+                {
+                    debug_assert_eq!(header.uncompressed_length, value.len() as u32);
+                }
+
+                value
+            }
+
+            #[cfg(feature = "lz4")]
+            CompressionType::Lz4 => {
+                // NOTE: We know that a header always exists and data is never empty
+                // So the slice is fine
+                #[expect(clippy::indexing_slicing)]
+                let raw_data = &buf[Header::serialized_len()..];
+
+                #[warn(unsafe_code)]
+                let mut builder =
+                    unsafe { Slice::builder_unzeroed(header.uncompressed_length as usize) };
+
+                lz4_flex::decompress_into(raw_data, &mut builder)
+                    .map_err(|_| crate::Error::Decompress(compression))?;
+
+                builder.freeze().into()
+            }
+        };
+
+        Ok(Self { header, data: buf })
+    }
 }
 
 #[cfg(test)]
