@@ -19,6 +19,7 @@ mod views;
 
 pub use containers::NewContainer;
 pub use merges::PromisedMerge;
+pub(crate) use open::stored_head;
 pub use rekey::{NewRekey, RekeyStatus};
 pub use scripts::NewScript;
 pub use throughput::OfferChange;

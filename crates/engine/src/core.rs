@@ -18,7 +18,7 @@ use crate::query::{CachedOrders, QueryCache};
 use crate::scripts::Runtime;
 use crate::slice::Slice;
 use crate::subscriptions::Courier;
-use crate::views::Signal;
+use crate::views::{Signal, SliceCopies};
 use arc_swap::ArcSwap;
 use armilla_model::clock::Clock;
 use armilla_model::error::Result;
@@ -69,6 +69,8 @@ pub(crate) struct Core {
     pub(crate) subscribers: Arc<Signal>,
     /// Who carries batches out of the server, where somebody does.
     pub(crate) courier: OnceLock<Box<dyn Courier>>,
+    /// Who has copies of the other slices, where there are others.
+    pub(crate) copies: OnceLock<Box<dyn SliceCopies>>,
     /// Who hears how long things took.
     pub observed: Observed,
     /// How throughput and charges are treated where a container says nothing else.
@@ -130,6 +132,7 @@ impl Core {
                 followers: Arc::default(),
                 subscribers: Arc::default(),
                 courier: OnceLock::new(),
+                copies: OnceLock::new(),
                 background,
                 hot: ItemCache::default(),
                 queries: QueryCache::default(),

@@ -136,6 +136,8 @@ pub(crate) const VIEW_PAGE_ENTRIES_MAX: usize = 256;
 pub(crate) const VIEW_PAGE_BYTES_MAX: usize = 4 << 20;
 /// How long the thread of the views sleeps when nobody wakes it.
 pub(crate) const VIEW_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The same where the account is cut into slices: what other slices have written is found by looking.
+pub(crate) const VIEW_COPIES_LOOK: Duration = Duration::from_millis(100);
 /// How long a view that could not follow waits, at first and at most.
 pub(crate) const VIEW_RETRY_MIN: Duration = Duration::from_millis(50);
 /// How long a view waits for the lock of a key in its turn; then the other views have theirs, and the wait

@@ -12,6 +12,7 @@ pub use joined::JoinedSlices;
 
 use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
+use crate::limits::JANITOR_BATCH_KEYS;
 use crate::ranges::Range;
 use crate::views::definition::{MEMBER, SOURCE_RID};
 use crate::views::state::State;
@@ -21,7 +22,7 @@ use armilla_model::value::Value;
 use armilla_storage::{
     Batch, Direction, Durability, KeyRange, Keyspace, Snapshot, Store, StoreError,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// By how much the heads are raised.
 const RAISE: u64 = 1 << 32;
@@ -59,6 +60,70 @@ pub fn raise_heads(store: &dyn Store) -> Result<(), StoreError> {
         }
     }
     if batch.is_empty() { Ok(()) } else { store.commit(batch, Durability::Synced) }
+}
+
+/// Empties every view, so that it is built anew: where slices have lost different things, a view may show what its source has lost. Heads
+/// are raised before, because logs go with the items.
+///
+/// # Errors
+///
+/// When the store cannot be read or written.
+pub fn empty_views(store: &dyn Store) -> Result<(), StoreError> {
+    let snapshot = store.snapshot();
+    let prefix = KeyRange::prefix(&keys::meta(Meta::Container, &[]));
+    let mut views = HashSet::new();
+    for (key, value) in snapshot.page(Keyspace::Meta, &prefix, Direction::Forward, usize::MAX)? {
+        let entry = crate::catalog::stored::StoredEntry::read(&value)?;
+        let stored = crate::catalog::stored::StoredContainer::read(&entry)?;
+        if stored.definition.get(MEMBER).is_some() {
+            let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok());
+            views.extend(number.map(u32::from_be_bytes));
+        }
+    }
+    let all = KeyRange::all();
+    for view in &views {
+        for keyspace in Keyspace::ALL {
+            match keyspace {
+                Keyspace::Meta => {
+                    for kind in [Meta::ViewPlacement, Meta::ViewOrder] {
+                        let notes = KeyRange::prefix(&keys::meta(kind, &[*view]));
+                        remove(store, keyspace, &notes, |_| true)?;
+                    }
+                }
+                // Begins with the second.
+                Keyspace::Expiry => {
+                    let is_of_view =
+                        |key: &[u8]| joined::container_of(keyspace, key) == Some(*view);
+                    remove(store, keyspace, &all, is_of_view)?;
+                }
+                _ => remove(store, keyspace, &keys::items_of(*view), |_| true)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the entries of a range that are meant, some at a time.
+fn remove(
+    store: &dyn Store,
+    keyspace: Keyspace,
+    range: &KeyRange,
+    is_meant: impl Fn(&[u8]) -> bool,
+) -> Result<(), StoreError> {
+    let snapshot = store.snapshot();
+    let mut rest = range.clone();
+    loop {
+        let page = snapshot.page(keyspace, &rest, Direction::Forward, JANITOR_BATCH_KEYS)?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        rest = rest.starting_after(last.clone());
+        let mut batch = Batch::new();
+        for (key, _) in page.into_iter().filter(|(key, _)| is_meant(key)) {
+            batch.delete(keyspace, key);
+        }
+        if !batch.is_empty() {
+            store.commit(batch, Durability::Synced)?;
+        }
+    }
 }
 
 /// The furthest that a range or one it came from has ever been.

@@ -20,6 +20,7 @@
 //! - [`page`]: what the logs of one source range say behind a position.
 //! - [`apply`]: a page written into the view.
 //! - [`cap`]: views that keep only the first few items of a key.
+//! - [`elsewhere`]: the ranges of a source that are in other slices of the account.
 //! - [`follow`]: the thread and its rounds.
 //! - [`rekey`]: a container that is filled under another key, to take its source's place.
 //! - [`lock_turn`]: waiting for the lock of a key without holding up other views or subscriptions.
@@ -27,6 +28,7 @@
 mod apply;
 mod cap;
 pub mod definition;
+mod elsewhere;
 mod follow;
 mod lock_turn;
 mod page;
@@ -35,6 +37,8 @@ pub mod project;
 pub mod rekey;
 pub(crate) mod state;
 
+pub(crate) use elsewhere::SeenByViews;
+pub use elsewhere::{SliceCopies, SliceCopy};
 pub use follow::Followed;
 pub(crate) use follow::{Signal, start};
 pub(crate) use lock_turn::LockTurn;
@@ -68,6 +72,8 @@ pub struct ContainerView {
     failure: Mutex<Option<String>>,
     /// It has taken its source's place and follows nobody any more.
     over: AtomicBool,
+    /// The first build was seen to be done in all slices.
+    active_everywhere: AtomicBool,
 }
 
 /// What whoever follows remembers from round to round.
@@ -77,6 +83,8 @@ pub(crate) struct Following {
     failures: u32,
     /// A failed round is not tried again before this.
     retry_at: Option<Instant>,
+    /// What it knows of its source in other slices.
+    elsewhere: elsewhere::Elsewhere,
 }
 
 /// How far a view has come.
@@ -127,8 +135,17 @@ impl ContainerView {
         let following = RankedLock::new(Rank::Following, Following::default());
         let (state, source_items) = (Mutex::new(state), AtomicU64::new(0));
         let turn = LockTurn::default();
-        let (failure, over) = (Mutex::default(), AtomicBool::new(false));
-        Self { definition, stored, state, source_items, following, turn, failure, over }
+        Self {
+            definition,
+            stored,
+            state,
+            source_items,
+            following,
+            turn,
+            failure: Mutex::default(),
+            over: AtomicBool::new(false),
+            active_everywhere: AtomicBool::new(false),
+        }
     }
 
     /// The members of the definition, as clients read them, without status.
@@ -166,7 +183,7 @@ impl ContainerView {
         self.over.store(true, Ordering::Release);
     }
 
-    /// How far it has come.
+    /// How far it has come, in this slice.
     pub fn status(&self) -> Status {
         let state = self.state.lock();
         if state.active {
@@ -231,15 +248,7 @@ impl Container {
         }
     }
 
-    /// The transaction up to which every view has seen a range of this container.
-    pub(crate) fn followed_to(&self, range: &Range) -> Option<Lsn> {
-        let views = self.views.load();
-        let positions =
-            views.iter().filter_map(|view| view.view()).map(|view| view.position(range));
-        positions.min()
-    }
-
-    /// How far one of this container's views is behind.
+    /// How far one of this container's views is behind, of what this slice has of both.
     pub fn view_lag(&self, view: &ContainerView) -> Lag {
         let mut lag = Lag::default();
         let now = self.core.clock.now_seconds();
@@ -247,7 +256,8 @@ impl Container {
             let (position, head) = (view.position(&partition.range), partition.lsn());
             lag.transactions += head.0.saturating_sub(position.0);
             if position < head
-                && let Ok(Some(second)) = page::first_second(self, partition, position)
+                && let from = page::SourceRange::of(self, partition)
+                && let Ok(Some(second)) = page::first_second(self, &from, position)
             {
                 lag.seconds = lag.seconds.max(now.saturating_sub(u64::from(second)));
             }

@@ -138,7 +138,13 @@ pub(super) fn accept_loss(store: &StoreOptions, is_sure: bool) -> Result<(), Str
     }
     let visitor = Visitor::copy(store)?;
     let before = visitor.ledger.account().map_err(|error| error.to_string())?;
-    let (ledger, record) = visitor.own("accept-loss", raise_heads)?;
+    let (ledger, record) = visitor.own("accept-loss", |owned| {
+        raise_heads(owned)?;
+        // A view lies in other slices than its source, which may have lost less.
+        let empty =
+            |store: &LedgerStore| armilla_engine::restore::empty_views(store).map_err(refusal);
+        if owned.len() > 1 { owned.iter().try_for_each(empty) } else { Ok(()) }
+    })?;
     let after = record.clone().with_loss_of(&before);
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;

@@ -13,6 +13,7 @@ mod term;
 use super::node::{LOST_STATUS, end};
 use crate::terminal::note;
 use armilla_engine::Account;
+use armilla_engine::views::{SliceCopies, SliceCopy};
 use armilla_gateway::cluster::{
     Editions, NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces,
 };
@@ -20,7 +21,7 @@ use armilla_model::clock::monotonic;
 use armilla_storage::Store;
 use armilla_storage::ledger::{
     Beat, Epoch, Incarnation, LedgerError, Member, NodeRow, Ownership, OwnershipWatcher, Place,
-    ShardAt, slice_journal,
+    Position, ShardAt, slice_journal,
 };
 use balance::Balance;
 use parking_lot::Mutex;
@@ -127,6 +128,11 @@ impl SlicedNode {
         }
     }
 
+    /// The copies of all slices that this node has.
+    pub(super) fn copies(&self) -> NodeCopies {
+        NodeCopies(self.slices.iter().map(|slice| slice.store.clone()).collect())
+    }
+
     fn places(&self) -> u64 {
         self.slices.iter().map(|slice| slice.place.load(Ordering::Acquire)).sum()
     }
@@ -222,6 +228,18 @@ impl Nodes for SlicedNode {
             rows_behind: newest.saturating_sub(node.catalog.0),
         });
         facts.collect()
+    }
+}
+
+/// What the account of one slice reads of the others.
+pub(super) struct NodeCopies(Vec<Arc<dyn Store>>);
+
+impl SliceCopies for NodeCopies {
+    fn copy(&self, slice: u32) -> Option<SliceCopy> {
+        let snapshot = self.0.get(slice as usize)?.snapshot();
+        // A copy that is being made has no position. One that cannot be read ends the node where it is followed.
+        let place = Position::read(&*snapshot).ok()??.place.0;
+        Some(SliceCopy { place, snapshot })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::container::{Container, Settings};
 use crate::dials::Turned;
 use crate::keys::{self, Meta};
 use crate::scripts::Scripts;
+use crate::views::state::State;
 use crate::{reindex, store_failure};
 use armilla_model::error::Result;
 use armilla_storage::{Batch, Keyspace, Snapshot, StoreError};
@@ -155,12 +156,39 @@ impl<'a> Change<'a> {
             .collect();
         let mut dropped = self.account.containers();
         dropped.retain(|container| !stays.contains(&container.number));
+        self.adopt_views(&databases, &dropped);
         for container in &dropped {
             self.account.retire(container);
             self.drop_container(container);
         }
         self.catalog = Catalog { databases, offers };
         Ok(dropped)
+    }
+
+    /// Ties new views to their sources, and lets go of those that are no more.
+    fn adopt_views(
+        &mut self,
+        databases: &HashMap<Arc<str>, Arc<Database>>,
+        dropped: &[Arc<Container>],
+    ) {
+        let known: HashSet<u32> =
+            self.account.containers().iter().map(|container| container.number).collect();
+        let source_of = |database: &Database, view: &Container| {
+            database.container_of_rid(view.view()?.source_rid()).cloned()
+        };
+        for database in databases.values() {
+            for view in database.containers.values().filter(|view| !known.contains(&view.number)) {
+                if let Some(source) = source_of(database, view) {
+                    self.show_view(source, view);
+                }
+            }
+            for view in dropped.iter().filter(|view| view.database == database.number) {
+                if let Some(source) = source_of(database, view) {
+                    let view = view.clone();
+                    self.show(move || source.remove_view(&view));
+                }
+            }
+        }
     }
 
     fn adopt_database(
@@ -209,7 +237,14 @@ impl<'a> Change<'a> {
         let count = u32::try_from(theirs.ranges.len()).unwrap_or(u32::MAX);
         let ranges = slice.ranges(&policy.partition_key, count.saturating_mul(slice.count()));
         let stored = StoredContainer { ranges, ..theirs };
+        let own = self.account.core.snapshot();
+        let view = super::views::restore(&*own, number, &policy).map_err(store_failure)?;
         let container = self.account.build((database, number), database_name, &stored, policy)?;
+        if let Some(view) = view {
+            // It has read nothing yet, of no slice.
+            self.put(Meta::View, &[number], State::default().write());
+            container.set_view(view);
+        }
         self.put(Meta::Container, &[database, number], stored.write());
         for partition in container.partitions().iter() {
             let head = partition.lsn().0.to_be_bytes().to_vec();

@@ -60,8 +60,8 @@ impl Account {
     ) -> Result<Arc<Container>> {
         let name = name_of(new.definition)?;
         let (definition, wish) = Wish::take(new.definition)?;
-        if wish.is_some() || rekeyed.is_some() {
-            self.core.slice.require_whole("Views and re-keys")?;
+        if rekeyed.is_some() {
+            self.core.slice.require_whole("Re-keys")?;
         }
         let mut policy = ContainerPolicy::parse(&definition)?;
         crate::computed::check_computed(&policy, &[])?;
@@ -100,8 +100,7 @@ impl Account {
             if let Some(NewView { source, view, state }) = view {
                 change.put(Meta::View, &[number], state.write());
                 container.set_view(view);
-                let follower = container.clone();
-                change.show(move || source.add_view(&follower));
+                change.show_view(source, &container);
             }
             for partition in container.partitions().iter() {
                 // Clients may hold positions of a log that is still empty when the server restarts.
@@ -289,6 +288,18 @@ impl Account {
         })?;
         container.mark_dropped();
         Ok(())
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Has a view follow its source when the change is durable. Removals of the source are kept from before that: another slice may read
+    /// in a copy that the view is there.
+    pub(super) fn show_view(&mut self, source: Arc<Container>, view: &Arc<Container>) {
+        let (kept, view) = (source.keep_removals(), view.clone());
+        self.show(move || {
+            source.add_view(&view);
+            drop(kept);
+        });
     }
 }
 

@@ -11,6 +11,7 @@ use crate::keys::{self, Meta};
 use crate::limits::{JANITOR_BATCH_KEYS, JANITOR_INTERVAL, JANITOR_VISIT_ITEMS};
 use crate::partition::Partition;
 use crate::txn::Txn;
+use crate::views::SeenByViews;
 use armilla_model::charge::RequestCharge;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Epk, PartitionKey};
@@ -67,8 +68,9 @@ impl Account {
         }
         let partitions = container.partitions();
         // What a view has not seen is kept for it.
+        let seen = SeenByViews::of(container);
         let limit = |partition: &Arc<Partition>| {
-            let followed = container.followed_to(&partition.range);
+            let followed = seen.followed_to(&partition.range);
             partition.covered().min(followed.unwrap_or(Lsn(u64::MAX)))
         };
         let covered: Vec<Lsn> = partitions.iter().map(limit).collect();

@@ -244,6 +244,15 @@ pub(super) fn parse_policy(definition: &Value) -> Result<ContainerPolicy, StoreE
 
 /// A log goes on where it ended: at the highest of the last entries in `feed` and `gone`, its own
 /// and its ancestors', and the noted head.
+/// The head of a range's log in a store.
+pub(crate) fn stored_head(
+    snapshot: &dyn Snapshot,
+    container: u32,
+    range: &Range,
+) -> Result<Lsn, StoreError> {
+    sequencer(snapshot, container, range).map(|sequencer| sequencer.last)
+}
+
 fn sequencer(
     snapshot: &dyn Snapshot,
     container: u32,

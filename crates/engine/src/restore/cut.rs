@@ -3,8 +3,10 @@
 //! A range that lies in one slice and has an id of that slice stays as it is. Every other one becomes what a split would make of it: ranges with fresh
 //! ids inside slices, which have the old one as their ancestor and read its log. That log is cut with its entries, so each slice has the part
 //! that is its own. Items, and everything that clients hold, stay what they are.
+//!
+//! Views come empty: each slice builds its part anew, and keeps notes of its own.
 
-use super::joined::is_of;
+use super::joined::{container_of, is_of};
 use crate::catalog::stored::{StoredContainer, StoredEntry};
 use crate::feed::lineage::lineage_of;
 use crate::feed_entry::FeedEntry;
@@ -13,9 +15,12 @@ use crate::ordinals::Marks;
 use crate::ranges::{self, Range, cut};
 use crate::slice::{Slice, SliceBounds};
 use crate::versions;
+use crate::views::definition::{MEMBER, QUERY};
+use crate::views::rekey::REKEY;
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::{Definition, Epk};
 use armilla_model::policy::ContainerPolicy;
+use armilla_model::value::Value;
 use armilla_storage::{Keyspace, StoreError};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -33,7 +38,7 @@ const EVERYWHERE: [Meta; 8] = [
 ];
 
 /// Entries of what an account in slices does not have.
-const REFUSED: [Meta; 3] = [Meta::View, Meta::Subscription, Meta::Rekeyed];
+const REFUSED: [Meta; 2] = [Meta::Subscription, Meta::Rekeyed];
 
 /// How a backup is cut.
 pub struct CutAccount {
@@ -59,9 +64,7 @@ impl CutAccount {
     ) -> Result<Self, StoreError> {
         let entries: BTreeMap<Vec<u8>, Bytes> = entries.into_iter().collect();
         if entries.keys().any(|key| is_of(&REFUSED, key)) {
-            let reason = "it has views, subscriptions or re-keys, which an account in slices does not have: remove them and \
-                          back up again, or restore into an account that is not cut";
-            return Err(StoreError::io("cut the backup", std::io::Error::other(reason)));
+            return Err(refused());
         }
         let everywhere = entries.iter().filter(|(key, _)| is_of(&EVERYWHERE, key));
         let everywhere: BTreeMap<_, _> =
@@ -83,6 +86,11 @@ impl CutAccount {
         (key, number): (&[u8], u32),
         stored: StoredContainer,
     ) -> Result<(), StoreError> {
+        let view = stored.definition.get(MEMBER);
+        if view.and_then(|view| view.get(QUERY)).and_then(Value::as_str) == Some(REKEY) {
+            return Err(refused());
+        }
+        let is_view = view.is_some();
         let policy = ContainerPolicy::parse_stored(&stored.definition).map_err(|_| malformed())?;
         let definition = policy.partition_key;
         let bounds = SliceBounds::new(definition.hashing, self.count);
@@ -125,7 +133,9 @@ impl CutAccount {
             let own = StoredContainer { ranges, ..stored.clone() };
             meta.insert(key.to_vec(), own.write().into());
         }
-        self.containers.insert(number, CutContainer { definition, bounds });
+        if !is_view {
+            self.containers.insert(number, CutContainer { definition, bounds });
+        }
         Ok(())
     }
 
@@ -134,7 +144,7 @@ impl CutAccount {
         std::mem::take(&mut self.meta)
     }
 
-    /// The slice of an entry beside those of `meta`; nothing for one of a container that was dropped.
+    /// The slice of an entry beside those of `meta`; nothing for one of a view, or of a container that was dropped.
     ///
     /// # Errors
     ///
@@ -145,9 +155,7 @@ impl CutAccount {
         key: &[u8],
         value: &[u8],
     ) -> Result<Option<u32>, StoreError> {
-        let number_at = if keyspace == Keyspace::Expiry { 4 } else { 0 };
-        let number = key.get(number_at..number_at + 4).and_then(|bytes| bytes.try_into().ok());
-        let number = number.map(u32::from_be_bytes).ok_or_else(malformed)?;
+        let number = container_of(keyspace, key).ok_or_else(malformed)?;
         let Some(container) = self.containers.get(&number) else { return Ok(None) };
         let definition = &container.definition;
         let epk: Epk = match keyspace {
@@ -162,6 +170,12 @@ impl CutAccount {
         };
         Ok(Some(container.bounds.slice_of(&epk)))
     }
+}
+
+fn refused() -> StoreError {
+    let reason = "it has subscriptions or re-keys, which an account in slices does not have: remove them and back up \
+                  again, or restore into an account that is not cut";
+    StoreError::io("cut the backup", std::io::Error::other(reason))
 }
 
 fn malformed() -> StoreError {

@@ -4,6 +4,8 @@
 //! container are put together, and what belongs to a range is taken from where the range is. Numbers of indexed paths and the choice of an
 //! index are each slice's own and are left out: whoever opens the result builds its indexes from the items.
 //!
+//! Each slice has its part of a view, of a moment of its own: views come empty, and are built anew where they are restored.
+//!
 //! The snapshot of the first slice must not be older than the others, so that its catalog is the newest: a container that another slice does not
 //! know yet has nothing there, and one that only another slice still has is dropped.
 
@@ -11,10 +13,11 @@ use crate::account::Account;
 use crate::catalog::stored::{StoredContainer, StoredEntry};
 use crate::keys::{self, Meta};
 use crate::slice::Slice;
+use crate::views::definition::MEMBER;
 use armilla_model::policy::ContainerPolicy;
 use armilla_storage::{Direction, KeyRange, Keyspace, Snapshot, StoreError};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -25,7 +28,8 @@ const FETCHED_ENTRIES: usize = 500;
 const OF_RANGES: [Meta; 4] = [Meta::Head, Meta::DocumentNumber, Meta::VersionsFloor, Meta::Trimmed];
 
 /// Entries of `meta` that belong to one slice and say nothing about the account.
-const OF_SLICES: [Meta; 3] = [Meta::IndexPath, Meta::Index, Meta::Edition];
+const OF_SLICES: [Meta; 6] =
+    [Meta::IndexPath, Meta::Index, Meta::Edition, Meta::View, Meta::ViewPlacement, Meta::ViewOrder];
 
 /// Whether an entry of `meta` is of one of these kinds.
 pub(super) fn is_of(kinds: &[Meta], key: &[u8]) -> bool {
@@ -41,6 +45,7 @@ fn meta_of(snapshot: &dyn Snapshot) -> Result<Vec<(Vec<u8>, Bytes)>, StoreError>
 pub struct JoinedSlices {
     slices: Vec<Arc<dyn Snapshot>>,
     meta: BTreeMap<Vec<u8>, Bytes>,
+    views: HashSet<u32>,
 }
 
 impl JoinedSlices {
@@ -51,7 +56,7 @@ impl JoinedSlices {
     /// When a snapshot cannot be read, or the first is older than another.
     pub fn new(slices: Vec<Arc<dyn Snapshot>>) -> Result<Self, StoreError> {
         let Some(first) = slices.first() else {
-            return Ok(Self { slices, meta: BTreeMap::new() });
+            return Ok(Self { slices, meta: BTreeMap::new(), views: HashSet::new() });
         };
         let edition = Account::edition_of(&**first)?;
         let mut meta = BTreeMap::new();
@@ -75,16 +80,28 @@ impl JoinedSlices {
                 }
             }
         }
-        join_ranges(&slices, &mut meta)?;
-        Ok(Self { slices, meta })
+        let views = join_ranges(&slices, &mut meta)?;
+        Ok(Self { slices, meta, views })
+    }
+
+    /// Whether an entry beside those of `meta` is of a view.
+    fn is_of_view(&self, keyspace: Keyspace, key: &[u8]) -> bool {
+        container_of(keyspace, key).is_some_and(|number| self.views.contains(&number))
     }
 }
 
-/// Gives every container the ranges of all slices.
+/// The container of an entry beside those of `meta`.
+pub(super) fn container_of(keyspace: Keyspace, key: &[u8]) -> Option<u32> {
+    let at = if keyspace == Keyspace::Expiry { 4 } else { 0 };
+    key.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// Gives every container the ranges of all slices; answers which are views.
 fn join_ranges(
     slices: &[Arc<dyn Snapshot>],
     meta: &mut BTreeMap<Vec<u8>, Bytes>,
-) -> Result<(), StoreError> {
+) -> Result<HashSet<u32>, StoreError> {
+    let mut views = HashSet::new();
     let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
     for (key, value) in meta.iter_mut().filter(|(key, _)| is_of(&[Meta::Container], key)) {
         let mut joined = StoredContainer::read(&StoredEntry::read(value)?)?;
@@ -92,6 +109,10 @@ fn join_ranges(
             let reason = format!("a container's definition is malformed: {error}");
             StoreError::corruption("meta", reason)
         })?;
+        if joined.definition.get(MEMBER).is_some() {
+            let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok());
+            views.extend(number.map(u32::from_be_bytes));
+        }
         let share = u32::try_from(joined.ranges.len()).unwrap_or(u32::MAX);
         for (index, slice) in (1..count).zip(slices.iter().skip(1)) {
             let own = slice.get(Keyspace::Meta, key)?;
@@ -105,13 +126,16 @@ fn join_ranges(
         }
         *value = joined.write().into();
     }
-    Ok(())
+    Ok(views)
 }
 
 impl Snapshot for JoinedSlices {
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         if keyspace == Keyspace::Meta {
             return Ok(self.meta.get(key).cloned());
+        }
+        if self.is_of_view(keyspace, key) {
+            return Ok(None);
         }
         for slice in &self.slices {
             if let Some(found) = slice.get(keyspace, key)? {
@@ -152,7 +176,7 @@ impl Snapshot for JoinedSlices {
             let Some((key, value)) = next.and_then(|source| source.fetched.pop_front()) else {
                 return Ok(());
             };
-            if visit(&key, value).is_break() {
+            if !self.is_of_view(keyspace, &key) && visit(&key, value).is_break() {
                 return Ok(());
             }
         }

@@ -10,6 +10,7 @@
 
 use super::ContainerView;
 use super::cap::CappedPage;
+use super::elsewhere::Lookup;
 use super::page::{SourceEntry, SourcePage};
 use super::placement::{self, Placement};
 use super::project;
@@ -53,16 +54,16 @@ pub(super) struct Copied {
 
 /// Writes a page into a view and moves the view's position behind it.
 pub(super) fn apply(
-    source: &Container,
-    target: &Arc<Container>,
+    (source, target): (&Container, &Arc<Container>),
     view: &ContainerView,
     page: &SourcePage,
     next: &State,
+    lookup: &Lookup<'_>,
 ) -> Result<()> {
     let snapshot = target.core.snapshot();
     let mut plan = PagePlan::default();
     if let Some(cap) = &view.definition.cap {
-        let mut capped = CappedPage::new((source, target), view, cap, &*snapshot);
+        let mut capped = CappedPage::new((source, target), (view, cap), &*snapshot, lookup);
         capped.take_up()?;
         page.entries.iter().try_for_each(|entry| capped.add(entry, &mut plan))?;
         capped.close(&mut plan)?;
@@ -156,8 +157,8 @@ impl PagePlan {
     }
 }
 
-/// The item that the view shall have, with its key. An item whose key is too long to be one is left out:
-/// nobody could write it to any container with this key.
+/// The item that the view shall have here, with its key. An item whose key is too long to be one is left out:
+/// nobody could write it to any container with this key. One whose key lies in another slice is that slice's.
 pub(super) fn wanted(
     target: &Container,
     view: &ContainerView,
@@ -169,6 +170,7 @@ pub(super) fn wanted(
     let key = PartitionKey::of_item(&item, definition);
     definition.check_full(&key).ok()?;
     let epk = definition.epk(&key);
+    target.check_slice(&epk).ok()?;
     Some((key, epk, item))
 }
 

@@ -9,6 +9,7 @@
 
 use super::apply::{Copied, PagePlan};
 use super::definition::Cap;
+use super::elsewhere::Lookup;
 use super::page::SourceEntry;
 use super::placement;
 use super::project;
@@ -57,6 +58,7 @@ pub(super) struct CappedPage<'p> {
     view: &'p ContainerView,
     cap: &'p Cap,
     snapshot: &'p dyn Snapshot,
+    lookup: &'p Lookup<'p>,
     orders: BTreeMap<Epk, Reordered>,
     /// Items that the page brought, by ordinal.
     brought: HashMap<u64, (Epk, Copied)>,
@@ -65,12 +67,12 @@ pub(super) struct CappedPage<'p> {
 impl<'p> CappedPage<'p> {
     pub(super) fn new(
         (source, target): (&'p Container, &'p Container),
-        view: &'p ContainerView,
-        cap: &'p Cap,
+        (view, cap): (&'p ContainerView, &'p Cap),
         snapshot: &'p dyn Snapshot,
+        lookup: &'p Lookup<'p>,
     ) -> Self {
         let (orders, brought) = (BTreeMap::new(), HashMap::new());
-        Self { source, target, view, cap, snapshot, orders, brought }
+        Self { source, target, view, cap, snapshot, lookup, orders, brought }
     }
 
     /// Takes up the keys of a page that was cut off.
@@ -192,7 +194,8 @@ impl<'p> CappedPage<'p> {
         let stored = self.snapshot.get(Keyspace::Meta, &note).map_err(store_failure)?;
         let Some(stored) = stored else { return Ok(None) };
         let Standing { source: (of, hash), .. } = Standing::read(&stored).map_err(store_failure)?;
-        let found = self.source.find_by_docno(self.snapshot, &of, hash, docno)?;
+        let holding = self.lookup.snapshot_of(self.source, &of, self.snapshot)?;
+        let found = self.source.find_by_docno(holding, &of, hash, docno)?;
         let Some(record) = found else { return Ok(None) };
         let item = parse_stored(&record.text())?;
         let wanted = apply::wanted(self.target, self.view, &id_of(self.source, docno), &item);

@@ -1,11 +1,14 @@
 //! The thread that keeps views up, and its rounds.
 
+use super::elsewhere::{Copies, Elsewhere, Lookup, SliceCopy};
+use super::page::SourceRange;
+use super::state::SourcePart;
 use super::{ContainerView, apply, page, rekey};
 use crate::account::Account;
 use crate::admission::WriteKind;
 use crate::container::Container;
-use crate::limits::{VIEW_RETRY_MAX, VIEW_RETRY_MIN, VIEW_WAIT_MAX};
-use crate::ranges::Range;
+use crate::limits::{VIEW_COPIES_LOOK, VIEW_RETRY_MAX, VIEW_RETRY_MIN, VIEW_WAIT_MAX};
+use armilla_model::charge::RequestCharge;
 use armilla_model::clock::monotonic;
 use armilla_model::error::{Error, Result};
 use parking_lot::{Condvar, Mutex};
@@ -63,14 +66,18 @@ pub(crate) fn start(account: &Arc<Account>) {
 
 fn watch(account: &Weak<Account>, signal: &Signal) {
     loop {
-        let followed = match account.upgrade() {
-            Some(account) if !account.core.background.is_stopping() => account.follow_views(),
+        let (followed, is_whole) = match account.upgrade() {
+            Some(account) if !account.core.background.is_stopping() => {
+                (account.follow_views(), account.core.slice.is_whole())
+            }
             _ => return,
         };
         match followed {
             Followed::More => {}
             Followed::Waiting => signal.wait(VIEW_RETRY_MIN),
-            Followed::Everything => signal.wait(VIEW_WAIT_MAX),
+            Followed::Everything if is_whole => signal.wait(VIEW_WAIT_MAX),
+            // Nobody wakes the thread when another slice has changed.
+            Followed::Everything => signal.wait(VIEW_COPIES_LOOK),
         }
     }
 }
@@ -79,10 +86,13 @@ impl Account {
     /// Brings every view one page of each source range further. Public so that tests need not wait.
     pub fn follow_views(&self) -> Followed {
         let mut followed = Followed::Everything;
+        let mut copies = None;
         for source in self.containers() {
             for target in source.views().iter() {
                 if let Some(view) = target.view() {
-                    followed = followed.max(self.follow_view(&source, target, view));
+                    let copies = copies.get_or_insert_with(|| self.core.slice_copies());
+                    let round = ViewRound { source: &source, target, view, copies };
+                    followed = followed.max(self.follow_round(&round));
                 }
             }
         }
@@ -95,12 +105,19 @@ impl Account {
         target: &Arc<Container>,
         view: &ContainerView,
     ) -> Followed {
+        let copies = self.core.slice_copies();
+        self.follow_round(&ViewRound { source, target, view, copies: &copies })
+    }
+
+    fn follow_round(&self, round: &ViewRound<'_>) -> Followed {
+        let ViewRound { target, view, .. } = round;
         // Somebody else is at it.
         let Some(mut following) = view.following.try_lock() else { return Followed::Waiting };
         if following.retry_at.is_some_and(|at| monotonic() < at) {
             return Followed::Waiting;
         }
-        match self.follow_ranges(source, target, view) {
+        let ranges = self.follow_ranges(round, &mut following.elsewhere);
+        match ranges {
             Ok(followed) => {
                 (following.failures, following.retry_at) = (0, None);
                 *view.failure.lock() = None;
@@ -125,47 +142,107 @@ impl Account {
     }
 
     /// One page of each range that has something new.
-    fn follow_ranges(
-        &self,
-        source: &Arc<Container>,
-        target: &Arc<Container>,
-        view: &ContainerView,
-    ) -> Result<Followed> {
-        view.source_items.store(source.document_count(), Ordering::Relaxed);
+    fn follow_ranges(&self, round: &ViewRound<'_>, elsewhere: &mut Elsewhere) -> Result<Followed> {
+        let ViewRound { source, target, view, copies } = *round;
+        let slice = self.core.slice;
+        // Those of other slices are not counted; they are about as many.
+        let items = source.document_count().saturating_mul(u64::from(slice.count()));
+        view.source_items.store(items, Ordering::Relaxed);
+        elsewhere.look((source, target), copies)?;
         let partitions = source.partitions();
-        let ranges: Vec<Range> =
-            partitions.iter().map(|partition| partition.range.clone()).collect();
+        let ranges: Vec<_> =
+            partitions.iter().map(|partition| (partition.range.clone(), partition.lsn())).collect();
+        let part = SourcePart { slice: slice.index(), count: slice.count(), ranges: &ranges };
         let mut followed = Followed::Everything;
-        for partition in partitions.iter() {
+        for (partition, (range, head)) in partitions.iter().zip(&ranges) {
             let state = view.state.lock().clone();
-            let position = state.position_of(&partition.range);
-            if position >= partition.lsn() && state.active {
+            if state.position_of(range) >= *head && state.has_built(slice.index()) {
                 continue;
             }
-            self.require_room(WriteKind::Any)?;
-            let has_leisure = source.has_leisure(partition)
-                && target.partitions().iter().all(|partition| target.has_leisure(partition));
-            if !has_leisure || !self.core.keeps_up() {
+            if !source.has_leisure(partition) {
                 followed = followed.max(Followed::Waiting);
                 continue;
             }
-            let page = page::read(source, partition, position)?;
-            let seen = page.entries.len() as u64;
-            let next = state.advanced(&ranges, partition.range.id, page.position, seen);
-            if next == state {
-                continue;
+            let from = SourceRange::of(source, partition);
+            let (step, charge) = self.follow_range(round, elsewhere, (&part, &from))?;
+            // What a slice reads of its own is what reading costs the source; the others read copies.
+            if let Some(charge) = charge {
+                source.charge_background(partition, charge);
             }
-            if view.is_rekey() {
-                rekey::apply(source, target, view, &page, &next)?;
-            } else {
-                apply::apply(source, target, view, &page, &next)?;
+            followed = followed.max(step);
+        }
+        let others =
+            copies.iter().zip(0..).filter_map(|(copy, slice)| Some((slice, copy.as_ref()?)));
+        for (number, copy) in others {
+            let step = self.follow_slice(round, elsewhere, (number, copy))?;
+            if step == Followed::Everything {
+                elsewhere.set_done(number);
             }
-            if seen > 0 {
-                source.charge_background(partition, page.charge);
-            }
-            *view.state.lock() = next;
-            followed = Followed::More;
+            followed = followed.max(step);
         }
         Ok(followed)
     }
+
+    /// One page of each range of another slice.
+    fn follow_slice(
+        &self,
+        round: &ViewRound<'_>,
+        elsewhere: &Elsewhere,
+        (slice, copy): (u32, &SliceCopy),
+    ) -> Result<Followed> {
+        let mut followed = Followed::Everything;
+        let known = elsewhere.part(slice, &round.view.state.lock());
+        let Some(known) = known.filter(|known| !known.is_done) else { return Ok(followed) };
+        let count = self.core.slice.count();
+        let part = SourcePart { slice, count, ranges: &known.ranges };
+        for (range, head) in &known.ranges {
+            let state = round.view.state.lock().clone();
+            if state.position_of(range) >= *head && state.has_built(slice) {
+                continue;
+            }
+            let from = SourceRange { range, head: *head, snapshot: copy.snapshot.clone() };
+            let (step, _) = self.follow_range(round, elsewhere, (&part, &from))?;
+            followed = followed.max(step);
+        }
+        Ok(followed)
+    }
+
+    /// One page of a range, and what reading it costs.
+    fn follow_range(
+        &self,
+        round: &ViewRound<'_>,
+        elsewhere: &Elsewhere,
+        (part, from): (&SourcePart<'_>, &SourceRange<'_>),
+    ) -> Result<(Followed, Option<RequestCharge>)> {
+        let ViewRound { source, target, view, copies } = *round;
+        self.require_room(WriteKind::Any)?;
+        let has_leisure = target.partitions().iter().all(|partition| target.has_leisure(partition));
+        if !has_leisure || !self.core.keeps_up() {
+            return Ok((Followed::Waiting, None));
+        }
+        let state = view.state.lock().clone();
+        let page = page::read(source, from, state.position_of(from.range))?;
+        let seen = page.entries.len() as u64;
+        let next = state.advanced(part, from.range.id, page.position, seen);
+        if next == state {
+            return Ok((Followed::Everything, None));
+        }
+        if view.is_rekey() {
+            rekey::apply(source, target, view, &page, &next)?;
+        } else {
+            let lookup = Lookup { copies, elsewhere, state: &state };
+            apply::apply((source, target), view, &page, &next, &lookup)?;
+        }
+        *view.state.lock() = next;
+        Ok((Followed::More, (seen > 0).then_some(page.charge)))
+    }
+}
+
+/// A view that is brought further.
+#[derive(Clone, Copy)]
+struct ViewRound<'r> {
+    source: &'r Arc<Container>,
+    target: &'r Arc<Container>,
+    view: &'r ContainerView,
+    copies: &'r Copies,
 }

@@ -9,6 +9,7 @@ use crate::feed_entry::FeedEntry;
 use crate::keys::{ItemKey, LogPosition};
 use crate::limits::{VIEW_PAGE_BYTES_MAX, VIEW_PAGE_ENTRIES_MAX};
 use crate::partition::Partition;
+use crate::ranges::Range;
 use crate::record::Record;
 use crate::store_failure;
 use crate::txn::parse_stored;
@@ -18,6 +19,7 @@ use armilla_model::lsn::Lsn;
 use armilla_model::value::Value;
 use armilla_storage::{Keyspace, Snapshot};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Changes of a source range.
 pub(super) struct SourcePage {
@@ -42,11 +44,26 @@ pub(super) struct SourceEntry {
     pub(super) record: Option<Record>,
 }
 
-/// Reads the changes of a partition behind a position.
-pub(super) fn read(source: &Container, partition: &Partition, after: Lsn) -> Result<SourcePage> {
-    let (root, published) = source.core.consistent_view(partition);
-    let (snapshot, head) = (&*root.snapshot, Lsn(published.view.lsn()));
-    let mut logs = MergedLogs::new(source, snapshot, partition, (after, head));
+/// A range of a source, here or in the copy of another slice, as of one moment.
+pub(super) struct SourceRange<'r> {
+    pub(super) range: &'r Range,
+    pub(super) head: Lsn,
+    pub(super) snapshot: Arc<dyn Snapshot>,
+}
+
+impl<'r> SourceRange<'r> {
+    /// A partition of the source, as it is now.
+    pub(super) fn of(source: &Container, partition: &'r Partition) -> Self {
+        let (root, published) = source.core.consistent_view(partition);
+        let head = Lsn(published.view.lsn());
+        Self { range: &partition.range, head, snapshot: root.snapshot.clone() }
+    }
+}
+
+/// Reads the changes of a range behind a position.
+pub(super) fn read(source: &Container, from: &SourceRange<'_>, after: Lsn) -> Result<SourcePage> {
+    let (snapshot, head) = (&*from.snapshot, from.head);
+    let mut logs = MergedLogs::new(source, from, after);
     let rates = source.rates();
     let mut page = SourcePage {
         entries: Vec::new(),
@@ -62,7 +79,7 @@ pub(super) fn read(source: &Container, partition: &Partition, after: Lsn) -> Res
         }
         last = position.lsn;
         let entry = FeedEntry::decode(&value).map_err(store_failure)?;
-        if !partition.range.contains(&entry.item.epk) {
+        if !from.range.contains(&entry.item.epk) {
             continue;
         }
         let (item, record) = match keyspace {
@@ -86,12 +103,10 @@ pub(super) fn read(source: &Container, partition: &Partition, after: Lsn) -> Res
 /// The commit second of the first change behind a position.
 pub(super) fn first_second(
     source: &Container,
-    partition: &Partition,
+    from: &SourceRange<'_>,
     after: Lsn,
 ) -> Result<Option<u32>> {
-    let (root, published) = source.core.consistent_view(partition);
-    let bounds = (after, Lsn(published.view.lsn()));
-    let first = MergedLogs::new(source, &*root.snapshot, partition, bounds).next()?;
+    let first = MergedLogs::new(source, from, after).next()?;
     let Some((_, _, value)) = first else { return Ok(None) };
     FeedEntry::decode(&value).map(|entry| Some(entry.second)).map_err(store_failure)
 }
@@ -110,15 +125,11 @@ struct LogCursor<'s> {
 }
 
 impl<'s> MergedLogs<'s> {
-    fn new(
-        source: &Container,
-        snapshot: &'s dyn Snapshot,
-        partition: &Partition,
-        bounds: (Lsn, Lsn),
-    ) -> Self {
+    fn new(source: &Container, from: &'s SourceRange<'_>, after: Lsn) -> Self {
+        let (snapshot, bounds) = (&*from.snapshot, (after, from.head));
         let log = |keyspace| LogCursor {
             keyspace,
-            entries: Lineage::new(snapshot, keyspace, source.number, &partition.range, bounds),
+            entries: Lineage::new(snapshot, keyspace, source.number, from.range, bounds),
             next: None,
             begun: false,
         };

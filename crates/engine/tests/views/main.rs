@@ -9,6 +9,7 @@
 
 mod histories;
 mod rules;
+mod slices;
 #[path = "../support/mod.rs"]
 mod support;
 mod vectors;
@@ -52,6 +53,12 @@ fn follow(bench: &Bench) {
 
 /// Whether a view holds exactly the projections of its source.
 fn check_equal(source: &Arc<Container>, view: &Arc<Container>) {
+    check_parts(std::slice::from_ref(source), std::slice::from_ref(view));
+}
+
+/// The same of a source and a view that lie in slices.
+fn check_parts(sources: &[Arc<Container>], views: &[Arc<Container>]) {
+    let view = &views[0];
     let members = view.view().unwrap().members();
     let query = members.get("definition").unwrap().as_str().unwrap();
     let definition = ViewDefinition::parse(query, Dialect::Extended).unwrap();
@@ -62,15 +69,18 @@ fn check_equal(source: &Arc<Container>, view: &Arc<Container>) {
         let key = PartitionKey::of_item(&item, view.key_definition());
         view.key_definition().check_full(&key).is_ok().then_some(item)
     };
-    let items = rows(source, "SELECT * FROM c", 1000, |_| {});
+    let all = |parts: &[Arc<Container>]| -> Vec<Value> {
+        parts.iter().flat_map(|part| rows(part, "SELECT * FROM c", 1000, |_| {})).collect()
+    };
+    let items = all(sources);
     let items = capped(items, view, &definition);
     let mut expected: Vec<_> = items.into_iter().filter_map(project).map(sorted).collect();
-    let items = rows(view, "SELECT * FROM c", 1000, |_| {});
-    let mut found: Vec<_> = items.into_iter().map(sorted).collect();
+    let mut found: Vec<_> = all(views).into_iter().map(sorted).collect();
     expected.sort();
     found.sort();
     assert_eq!(found, expected, "the view '{}' of {query}", view.settings().name);
-    assert_eq!(view.document_count(), expected.len() as u64);
+    let count: u64 = views.iter().map(|view| view.document_count()).sum();
+    assert_eq!(count, expected.len() as u64);
 }
 
 /// The items that a capped view shall show: of each key the first few.

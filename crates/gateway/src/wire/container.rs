@@ -5,8 +5,8 @@ use crate::Reply;
 use crate::reply::{Fact, Usage};
 use armilla_engine::Container;
 use armilla_engine::partition::Partition;
-use armilla_engine::views::ContainerView;
 use armilla_engine::views::definition::{MEMBER, OLD_MEMBER};
+use armilla_engine::views::{ContainerView, Status};
 use armilla_model::value::{Object, Value};
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(crate) fn shape(container: &Container) -> Object {
     if let Some(view) = container.view().filter(|view| view.is_rekey()) {
         shape.remove(MEMBER);
         shape.insert("rekeyOf", Value::object(rekey_source(view)));
-    } else if let Some(view) = container.view() {
-        let definition = Value::object(view_definition(view));
+    } else if let (Some(view), Some(status)) = (container.view(), container.view_status()) {
+        let definition = Value::object(view_definition(view, status));
         shape.insert(MEMBER, definition.clone());
         shape.insert(OLD_MEMBER, definition);
     }
@@ -52,9 +52,8 @@ pub(crate) fn shape(container: &Container) -> Object {
 
 /// The definition of a view with how far it has come. It stands under two names: some clients read the
 /// new one, the explorer the old one.
-fn view_definition(view: &ContainerView) -> Object {
+fn view_definition(view: &ContainerView, status: Status) -> Object {
     let mut members = view.members().clone();
-    let status = view.status();
     members.insert("status", status.word().into());
     members.insert("progress", i64::from(status.percent()).into());
     members

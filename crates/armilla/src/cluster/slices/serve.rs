@@ -187,6 +187,7 @@ fn opener(
         let slice = Slice::new(number, count).ok_or("there is no such slice")?;
         let (clock, life) = (tickets.clock.clone(), (Some(term), slice));
         let account = open_account(&options, Arc::new(store), clock, disk.clone(), life)?;
+        account.set_copies(Box::new(nodes.copies()));
         let (service, _watching) = service(&options, &account, &tickets.authenticator, disk)?;
         let service = service.with_nodes(nodes.clone());
         let _control = (number == 0).then(|| control::start(&folder, account.clone(), tickets));
