@@ -5,7 +5,7 @@ mod wire;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use serde_json::Value;
 
 pub(super) use check::check;
 
-use super::history::{Ask, KEY_HEADER};
+use super::history::{Ask, CONTAINER, History, KEY_HEADER};
+use super::storm::{Failure, ask};
 use crate::Outcome;
 use crate::rest::{Answer, Client};
 use wire::{DirectAnswer, DirectRequest, Trust, Wire};
@@ -22,6 +23,25 @@ use wire::{DirectAnswer, DirectRequest, Trust, Wire};
 const TRIED_WITHIN: Duration = Duration::from_secs(8);
 /// The range is gone; its successors have to be looked for.
 const MOVED: i64 = 1007;
+
+/// One client of so many speaks to owners, the others ask random nodes.
+const DIRECT_EVERY: usize = 3;
+
+/// One client of a storm.
+pub(super) fn ask_either_way(
+    number: usize,
+    (history, clients, seed): (&History, &[Client], u64),
+    met: &Met,
+    (over, failure): (&AtomicBool, &Failure),
+) {
+    if !number.is_multiple_of(DIRECT_EVERY) {
+        return ask(number, (history, clients, seed), over, failure);
+    }
+    match DirectClient::new(clients, CONTAINER, met) {
+        Ok(direct) => ask(number, (history, &[direct], seed), over, failure),
+        Err(error) => failure.tell(&error.to_string()),
+    }
+}
 
 /// What clients met, all together.
 #[derive(Default)]
@@ -33,6 +53,13 @@ pub(super) struct Met {
 }
 
 impl Met {
+    /// What was met, as a sentence has it.
+    pub(super) fn told(&self) -> String {
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let (answered, gone, hosts) = (count(&self.answered), count(&self.gone), self.hosts());
+        format!("{answered} answers in Direct mode at {hosts} owners and {gone} times sent on")
+    }
+
     /// How many owners were spoken to.
     pub(super) fn hosts(&self) -> usize {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -141,7 +168,11 @@ impl<'a> DirectClient<'a> {
         let known = self.known.borrow().range_of_key.get(request.key).cloned();
         let tried: Vec<String> = known.map_or(ranges, |range| vec![range]);
         for range in &tried {
-            let address = self.address(range)?;
+            let Ok(address) = self.address(range) else {
+                // Nobody has it now, or it is gone for good.
+                self.forget_range_of(request.key);
+                return Ok(Tried::Again);
+            };
             let Ok(mut wire) = self.connection(&address.host) else {
                 self.known.borrow_mut().addresses.remove(range);
                 return Ok(Tried::Again);
@@ -168,10 +199,14 @@ impl<'a> DirectClient<'a> {
             }
         }
         // Ranges were split or merged: others have the key.
-        let mut known = self.known.borrow_mut();
-        known.range_of_key.remove(request.key);
-        known.ranges.clear();
+        self.forget_range_of(request.key);
         Ok(Tried::Again)
+    }
+
+    fn forget_range_of(&self, key: &str) {
+        let mut known = self.known.borrow_mut();
+        known.range_of_key.remove(key);
+        known.ranges.clear();
     }
 }
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::direct::{DirectClient, Met};
+use super::direct::{DirectClient, Met, ask_either_way};
 use super::history::{CONTAINER, History, ITEMS, KEY_HEADER};
 use super::nodes::{LEASE, Nodes};
-use super::storm::{Failure, READERS, WRITERS, ask};
+use super::storm::{Failure, READERS, WRITERS};
 use crate::Outcome;
 use crate::processes::announce;
 use crate::rest::Client;
@@ -25,9 +25,6 @@ const CALM: Duration = Duration::from_millis(1500);
 const AWAY: Duration = Duration::from_millis(500);
 /// Keys that are written to each container that is made meanwhile.
 const KEYS: u32 = 8;
-
-/// One client of so many speaks to owners, the others ask random nodes.
-const DIRECT_EVERY: usize = 3;
 
 /// Writes to an account that was restored.
 const WRITES_AFTER: u64 = 20;
@@ -121,13 +118,8 @@ fn rage(nodes: &mut Nodes, history: &History, (time, seed): (Duration, u64)) -> 
     thread::scope(|scope| {
         for number in 0..WRITERS + READERS {
             let (clients, over, failure, met) = (&clients, &over, &failure, &met);
-            scope.spawn(move || match number % DIRECT_EVERY {
-                0 => match DirectClient::new(clients, CONTAINER, met) {
-                    Ok(direct) => ask(number, (history, &[direct], seed), over, failure),
-                    Err(error) => failure.tell(&error.to_string()),
-                },
-                _ => ask(number, (history, clients, seed), over, failure),
-            });
+            let asked = (history, &clients[..], seed);
+            scope.spawn(move || ask_either_way(number, asked, met, (over, failure)));
         }
         scope.spawn(|| make_containers(&clients, seed, &over, (&failure, &made)));
         let raged = misfortunes(nodes, (time, seed), &failure, &mut happened);
@@ -141,12 +133,10 @@ fn rage(nodes: &mut Nodes, history: &History, (time, seed): (Duration, u64)) -> 
     let happened: Vec<String> =
         happened.iter().map(|(what, times)| format!("{times} {what:?}")).collect();
     Ok(format!(
-        "{} writes acknowledged, {} reads, {} answers in Direct mode at {} owners and {} times sent on, {} containers made and dropped, {} told to come back, {} unknown; {}",
+        "{} writes acknowledged, {} reads, {}, {} containers made and dropped, {} told to come back, {} unknown; {}",
         history.writes(),
         count(&history.reads),
-        count(&met.answered),
-        met.hosts(),
-        count(&met.gone),
+        met.told(),
         count(&made),
         count(&history.throttled),
         count(&history.unknown),

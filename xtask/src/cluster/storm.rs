@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::direct::{Met, ask_either_way};
 use super::history::{Ask, History, REGISTERS};
 use super::nodes::{LEASE, Nodes};
 use super::reshape::Reshaped;
@@ -61,14 +62,16 @@ pub(super) fn rage(
         (0..nodes.len()).map(|node| nodes.client(node)).collect::<Outcome<_>>()?;
     let over = AtomicBool::new(false);
     let failure = Failure::default();
+    let met = Met::default();
     let mut happened = BTreeMap::new();
     let (commands, reshaped) = (nodes.commands(), Reshaped::default());
     let raged = thread::scope(|scope| {
         let (ours, commands, told, over_now) = (&clients, &commands, &reshaped, &over);
         scope.spawn(move || told.run((ours, commands), seed, over_now));
         for number in 0..WRITERS + READERS {
-            let (clients, over, failure) = (&clients, &over, &failure);
-            scope.spawn(move || ask(number, (history, clients, seed), over, failure));
+            let (clients, over, failure, met) = (&clients[..], &over, &failure, &met);
+            let asked = (history, clients, seed);
+            scope.spawn(move || ask_either_way(number, asked, met, (over, failure)));
         }
         let raged = misfortunes(nodes, (time, seed), &failure, &mut happened);
         over.store(true, Ordering::SeqCst);
@@ -85,9 +88,10 @@ pub(super) fn rage(
     let happened: Vec<String> =
         happened.iter().map(|(what, times)| format!("{times} {what:?}")).collect();
     Ok(format!(
-        "{} writes acknowledged, {} reads, {} told to come back, {} unknown; {}; {}",
+        "{} writes acknowledged, {} reads, {}, {} told to come back, {} unknown; {}; {}",
         history.writes(),
         count(&history.reads),
+        met.told(),
         count(&history.throttled),
         count(&history.unknown),
         reshaped.told(),

@@ -276,3 +276,6 @@ fn nothing_here(context: &RequestContext<'_>, address: &RangeAddress<'_>) -> Rep
 fn too_large(size: usize) -> Error {
     Error::TooLarge(format!("Request size is too large: the payload has {size} bytes."))
 }
+
+#[cfg(test)]
+mod tests;
