@@ -13,9 +13,11 @@
 //! Then what must be noticed. A database that was put back to an earlier state is refused by the nodes that know better. When an operator
 //! has accepted the loss they serve it, and then the registers must find what is missing: that is the negative control.
 
+mod balance;
 mod bars;
 mod blog;
 mod control;
+mod direct;
 mod effects;
 mod failover;
 mod history;
@@ -24,6 +26,7 @@ mod nodes;
 mod pictured;
 mod queries;
 mod reshape;
+mod serve;
 mod sliced_requests;
 mod slices;
 mod storm;
@@ -56,6 +59,7 @@ const EFFECT_ROUNDS: usize = 9;
 const EFFECT_ROUNDS_IN_TEST: usize = 2;
 /// Slices of the account that is cut.
 const SLICES: u32 = 4;
+const SLICE_EFFECTS: &str = "cluster slices: views and subscriptions";
 /// Items that are written before the database is put back, and after.
 const CONTROL_WRITES: u64 = 20;
 
@@ -71,6 +75,12 @@ const CHOICES: &[Choice] = &[
         name: "slices",
         value: "N",
         meaning: "An account that is cut into so many slices instead",
+    },
+    Choice { name: "effects", value: "", meaning: "Of --slices: views and subscriptions alone" },
+    Choice {
+        name: "balance",
+        value: "",
+        meaning: "See slices spread over nodes that come and go by themselves instead",
     },
     Choice {
         name: "failover",
@@ -117,69 +127,101 @@ const CHOICES: &[Choice] = &[
         value: "N",
         meaning: "Of --bars: how long each side of a round is asked (default 2000)",
     },
+    Choice {
+        name: "serve",
+        value: "",
+        meaning: "Start nodes for people and suites instead, until Ctrl+C; what stands behind -- is told to every node",
+    },
+    Choice { name: "nodes", value: "N", meaning: "Of --serve: how many (default 3)" },
+    Choice { name: "https", value: "", meaning: "Of --serve: everything is encrypted" },
+    Choice { name: "key", value: "KEY", meaning: "Of --serve: the account's key, or `published`" },
+    Choice {
+        name: "port",
+        value: "N",
+        meaning: "Of --serve: the first node's; the others have the next ones",
+    },
+    Choice {
+        name: "lease",
+        value: "SECONDS",
+        meaning: "Of --serve: how long a node may be silent",
+    },
+    Choice {
+        name: "release",
+        value: "",
+        meaning: "Of --serve: build the server as it is published",
+    },
     Choice { name: "binary", value: "PATH", meaning: "The server to test, instead of building it" },
 ];
 
 /// The chore: reads its options, runs, prints the closing line.
 pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
+    let (words, told) = serve::split_words(words);
     let Some(arguments) = Arguments::parse("cluster", ABOUT, CHOICES, words)? else {
         return Ok(true);
     };
-    let profile = if arguments.has("bars") { Profile::Release } else { Profile::Dev };
+    if !told.is_empty() && !arguments.has("serve") {
+        return Err("words behind -- are for --serve".into());
+    }
+    let is_quick = arguments.has("bars") || arguments.has("release");
+    let profile = if is_quick { Profile::Release } else { Profile::Dev };
     let binary = match arguments.text("binary") {
         Some(path) => PathBuf::from(path).canonicalize()?,
         None => workspace::build_server(profile)?,
     };
+    if arguments.has("serve") {
+        return serve::serve(&binary, &arguments, told).map(|()| true);
+    }
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
-    if arguments.has("blog") {
-        let trial = || blog::trial(&binary, seconds);
-        summary.add(row(("cluster blog", &trial), seed));
-        return Ok(summary.close());
-    }
-    let slices = arguments.number("slices", 1)?;
+    let slices = u32::try_from(arguments.number("slices", 1)?)?;
     if slices > 1 {
-        let slices = u32::try_from(slices)?;
-        let trial = || slices::trial(&binary, slices, seconds, seed);
         let effects = || slice_effects_trial(&binary, slices, rounds_in(seconds), seed);
-        summary.add(row(("cluster slices", &trial), seed));
-        summary.add(row(("cluster slices: views and subscriptions", &effects), seed));
+        let storm = || slices::trial(&binary, slices, seconds, seed);
+        if !arguments.has("effects") {
+            summary.add(row(("cluster slices", &storm), seed));
+        }
+        summary.add(row((SLICE_EFFECTS, &effects), seed));
         return Ok(summary.close());
     }
-    if arguments.has("failover") {
-        let trial = || failover::trial(&binary, seed);
-        summary.add(row(("cluster failover", &trial), seed));
-        return Ok(summary.close());
+    match alone(&arguments, &binary, (seconds, seed))? {
+        Some(row) => summary.add(row),
+        None => run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row)),
     }
-    if arguments.has("queries") {
-        let trial = || queries::trial(&binary);
-        summary.add(row(("cluster queries", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("controls") {
-        let trial = || control_trial(&binary, seed);
-        summary.add(row(("cluster control: a theft is noticed", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("matrix") {
-        let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
-        let trial = || matrix_trial(&binary, cells, seed);
-        summary.add(row(("cluster matrix", &trial), seed));
-        return Ok(summary.close());
-    }
-    if arguments.has("bars") {
-        let effort = Effort {
-            rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
-            time: Duration::from_millis(arguments.number("millis", MILLIS_DEFAULT)?),
-            parts: arguments.list("part").into_iter().map(str::to_owned).collect(),
-        };
-        let trial = || bars::measure(&binary, &effort);
-        summary.add(row(("cluster bars", &trial), seed));
-        return Ok(summary.close());
-    }
-    run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row));
     Ok(summary.close())
+}
+
+/// The one trial that was asked for, if one was.
+fn alone(
+    arguments: &Arguments,
+    binary: &Path,
+    (seconds, seed): (u64, u64),
+) -> Outcome<Option<Row>> {
+    let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
+    let effort = Effort {
+        rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
+        time: Duration::from_millis(arguments.number("millis", MILLIS_DEFAULT)?),
+        parts: arguments.list("part").into_iter().map(str::to_owned).collect(),
+    };
+    let has = |name: &str| arguments.has(name);
+    let trial: Trial<'_> = if has("blog") {
+        ("cluster blog", &|| blog::trial(binary, seconds))
+    } else if has("balance") {
+        ("cluster balance", &|| balance::trial(binary, SLICES))
+    } else if has("failover") {
+        ("cluster failover", &|| failover::trial(binary, seed))
+    } else if has("queries") {
+        ("cluster queries", &|| queries::trial(binary))
+    } else if has("controls") {
+        ("cluster control: a theft is noticed", &|| control_trial(binary, seed))
+    } else if has("matrix") {
+        ("cluster matrix", &|| matrix_trial(binary, cells, seed))
+    } else if has("bars") {
+        ("cluster bars", &|| bars::measure(binary, &effort))
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(row(trial, seed)))
 }
 
 /// The short form, as part of all tests.
@@ -198,13 +240,15 @@ fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
     let slice_effects = || slice_effects_trial(binary, SLICES, rounds, seed);
     let control = || control_trial(binary, seed);
     let slices = || slices::trial(binary, SLICES, seconds, seed);
-    let trials: [Trial<'_>; 6] = [
+    let balance = || balance::trial(binary, SLICES);
+    let trials: [Trial<'_>; 7] = [
         ("cluster storm", &rage),
         ("cluster views and subscriptions", &effects),
         ("cluster loss is noticed", &back),
         ("cluster control: a theft is noticed", &control),
         ("cluster slices", &slices),
-        ("cluster slices: views and subscriptions", &slice_effects),
+        (SLICE_EFFECTS, &slice_effects),
+        ("cluster balance", &balance),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }

@@ -54,7 +54,7 @@ Chores:
   rekey        Give a container another partition key under 8 writers, server and command killed; check nothing is lost
   stranger     Beset a server that has few open files with silent, rude and hostile clients; others must not notice
   roundtrip    Import files and export them again, both killed and resumed; check every line comes back
-  cluster      Kill, pause and cut off three nodes over a database that crashes; check nothing is lost
+  cluster      Kill, pause and cut off three nodes over a database that crashes; check nothing is lost; --serve starts nodes for suites
   ledger       Evict, cut off and crash the nodes and the database of a ledger; check nothing is lost
   explorer     Compare the data explorer's files with what its sources make; take its pictures
   golden       Run the golden scripts: queries with rows, continuations, charges and plans; --update writes them down

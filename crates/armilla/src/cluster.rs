@@ -55,6 +55,12 @@ pub(crate) struct NodeOptions {
     #[arg(long, env = "ARMILLA_RETENTION", default_value_t = 10, value_name = "MINUTES", requires = "store",
           value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub(crate) retention: u64,
+    /// Leave slices where they are: do not spread them over the nodes when nodes came or went
+    #[arg(long, env = "ARMILLA_NO_BALANCE", requires = "store")]
+    pub(crate) no_balance: bool,
+    /// Seconds after nodes came or went until slices are spread
+    #[arg(long, default_value_t = 60, hide = true, requires = "store")]
+    pub(crate) balance_after: u64,
 }
 
 /// The store of a command.
@@ -223,6 +229,11 @@ impl NodeOptions {
             "a node needs --advertise http://HOST:PORT or https://HOST:PORT, where the other nodes reach it",
         )?;
         given.parse().map_err(|error| format!("--advertise: {error}"))
+    }
+
+    /// How long nodes must have stayed the same before slices are spread over them; nothing where they stay where they are.
+    fn balance_after(&self) -> Option<Duration> {
+        (!self.no_balance).then(|| Duration::from_secs(self.balance_after))
     }
 
     fn retention(&self) -> Duration {

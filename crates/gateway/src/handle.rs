@@ -17,6 +17,7 @@ pub(crate) use plain::{FieldSpan, PlainRequest};
 use crate::account_document::{self, AccountSettings, Arrival};
 use crate::activity::ActivityIds;
 use crate::auth::{self, Access, Authenticator, Denied, Principal};
+use crate::cluster::front::come_back;
 use crate::cluster::{Front, SliceFronts};
 use crate::cors::CorsPolicy;
 use crate::direct::DirectMode;
@@ -256,6 +257,11 @@ impl<S: Service> Exchange<'_, S> {
             && !self.came_by_health_port()
         {
             return self.sign_in(&request, body).await;
+        }
+        if matches!(request.route(), Ok(Route::Addresses))
+            && !self.gateway.service.settle(request.context.slice).await
+        {
+            return self.gateway.without_body(self.http, come_back().into(), body).await;
         }
         let (operation, principal) = match self.admit(&request) {
             Ok(admitted) => admitted,

@@ -235,9 +235,10 @@ impl Service for EngineService {
         replicas::key_share(self, address, key)
     }
 
-    fn ranges(&self, path: ContainerPath<'_>) -> Option<Vec<u32>> {
-        let container = self.account.container(path.database, path.container).ok()?;
-        Some(container.partitions().iter().map(|partition| partition.range.id).collect())
+    fn ranges(&self, _slice: u32, path: ContainerPath<'_>) -> Result<Vec<u32>> {
+        let container = self.account.container(path.database, path.container);
+        let container = container.map_err(|_| Error::parent_not_found())?;
+        Ok(container.partitions().iter().map(|partition| partition.range.id).collect())
     }
 
     fn count_direct(&self, event: DirectEvent) {

@@ -6,8 +6,9 @@ use crate::reply::Reply;
 use crate::routes::{ContainerPath, Operation};
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Error, Result};
 use bytes::Bytes;
-use std::future::Future;
+use std::future::{Future, ready};
 
 /// One request, authenticated and typed. Everything but the body borrows from the request.
 #[derive(Clone, Debug)]
@@ -92,9 +93,15 @@ pub trait Service: Standing + Send + Sync + 'static {
     /// Answers one request.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Reply> + Send;
 
-    /// Whether this process serves the account, or another node does.
+    /// Whether this process serves the catalog of the account, or another node does.
     fn is_here(&self) -> bool {
         true
+    }
+
+    /// Waits until a slice shows what clients were told of the catalog; false when that takes too long.
+    fn settle(&self, slice: u32) -> impl Future<Output = bool> + Send {
+        let _ = slice;
+        ready(true)
     }
 
     /// What it says of itself.
@@ -114,10 +121,10 @@ pub trait Service: Standing + Send + Sync + 'static {
         KeyShare::Whole
     }
 
-    /// The ids of a container's ranges; nothing when there is no such container.
-    fn ranges(&self, container: ContainerPath<'_>) -> Option<Vec<u32>> {
-        let _ = container;
-        None
+    /// The ids of a container's ranges in a slice.
+    fn ranges(&self, slice: u32, container: ContainerPath<'_>) -> Result<Vec<u32>> {
+        let _ = (slice, container);
+        Err(Error::parent_not_found())
     }
 
     /// Counts a connection in Direct mode, or a frame that could not be read.

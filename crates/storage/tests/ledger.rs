@@ -73,7 +73,7 @@ fn pairs() -> Vec<Pair> {
     let memory = MemoryLedger::new();
     let another = memory.another_node();
     let mut all = vec![Pair::new([Box::new(memory), Box::new(another)])];
-    if let Some(url) = model::fresh_database() {
+    for url in [model::fresh_database(), model::earlier_database()].into_iter().flatten() {
         let open =
             || Box::new(PostgresLedger::open(&StoreAddress::new(&url)).unwrap()) as Box<dyn Ledger>;
         all.push(Pair::new([open(), open()]));

@@ -35,8 +35,10 @@ pub(super) fn trial_in_slices(
 ) -> Outcome<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut events = Events::new(&mut random)?;
-    let options = events.options().to_vec();
-    let mut nodes = Nodes::start_sliced(binary, "effects", (slices, options))?;
+    let mut options = events.options().to_vec();
+    options.push("--no-balance".to_owned());
+    let mut nodes = Nodes::lay_out_sliced(binary, "effects", slices, options)?;
+    nodes.start_all()?;
     nodes.command(&["cluster", "rebalance"], nodes.database())?;
     let client = nodes.client(1)?;
     create_container(&client)?;

@@ -24,6 +24,30 @@ pub(super) const KEY_HEADER: &str = "x-ms-documentdb-partitionkey";
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
+/// Somebody who asks: through a node, or in Direct mode.
+pub(super) trait Ask {
+    /// Sends one request. An error means that nobody knows what became of it.
+    fn ask(
+        &self,
+        verb: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Outcome<Answer>;
+}
+
+impl Ask for Client {
+    fn ask(
+        &self,
+        verb: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Outcome<Answer> {
+        self.send(verb, path, headers, body)
+    }
+}
+
 /// What was told, by register and counter.
 #[derive(Default)]
 pub(super) struct History {
@@ -79,11 +103,11 @@ impl History {
     }
 
     /// Raises a register by one through a node. Only one thread may write a register.
-    pub(super) fn write(&self, client: &Client, register: usize) -> Outcome<()> {
+    pub(super) fn write(&self, client: &impl Ask, register: usize) -> Outcome<()> {
         let value = self.sent[register].fetch_add(1, Ordering::SeqCst) + 1;
         let id = name("r", register);
         let item = json!({ "id": id, "pk": id, "n": value, "text": "x".repeat(200) });
-        let answer = client.send("POST", &format!("{CONTAINER}/docs"), &headers(&id), Some(&item));
+        let answer = client.ask("POST", &format!("{CONTAINER}/docs"), &headers(&id), Some(&item));
         match told(&answer)? {
             Told::Done => self.acknowledged[register].store(value, Ordering::SeqCst),
             Told::NotDone => drop(self.throttled.fetch_add(1, Ordering::Relaxed)),
@@ -93,12 +117,12 @@ impl History {
     }
 
     /// Raises a counter by one through a node.
-    pub(super) fn count(&self, client: &Client, at: usize) -> Outcome<()> {
+    pub(super) fn count(&self, client: &impl Ask, at: usize) -> Outcome<()> {
         let counter = at % COUNTERS;
         let id = name("c", counter);
         let patch = json!({ "operations": [{ "op": "incr", "path": "/n", "value": 1 }] });
         let path = format!("{CONTAINER}/docs/{id}");
-        let answer = client.send("PATCH", &path, &headers(&id), Some(&patch));
+        let answer = client.ask("PATCH", &path, &headers(&id), Some(&patch));
         match told(&answer)? {
             Told::Done => self.counted[counter].fetch_add(1, Ordering::SeqCst),
             Told::NotDone => self.throttled.fetch_add(1, Ordering::Relaxed),
@@ -108,12 +132,12 @@ impl History {
     }
 
     /// Reads a register through a node; an old value is an error.
-    pub(super) fn read(&self, client: &Client, register: usize) -> Outcome<()> {
+    pub(super) fn read(&self, client: &impl Ask, register: usize) -> Outcome<()> {
         let least = self.acknowledged[register].load(Ordering::SeqCst);
         let id = name("r", register);
         let path = format!("{CONTAINER}/docs/{id}");
         // No answer is no wrong answer.
-        let Ok(answer) = client.send("GET", &path, &headers(&id), None) else { return Ok(()) };
+        let Ok(answer) = client.ask("GET", &path, &headers(&id), None) else { return Ok(()) };
         let most = self.sent[register].load(Ordering::SeqCst);
         let found = match answer.status {
             200 => answer.body["n"].as_u64().unwrap_or(0),
@@ -153,7 +177,7 @@ impl History {
     }
 
     /// Whether everything that was told is there, and nothing twice.
-    pub(super) fn judge(&self, client: &Client) -> Outcome<()> {
+    pub(super) fn judge(&self, client: &impl Ask) -> Outcome<()> {
         for register in 0..REGISTERS {
             let reads = self.reads.load(Ordering::Relaxed);
             patiently(|| {
@@ -165,7 +189,7 @@ impl History {
         for counter in 0..COUNTERS {
             let id = name("c", counter);
             let path = format!("{CONTAINER}/docs/{id}");
-            let answer = patiently(|| match client.send("GET", &path, &headers(&id), None) {
+            let answer = patiently(|| match client.ask("GET", &path, &headers(&id), None) {
                 Ok(answer) if answer.status != 429 => Ok(answer),
                 _ => Err("not answered".into()),
             })?;

@@ -19,7 +19,7 @@ use crate::postgres::Postgres;
 use crate::rest::Client;
 use crate::server::{forget_settings, free_port, tail};
 
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// Short, so that the storm sees many of them end.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -42,6 +42,26 @@ pub(super) struct Nodes {
     nodes: Vec<Node>,
     /// Copies and logs; they vanish with the run.
     folder: tempfile::TempDir,
+}
+
+/// What account is made, and by how many nodes it is served.
+pub(super) struct Plan {
+    /// What every node is told beside its name and its places.
+    pub(super) options: Vec<String>,
+    pub(super) slices: u32,
+    pub(super) nodes: usize,
+    pub(super) lease: Duration,
+    /// The port of the first node, where that must be known; the others have the next ones.
+    pub(super) port: Option<u16>,
+    /// The key that nodes shall take instead of the account's.
+    pub(super) key: Option<String>,
+}
+
+impl Plan {
+    /// As the tests have it.
+    fn of(options: Vec<String>, slices: u32) -> Self {
+        Self { options, slices, nodes: NODES, lease: LEASE, port: None, key: None }
+    }
 }
 
 /// Whether nodes speak TLS.
@@ -87,15 +107,23 @@ impl Nodes {
     }
 
     /// The same with an account that is cut into slices.
-    pub(super) fn start_sliced(
-        binary: &Path,
-        database: &str,
-        (slices, options): (u32, Vec<String>),
-    ) -> Outcome<Self> {
-        let postgres = Postgres::start_encrypted()?;
-        let mut all = Self::lay_out_cut(binary, postgres, (database, None), (options, slices))?;
+    pub(super) fn start_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
+        // Whoever counts on a placement has slices moved by commands alone.
+        let options = vec!["--no-balance".to_owned()];
+        let mut all = Self::lay_out_sliced(binary, database, slices, options)?;
         all.start_all()?;
         Ok(all)
+    }
+
+    /// The same with options, and without starting a node.
+    pub(super) fn lay_out_sliced(
+        binary: &Path,
+        database: &str,
+        slices: u32,
+        options: Vec<String>,
+    ) -> Outcome<Self> {
+        let postgres = Postgres::start_encrypted()?;
+        Self::lay_out_cut(binary, postgres, (database, None), Plan::of(options, slices))
     }
 
     /// The same without starting a node.
@@ -119,24 +147,35 @@ impl Nodes {
         (database, store): (&str, Option<String>),
         options: Vec<String>,
     ) -> Outcome<Self> {
-        Self::lay_out_cut(binary, postgres, (database, store), (options, 1))
+        Self::lay_out_cut(binary, postgres, (database, store), Plan::of(options, 1))
     }
 
-    fn lay_out_cut(
+    /// The same as somebody has planned it.
+    pub(super) fn lay_out_cut(
         binary: &Path,
         postgres: Postgres,
         (database, store): (&str, Option<String>),
-        (options, slices): (Vec<String>, u32),
+        plan: Plan,
     ) -> Outcome<Self> {
         postgres.create_database(database)?;
         let folder = tempfile::Builder::new().prefix("armilla-cluster-").tempdir()?;
-        let key = init(binary, &postgres.address(database), slices)?;
-        let nodes = (0..NODES).map(|number| -> Outcome<Node> {
+        let mut key = init(binary, &postgres.address(database), (plan.slices, plan.lease))?;
+        let mut options = plan.options;
+        if let Some(given) = plan.key {
+            let file = folder.path().join("key");
+            fs::write(&file, &given)?;
+            options.extend(["--key-file".to_owned(), file.display().to_string()]);
+            key = given;
+        }
+        let nodes = (0..plan.nodes).map(|number| -> Outcome<Node> {
             let name = format!("node{number}");
             let data = folder.path().join(&name);
             let log = folder.path().join(format!("{name}.log"));
             let way = Way::open(postgres.socket_address())?;
-            let port = free_port()?;
+            let port = match plan.port {
+                Some(first) => first + u16::try_from(number)?,
+                None => free_port()?,
+            };
             let door = Way::open((Ipv4Addr::LOCALHOST, port).into())?;
             Ok(Node { name, port, data, log, way, door, child: None })
         });
@@ -251,6 +290,11 @@ impl Nodes {
     /// The name of a node, and where its copy is.
     pub(super) fn place(&self, node: usize) -> (&str, &Path) {
         (&self.nodes[node].name, &self.nodes[node].data)
+    }
+
+    /// What a node says.
+    pub(super) fn log(&self, node: usize) -> &Path {
+        &self.nodes[node].log
     }
 
     /// The nodes that own slices of the account, as the database says.
@@ -447,10 +491,10 @@ impl Drop for Node {
     }
 }
 
-fn init(binary: &Path, store: &str, slices: u32) -> Outcome<String> {
+fn init(binary: &Path, store: &str, (slices, lease): (u32, Duration)) -> Outcome<String> {
     let mut command = Command::new(binary);
     forget_settings(&mut command);
-    let lease = LEASE.as_secs().to_string();
+    let lease = lease.as_secs().to_string();
     let slices = slices.to_string();
     let words = ["cluster", "init", "--lease", &lease, "--slices", &slices, "--store", store];
     let output = command.args(words).output()?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::direct::{DirectClient, Met};
 use super::history::{CONTAINER, History, ITEMS, KEY_HEADER};
 use super::nodes::{LEASE, Nodes};
 use super::storm::{Failure, READERS, WRITERS, ask};
@@ -24,6 +25,9 @@ const CALM: Duration = Duration::from_millis(1500);
 const AWAY: Duration = Duration::from_millis(500);
 /// Keys that are written to each container that is made meanwhile.
 const KEYS: u32 = 8;
+
+/// One client of so many speaks to owners, the others ask random nodes.
+const DIRECT_EVERY: usize = 3;
 
 /// Writes to an account that was restored.
 const WRITES_AFTER: u64 = 20;
@@ -57,7 +61,7 @@ const ALL: [SliceMisfortune; 9] = [
 /// The whole trial.
 pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outcome<String> {
     announce(&format!("cluster: a storm of {seconds} s over {slices} slices, seed {seed}"));
-    let mut nodes = Nodes::start_sliced(binary, "slices", (slices, Vec::new()))?;
+    let mut nodes = Nodes::start_sliced(binary, "slices", slices)?;
     nodes.command(&["cluster", "rebalance"], nodes.database())?;
     let owners: HashSet<_> = nodes.slice_owners().into_iter().flatten().collect();
     if owners.len() < nodes.len().min(slices as usize) {
@@ -68,6 +72,7 @@ pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outc
     super::sliced_requests::check(&clients)?;
     let history = History::default();
     history.prepare(&nodes.client(1)?)?;
+    super::direct::check(&nodes)?;
     let note = rage(&mut nodes, &history, (Duration::from_secs(seconds), seed))?;
     nodes.mend_all()?;
     for node in 0..nodes.len() {
@@ -75,6 +80,9 @@ pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outc
         history.judge(&client).map_err(|error| format!("through node {node}: {error}"))?;
         list_all(&client)?;
     }
+    let met = Met::default();
+    let judged = history.judge(&DirectClient::new(&clients, CONTAINER, &met)?);
+    judged.map_err(|error| format!("in Direct mode: {error}"))?;
     let backup = nodes.backup()?;
     verify(&mut nodes)?;
     restored(&mut nodes, (&history, &backup), slices)?;
@@ -108,11 +116,18 @@ fn rage(nodes: &mut Nodes, history: &History, (time, seed): (Duration, u64)) -> 
     let over = AtomicBool::new(false);
     let failure = Failure::default();
     let made = AtomicU64::new(0);
+    let met = Met::default();
     let mut happened = BTreeMap::new();
     thread::scope(|scope| {
         for number in 0..WRITERS + READERS {
-            let (clients, over, failure) = (&clients, &over, &failure);
-            scope.spawn(move || ask(number, (history, clients, seed), over, failure));
+            let (clients, over, failure, met) = (&clients, &over, &failure, &met);
+            scope.spawn(move || match number % DIRECT_EVERY {
+                0 => match DirectClient::new(clients, CONTAINER, met) {
+                    Ok(direct) => ask(number, (history, &[direct], seed), over, failure),
+                    Err(error) => failure.tell(&error.to_string()),
+                },
+                _ => ask(number, (history, clients, seed), over, failure),
+            });
         }
         scope.spawn(|| make_containers(&clients, seed, &over, (&failure, &made)));
         let raged = misfortunes(nodes, (time, seed), &failure, &mut happened);
@@ -126,9 +141,12 @@ fn rage(nodes: &mut Nodes, history: &History, (time, seed): (Duration, u64)) -> 
     let happened: Vec<String> =
         happened.iter().map(|(what, times)| format!("{times} {what:?}")).collect();
     Ok(format!(
-        "{} writes acknowledged, {} reads, {} containers made and dropped, {} told to come back, {} unknown; {}",
+        "{} writes acknowledged, {} reads, {} answers in Direct mode at {} owners and {} times sent on, {} containers made and dropped, {} told to come back, {} unknown; {}",
         history.writes(),
         count(&history.reads),
+        count(&met.answered),
+        met.hosts(),
+        count(&met.gone),
         count(&made),
         count(&history.throttled),
         count(&history.unknown),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::history::{History, REGISTERS};
+use super::history::{Ask, History, REGISTERS};
 use super::nodes::{LEASE, Nodes};
 use super::reshape::Reshaped;
 use crate::Outcome;
@@ -98,7 +98,7 @@ pub(super) fn rage(
 /// One client: the first write registers of their own and counters, the others read.
 pub(super) fn ask(
     number: usize,
-    (history, clients, seed): (&History, &[Client], u64),
+    (history, clients, seed): (&History, &[impl Ask], u64),
     over: &AtomicBool,
     failure: &Failure,
 ) {

@@ -12,7 +12,6 @@ use crate::{keys, tls};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Authenticator, DevelopmentTokens};
 use armilla_gateway::cluster::{Front, LateService, NodeAddress, SliceFronts};
-use armilla_gateway::direct::DirectMode;
 use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Service, Settings};
 use armilla_model::clock::{Clock, SystemClock, monotonic};
@@ -262,7 +261,6 @@ pub(super) fn bind<S: Service>(
     let settings = Settings {
         facts: facts(options, &keys.source, clock.now_seconds()),
         advertised: Some(ports.advertised.to_string()),
-        direct: if doors.slices.is_some() { DirectMode::default() } else { settings.direct },
         front: doors.front,
         slices: doors.slices,
         ..settings

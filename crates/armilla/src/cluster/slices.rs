@@ -5,6 +5,7 @@
 //! first slice, and hands it over while the process and the other slices go on. A node that *loses* a slice ends its process, as
 //! [`super::node`] says.
 
+mod balance;
 pub(super) mod operations;
 pub(super) mod serve;
 mod term;
@@ -22,6 +23,7 @@ use armilla_storage::ledger::{
     Beat, Epoch, Incarnation, LedgerError, Member, NodeRow, Ownership, OwnershipWatcher, Place,
     Position, ShardAt, slice_journal,
 };
+use balance::Balance;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +41,7 @@ pub(super) struct SlicedNode {
     pub(super) member: Member,
     pub(super) slices: Vec<SliceState>,
     gauges: Arc<NodeGauges>,
+    balance: Balance,
     /// The sum of the places of all copies at the look before.
     places_before: AtomicU64,
     /// Set when the process is told to stop: nothing is answered and nothing is taken any more.
@@ -70,7 +73,7 @@ impl SlicedNode {
     pub(super) fn new(
         member: Member,
         copies: Vec<(Arc<dyn Store>, OwnerPlaces)>,
-        gauges: Arc<NodeGauges>,
+        (gauges, balance_after): (Arc<NodeGauges>, Option<Duration>),
     ) -> (Self, Vec<mpsc::Receiver<NodeRow>>) {
         let mut told = Vec::new();
         let slice = |(number, (store, places)): (u32, (Arc<dyn Store>, OwnerPlaces))| {
@@ -93,6 +96,7 @@ impl SlicedNode {
             member,
             slices,
             gauges,
+            balance: Balance::new(balance_after),
             places_before: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -318,6 +322,7 @@ fn beat(node: &SlicedNode) {
     let journals: Vec<_> = node.slices.iter().map(|slice| slice.at).collect();
     match node.member.look_at(&journals) {
         Ok(seen) => {
+            balance::consider(node, &seen);
             let own = node.member.incarnation();
             for (number, (slice, ownership)) in (0..).zip(node.slices.iter().zip(seen)) {
                 slice.publish(&ownership, own);

@@ -8,8 +8,8 @@ use crate::service::{
     Call, DirectEvent, KeyShare, RangeAddress, RangeState, Service, ServiceFacts,
 };
 use arc_swap::ArcSwapOption;
-use armilla_model::Error;
 use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Error, Result};
 use http::StatusCode;
 use std::pin::pin;
 use std::sync::Arc;
@@ -174,8 +174,12 @@ impl<S: Service> Service for LateService<S> {
         self.asked(|service| Some(service.key_share(address, key))).unwrap_or(KeyShare::Whole)
     }
 
-    fn ranges(&self, container: ContainerPath<'_>) -> Option<Vec<u32>> {
-        self.asked(|service| service.ranges(container))
+    fn ranges(&self, slice: u32, container: ContainerPath<'_>) -> Result<Vec<u32>> {
+        match self.is_here() {
+            true => self.asked(|service| Some(service.ranges(slice, container))),
+            false => None,
+        }
+        .unwrap_or(Err(Error::Overloaded { retry_after: LEASE_RETRY_AFTER }))
     }
 
     fn count_direct(&self, event: DirectEvent) {

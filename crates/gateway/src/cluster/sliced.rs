@@ -6,9 +6,13 @@ use crate::auth::{PermissionId, Standing};
 use crate::limits::{ADOPTION_LOOK_EVERY, ADOPTION_WAIT_MAX, CATALOG_WAIT_MAX, LEASE_RETRY_AFTER};
 use crate::reply::Reply;
 use crate::routes::ContainerPath;
-use crate::service::{Call, Service, ServiceFacts};
+use crate::service::{
+    Call, DirectEvent, KeyShare, RangeAddress, RangeState, Service, ServiceFacts,
+};
 use arc_swap::ArcSwap;
-use armilla_model::Error;
+use armilla_engine::Slice;
+use armilla_model::partition_key::PartitionKey;
+use armilla_model::{Error, Result};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep};
 
@@ -52,6 +56,12 @@ impl<S: Service> SlicedService<S> {
 
     fn slice(&self, slice: u32) -> Option<Arc<LateService<S>>> {
         self.slices.get(slice as usize).map(ArcSwap::load_full)
+    }
+
+    /// The service of the slice that a range lies in.
+    fn slice_of_range(&self, range: u32) -> Option<Arc<LateService<S>>> {
+        let count = u32::try_from(self.slices.len()).ok()?;
+        self.slice(Slice::of_range(range, count))
     }
 
     /// The service of some slice that this node owns: all of them know the same catalog.
@@ -101,8 +111,34 @@ impl<S: Service> Service for SlicedService<S> {
         reply
     }
 
+    /// The first slice has the catalog.
     fn is_here(&self) -> bool {
-        self.any_here().is_some()
+        self.slice(0).is_some_and(|first| first.is_here())
+    }
+
+    async fn settle(&self, slice: u32) -> bool {
+        self.wait_for_catalog(slice).await
+    }
+
+    fn range_state(&self, address: &RangeAddress<'_>) -> RangeState {
+        let slice = self.slice_of_range(address.range);
+        slice.map_or(RangeState::Elsewhere, |slice| slice.range_state(address))
+    }
+
+    fn key_share(&self, address: &RangeAddress<'_>, key: &PartitionKey) -> KeyShare {
+        let slice = self.slice_of_range(address.range);
+        slice.map_or(KeyShare::Outside, |slice| slice.key_share(address, key))
+    }
+
+    fn ranges(&self, slice: u32, container: ContainerPath<'_>) -> Result<Vec<u32>> {
+        let late = self.slice(slice);
+        late.ok_or_else(Error::parent_not_found)?.ranges(slice, container)
+    }
+
+    fn count_direct(&self, event: DirectEvent) {
+        if let Some(slice) = self.any_here() {
+            slice.count_direct(event);
+        }
     }
 
     fn facts(&self) -> ServiceFacts {
@@ -161,6 +197,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn ranges_are_those_of_their_slice() {
+        let late = || LateService::<Nothing>::new();
+        let sliced = SlicedService::new(vec![late(), late()], Arc::new(Counted::default()));
+        let begun = late();
+        begun.begin(Nothing, Arc::new(|| true));
+        sliced.replace(1, begun.clone());
+        let state = |range: u32, range_text| {
+            let named = None;
+            sliced.range_state(&RangeAddress { container_rid: "x", range, range_text, named })
+        };
+        assert_eq!(state(2, "2"), RangeState::Elsewhere, "another node has the first slice");
+        assert_eq!(state(3, "3"), RangeState::NoContainer, "this one's service was asked");
+        let path = ContainerPath { database: "d", container: "c" };
+        let status =
+            |slice| Reply::error(sliced.ranges(slice, path).unwrap_err()).status().as_u16();
+        assert_eq!((status(0), status(1), status(2)), (429, 404, 404));
+        begun.shut();
+        assert_eq!(state(3, "3"), RangeState::Elsewhere, "it is being handed over");
+        assert_eq!(status(1), 429);
+    }
+
     #[tokio::test]
     async fn what_the_first_slice_changed_is_told_when_all_have_it() {
         let late = || LateService::<Nothing>::new();
@@ -172,6 +230,7 @@ mod tests {
         begun.begin(Nothing, Arc::new(|| true));
         sliced.replace(1, begun);
         assert_eq!(sliced.container_rid(path).as_deref(), Some("r"));
+        assert!(!sliced.is_here(), "the catalog is another node's");
         assert!(sliced.wait_for_catalog(0).await);
         assert!(!sliced.wait_for_catalog(1).await, "it does not come to an end");
         assert!(sliced.wait_for_adoption().await);

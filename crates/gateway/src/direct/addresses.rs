@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 /// Range ids in one request: clients that open connections in advance ask for 50.
 const RANGES_MAX: usize = 1_000;
 
+/// What names the ranges in a query.
+const RANGES: &str = "$partitionKeyRangeIds";
+
 /// What a client asks: the addresses of ranges of a container, or of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressQuery {
@@ -30,11 +33,24 @@ impl AddressQuery {
             };
             match decoded(name)?.as_str() {
                 "$resolveFor" => resolve_for = Some(decoded(value)?),
-                "$partitionKeyRangeIds" => ranges = range_ids(&decoded(value)?)?,
+                RANGES => ranges = range_ids(&decoded(value)?)?,
                 _ => {}
             }
         }
         Ok(Self { resolve_for: resolve_for.ok_or_else(malformed)?, ranges })
+    }
+
+    /// The same query for these ranges alone.
+    pub(crate) fn narrowed(query: &str, ranges: &[u32]) -> String {
+        let names_ranges = |pair: &&str| {
+            let name = pair.split('=').next().unwrap_or_default();
+            percent_decode(name.as_bytes()).is_some_and(|name| name == RANGES.as_bytes())
+        };
+        let mut pairs: Vec<&str> = query.split('&').filter(|pair| !names_ranges(pair)).collect();
+        let list: Vec<String> = ranges.iter().map(u32::to_string).collect();
+        let ranges = format!("{RANGES}={}", list.join(","));
+        pairs.push(&ranges);
+        pairs.join("&")
     }
 
     /// Whether the catalog is asked for.
@@ -181,6 +197,8 @@ mod tests {
             (query.resolve_for.as_str(), &query.ranges[..]),
             ("dbs/a/colls/b/docs", &[0, 1, 2][..])
         );
+        let narrow = AddressQuery::narrowed("$resolveFor=dbs&%24partitionKeyRangeIds=0,1", &[1, 5]);
+        assert_eq!(AddressQuery::parse(&narrow).unwrap().ranges, [1, 5]);
         for refused in
             ["", "$filter=x", "$resolveFor=%zz", "$resolveFor=dbs&$partitionKeyRangeIds=x"]
         {

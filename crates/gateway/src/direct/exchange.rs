@@ -11,6 +11,7 @@ use super::map::{self, Asked, DirectVerb};
 use super::replica::ReplicaPath;
 use super::response::{self, NAME_IS_STALE, PARTITION_MOVED, ReplicaPosition, Response, Shape};
 use super::token::Tokens;
+use crate::cluster::front::come_back;
 use crate::handle::{Gateway, Peer};
 use crate::headers::RequestContext;
 use crate::locality::Stranger;
@@ -18,6 +19,7 @@ use crate::reply::{FeedBody, FeedKind, Reply};
 use crate::request::{self, Request};
 use crate::routes::Route;
 use crate::service::{Call, KeyShare, RangeAddress, RangeState, Service};
+use armilla_engine::Slice;
 use armilla_model::Error;
 use armilla_model::clock::monotonic;
 use armilla_model::lsn::Lsn;
@@ -98,6 +100,10 @@ impl<'a, S: Service> DirectExchange<'a, S> {
             is_bodyless: matches!(asked.verb, DirectVerb::Head | DirectVerb::HeadFeed),
             tells_usage: self.tokens.flag(id::POPULATE_QUOTA_INFO),
         };
+        let slice = path.and_then(|path| path.range()).map_or(0, |range| self.slice_of(range));
+        if !self.gateway.service.settle(slice).await {
+            return (come_back().into(), place(Lsn(1)), shape);
+        }
         let Some(target) = path.and_then(|path| self.target(path, &asked)) else {
             return (not_here(), place(Lsn(1)), shape);
         };
@@ -107,6 +113,12 @@ impl<'a, S: Service> DirectExchange<'a, S> {
         };
         let answer = pin!(self.answer(&asked, target));
         (request::caught(answer, activity.as_bytes()).await, place, shape)
+    }
+
+    /// The slice of the account that has a range.
+    fn slice_of(&self, range: u32) -> u32 {
+        let slices = self.gateway.settings.slices.as_ref();
+        slices.map_or(0, |slices| Slice::of_range(range, slices.count()))
     }
 
     /// What the path leads to, as it is now.
@@ -140,6 +152,9 @@ impl<'a, S: Service> DirectExchange<'a, S> {
         }
         let (mut context, readable) = map::context(asked, &self.tokens, is_master);
         context.activity = Some(&self.frame.ticket.activity);
+        if let Target::Range(address, ..) = target {
+            context.slice = self.slice_of(address.range);
+        }
         if context.api_version.is_none() {
             let _ = context.set("x-ms-version", self.connected.version.as_bytes());
         }
@@ -177,7 +192,9 @@ impl<'a, S: Service> DirectExchange<'a, S> {
             Payload::TooLarge(size) => return too_large(*size).into(),
         };
         let call = Call { operation, context: &context, principal: &principal, body };
-        self.gateway.service.call(call).await
+        let reply = self.gateway.service.call(call).await;
+        // It was handed over in this very moment, and nothing was done.
+        if reply.is_elsewhere() { not_here() } else { reply }
     }
 
     /// Limits a request to the range of its path, or answers it right away.

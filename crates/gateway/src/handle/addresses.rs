@@ -40,7 +40,8 @@ impl<S: Service> Exchange<'_, S> {
             }
             Route::Items(path) => {
                 principal.check(&Operation::ReadPartitionKeyRanges(path), context, service)?;
-                self.addresses_of(&authority, path, &query.ranges).map_err(refused)
+                let slice = context.slice;
+                self.addresses_of(&authority, (slice, path), &query.ranges).map_err(refused)
             }
             _ => Err(refused(Error::bad_request(
                 "Addresses are asked for the items of a container, or for the databases.",
@@ -52,10 +53,10 @@ impl<S: Service> Exchange<'_, S> {
     fn addresses_of(
         &self,
         authority: &str,
-        path: ContainerPath<'_>,
+        (slice, path): (u32, ContainerPath<'_>),
         asked: &[u32],
     ) -> Result<Reply, Error> {
-        let ranges = self.gateway.service.ranges(path).ok_or_else(Error::parent_not_found)?;
+        let ranges = self.gateway.service.ranges(slice, path)?;
         if asked.iter().any(|range| !ranges.contains(range)) {
             return Err(Error::PartitionGone);
         }

@@ -4,6 +4,7 @@
 //! container go through the slices in their order, which is that of the keys: a page comes from one of them, and the continuation says
 //! from which. The ranges of a container are put together from all of them.
 
+mod addresses;
 mod each;
 
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
@@ -47,6 +48,8 @@ enum SliceReach {
     Ranges,
     /// All of them, each for its part.
     Each,
+    /// Those that have the ranges which are asked for.
+    Addresses,
 }
 
 /// A request that is read, on its way to slices.
@@ -130,13 +133,17 @@ impl<S: Service> Gateway<S> {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD)
             || operation.is_some_and(|operation| operation.is_read());
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
-        let reach = reach(slices, operation.as_ref(), &context)?;
+        let reach = match route {
+            Some(Route::Addresses) => SliceReach::Addresses,
+            _ => reach(slices, operation.as_ref(), &context)?,
+        };
         let routed = Routed { peer, parts, body, route, is_read, started, deadline };
         match reach {
             SliceReach::One(slice) => self.ask(slices, &routed, slice, parts.clone()).await,
             SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
             SliceReach::Each => self.ask_each(slices, &routed).await,
+            SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
         }
     }
 

@@ -23,13 +23,7 @@ pub(crate) fn fresh_database() -> Option<String> {
     let server = std::env::var("ARMILLA_TEST_STORE").ok()?;
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let name = format!("ledger_test_{}_{number}", std::process::id());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let connected = tokio_postgres::connect(&server, tokio_postgres::NoTls).await;
-        let (client, connection) = connected.unwrap();
-        tokio::spawn(connection);
-        client.batch_execute(&format!("create database {name}")).await.unwrap();
-    });
+    execute(&server, &format!("create database {name}"));
     let url = format!("{server} dbname={name}");
     PostgresLedger::create(&StoreAddress::new(&url), 1, b"settings").unwrap();
     let opened = PostgresLedger::open(&StoreAddress::new(&url)).unwrap();
@@ -39,6 +33,23 @@ pub(crate) fn fresh_database() -> Option<String> {
         "there is one already"
     );
     Some(url)
+}
+
+/// The same as earlier versions made it: without the function that appends a single row.
+pub(crate) fn earlier_database() -> Option<String> {
+    let url = fresh_database()?;
+    execute(&url, "drop function armilla.append_one");
+    Some(url)
+}
+
+fn execute(url: &str, statement: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
+        let (client, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(statement).await.unwrap();
+    });
 }
 
 /// What is known of one shard.

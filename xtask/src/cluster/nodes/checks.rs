@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use serde_json::Value;
 
-use super::{Nodes, POLL, READY_WITHIN, init};
+use super::{LEASE, Nodes, POLL, READY_WITHIN, init};
 use crate::Outcome;
 use crate::server::forget_settings;
 
@@ -39,7 +39,7 @@ impl Nodes {
         (database, slices): (&str, u32),
     ) -> Outcome<()> {
         self.postgres.create_database(database)?;
-        self.key = init(&self.binary, &self.postgres.address(database), slices)?;
+        self.key = init(&self.binary, &self.postgres.address(database), (slices, LEASE))?;
         let from = backup.display().to_string();
         self.command(&["restore", "--from", &from], database)?;
         self.command(&["verify"], database)?;

@@ -1,12 +1,12 @@
 //! What operators do to the slices of an account: hand one over, spread them over the nodes.
 
+use super::balance::next_move;
 use crate::cluster::operations::{Seen, name_heir, open};
 use crate::cluster::record::AccountRecord;
 use crate::cluster::{MoveOptions, RebalanceOptions};
 use crate::terminal::say;
 use armilla_model::clock::monotonic;
 use armilla_storage::ledger::{Ledger as _, NodeState, PostgresLedger};
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -89,47 +89,10 @@ pub(in crate::cluster) fn rebalance(options: &RebalanceOptions) -> Result<(), St
         let up = nodes.iter().filter(|node| node.state == NodeState::Up);
         let names: Vec<String> = up.map(|node| node.card.name.clone()).collect();
         let owners: Vec<_> = (0..count).map(|slice| owner(&ledger, slice)).collect();
-        let Some((slice, name)) = next_move(&owners, &names) else { break };
-        give(&ledger, slice, &name, end)?;
+        let Some(next) = next_move(&owners, &vec![1; owners.len()], &names) else { break };
+        let slice = u32::try_from(next.slice).map_err(|error| error.to_string())?;
+        give(&ledger, slice, &next.to, end)?;
     }
     say("the slices are spread evenly");
     Ok(())
-}
-
-/// The next slice to move and where to; nothing when no node has two more than another.
-fn next_move(owners: &[Option<String>], names: &[String]) -> Option<(u32, String)> {
-    let mut owned: BTreeMap<&str, Vec<u32>> =
-        names.iter().map(|name| (&**name, Vec::new())).collect();
-    for (slice, owner) in (0..).zip(owners) {
-        if let Some(slices) = owner.as_deref().and_then(|owner| owned.get_mut(owner)) {
-            slices.push(slice);
-        }
-    }
-    let (_, fullest) = owned.iter().max_by_key(|(_, slices)| slices.len())?;
-    let (emptiest, fewest) = owned.iter().min_by_key(|(_, slices)| slices.len())?;
-    // The first slice has the catalog, and stays.
-    let last = *fullest.last().filter(|_| fullest.len() > fewest.len() + 1)?;
-    Some((last, (*emptiest).to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slices_move_until_no_node_has_two_more_than_another() {
-        let names = ["a", "b", "c"].map(str::to_owned);
-        let mut owners = vec![Some("a".to_owned()); 7];
-        let mut moves = 0;
-        while let Some((slice, name)) = next_move(&owners, &names) {
-            assert_ne!(slice, 0);
-            owners[slice as usize] = Some(name);
-            moves += 1;
-        }
-        assert_eq!(moves, 4);
-        let of = |name: &str| owners.iter().filter(|owner| owner.as_deref() == Some(name)).count();
-        assert_eq!((of("a"), of("b"), of("c")), (3, 2, 2));
-        assert_eq!(next_move(&[None, None], &names), None);
-        assert_eq!(next_move(&owners, &[]), None);
-    }
 }

@@ -126,7 +126,7 @@ async fn serve(
         copies.push((store.clone(), places));
     }
     let gauges = fronts.first().map(|front| front.gauges()).unwrap_or_default();
-    let (node, told) = SlicedNode::new(member, copies, gauges);
+    let (node, told) = SlicedNode::new(member, copies, (gauges, options.node.balance_after()));
     let node = Arc::new(node);
     // Nothing is served before a slice is owned.
     let empty = stores.iter().map(|_| LateService::new()).collect();
