@@ -59,6 +59,7 @@ const EFFECT_ROUNDS: usize = 9;
 const EFFECT_ROUNDS_IN_TEST: usize = 2;
 /// Slices of the account that is cut.
 const SLICES: u32 = 4;
+const SLICE_EFFECTS: &str = "cluster slices: views and subscriptions";
 /// Items that are written before the database is put back, and after.
 const CONTROL_WRITES: u64 = 20;
 
@@ -75,6 +76,7 @@ const CHOICES: &[Choice] = &[
         value: "N",
         meaning: "An account that is cut into so many slices instead",
     },
+    Choice { name: "effects", value: "", meaning: "Of --slices: views and subscriptions alone" },
     Choice {
         name: "balance",
         value: "",
@@ -172,11 +174,20 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     let seconds = arguments.number("seconds", SECONDS_DEFAULT)?;
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
-    let rows = match alone(&arguments, &binary, (seconds, seed))? {
-        Some(rows) => rows,
-        None => run_with(&binary, seconds, seed),
-    };
-    rows.into_iter().for_each(|row| summary.add(row));
+    let slices = u32::try_from(arguments.number("slices", 1)?)?;
+    if slices > 1 {
+        let effects = || slice_effects_trial(&binary, slices, rounds_in(seconds), seed);
+        let storm = || slices::trial(&binary, slices, seconds, seed);
+        if !arguments.has("effects") {
+            summary.add(row(("cluster slices", &storm), seed));
+        }
+        summary.add(row((SLICE_EFFECTS, &effects), seed));
+        return Ok(summary.close());
+    }
+    match alone(&arguments, &binary, (seconds, seed))? {
+        Some(row) => summary.add(row),
+        None => run_with(&binary, seconds, seed).into_iter().for_each(|row| summary.add(row)),
+    }
     Ok(summary.close())
 }
 
@@ -185,8 +196,7 @@ fn alone(
     arguments: &Arguments,
     binary: &Path,
     (seconds, seed): (u64, u64),
-) -> Outcome<Option<Vec<Row>>> {
-    let slices = u32::try_from(arguments.number("slices", 1)?)?;
+) -> Outcome<Option<Row>> {
     let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
     let effort = Effort {
         rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
@@ -196,12 +206,6 @@ fn alone(
     let has = |name: &str| arguments.has(name);
     let trial: Trial<'_> = if has("blog") {
         ("cluster blog", &|| blog::trial(binary, seconds))
-    } else if slices > 1 {
-        let storm = || slices::trial(binary, slices, seconds, seed);
-        let effects = || slice_effects_trial(binary, slices, rounds_in(seconds), seed);
-        let trials: [Trial<'_>; 2] =
-            [("cluster slices", &storm), ("cluster slices: views and subscriptions", &effects)];
-        return Ok(Some(trials.into_iter().map(|trial| row(trial, seed)).collect()));
     } else if has("balance") {
         ("cluster balance", &|| balance::trial(binary, SLICES))
     } else if has("failover") {
@@ -243,8 +247,8 @@ fn run_with(binary: &Path, seconds: u64, seed: u64) -> Vec<Row> {
         ("cluster loss is noticed", &back),
         ("cluster control: a theft is noticed", &control),
         ("cluster slices", &slices),
+        (SLICE_EFFECTS, &slice_effects),
         ("cluster balance", &balance),
-        ("cluster slices: views and subscriptions", &slice_effects),
     ];
     trials.into_iter().map(|trial| row(trial, seed)).collect()
 }

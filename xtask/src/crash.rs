@@ -12,7 +12,7 @@
 //! they must have seen every living item in its last state. Beside them are items that live for a few
 //! seconds: gone when their time is over, never before, and told to the readers of all versions.
 //! Besides, all writers share one logical partition, the journal, where a batch adds an entry and
-//! counts it: entries and counter must agree whatever was cut off. Three views follow the container and must
+//! counts it: entries and counter must agree whatever was cut off. Four views follow the container and must
 //! show its projection after every start, and three subscriptions: what their procedures do happens once, what a webhook is
 //! sent comes at least once.
 //!

@@ -10,11 +10,16 @@ use std::time::Duration;
 use super::nodes::{Encryption, Nodes};
 use crate::Outcome;
 use crate::crash::events::Events;
-use crate::crash::{create_container, views};
+use crate::crash::{create_container, scaler, views};
 use std::path::Path;
 
 /// How long events are written before the owner changes.
 const WRITING: Duration = Duration::from_millis(900);
+
+/// Partitions that each slice shall have of what is split, in turn.
+const SLICE_PARTITIONS: [u32; 5] = [2, 2, 3, 3, 4];
+/// Offers that are changed in turn: the container's and those of two views.
+const SCALED_OFFERS: usize = 3;
 
 /// How the owners of slices change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +40,11 @@ pub(super) fn trial_in_slices(
 ) -> Outcome<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut events = Events::new(&mut random)?;
-    let options = events.options().to_vec();
-    let mut nodes = Nodes::start_sliced(binary, "effects", (slices, options))?;
+    let mut options = events.options().to_vec();
+    options.push("--no-balance".to_owned());
+    options.extend(["--partition-rus".to_owned(), scaler::PARTITION_RUS.to_string()]);
+    let mut nodes = Nodes::lay_out_sliced(binary, "effects", slices, options)?;
+    nodes.start_all()?;
     nodes.command(&["cluster", "rebalance"], nodes.database())?;
     let client = nodes.client(1)?;
     create_container(&client)?;
@@ -44,18 +52,22 @@ pub(super) fn trial_in_slices(
     events.subscribe(&client)?;
     let ends =
         [SliceEnd::NodeKilled, SliceEnd::SliceMoved, SliceEnd::NodeStopped, SliceEnd::Rebalanced];
-    for end in ends.into_iter().cycle().take(rounds) {
+    for (round, end) in (0..rounds).zip(ends.into_iter().cycle()) {
         let owners = nodes.slice_owners();
         let slice = random.usize(0..owners.len().max(1));
         let owner = owners.get(slice).copied().flatten().unwrap_or(0);
         println!("    {end:?}, node {owner}, slices of {owners:?}");
-        change_slices(&mut nodes, &mut events, (owner, slice), end)?;
+        change_slices(&mut nodes, &mut events, (owner, slice), (round, end))?;
         nodes.mend_all()?;
         let client = nodes.client((owner + 1) % nodes.len())?;
         events.check(&client)?;
         views::check(&client)?;
     }
     events.rest(&nodes.client(2)?)?;
+    let ranges = scaler::partitions(&nodes.client(2)?)?;
+    if ranges <= slices {
+        return Err(format!("the container has {ranges} ranges: nothing was split").into());
+    }
     let mut backup = nodes.backup()?;
     super::slices::verify(&mut nodes)?;
     for (database, slices) in [("restored1", 1), ("restored2", slices * 2)] {
@@ -74,20 +86,29 @@ pub(super) fn trial_in_slices(
         backup = nodes.backup()?;
         nodes.stop_all()?;
     }
-    Ok(format!("{rounds} changes of owners of slices, two restores; {}", events.told()))
+    Ok(format!(
+        "{rounds} changes of owners of slices, splits into {ranges} ranges, two restores; {}",
+        events.told()
+    ))
 }
 
-/// Lets events be written through a node that owns slices, and changes owners under them.
+/// Lets events be written through a node that owns slices, splits what they are written to or one of its views, and changes owners under them.
 fn change_slices(
     nodes: &mut Nodes,
     events: &mut Events,
     (owner, slice): (usize, usize),
-    end: SliceEnd,
+    (round, end): (usize, SliceEnd),
 ) -> Outcome<()> {
     let client = nodes.client(owner)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let writing = scope.spawn(|| events.write(&client, &over));
+        let partitions = SLICE_PARTITIONS[round % SLICE_PARTITIONS.len()];
+        let scaled = scaler::scale(
+            &client,
+            round % SCALED_OFFERS,
+            partitions * nodes.slice_owners().len() as u32 * scaler::PARTITION_RUS,
+        );
         thread::sleep(WRITING);
         over.store(true, Ordering::SeqCst);
         let ended = match end {
@@ -101,7 +122,7 @@ fn change_slices(
             }
         };
         let written = writing.join().map_err(|_| "the event writers panicked")?;
-        written.and(ended)
+        scaled.and(written).and(ended)
     })?;
     if matches!(end, SliceEnd::NodeKilled | SliceEnd::NodeStopped) {
         nodes.wait_for_end(owner)?;

@@ -107,13 +107,9 @@ impl Nodes {
     }
 
     /// The same with an account that is cut into slices.
-    pub(super) fn start_sliced(
-        binary: &Path,
-        database: &str,
-        (slices, mut options): (u32, Vec<String>),
-    ) -> Outcome<Self> {
+    pub(super) fn start_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
         // Whoever counts on a placement has slices moved by commands alone.
-        options.push("--no-balance".to_owned());
+        let options = vec!["--no-balance".to_owned()];
         let mut all = Self::lay_out_sliced(binary, database, slices, options)?;
         all.start_all()?;
         Ok(all)

@@ -58,7 +58,7 @@ const ALL: [SliceMisfortune; 9] = [
 /// The whole trial.
 pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outcome<String> {
     announce(&format!("cluster: a storm of {seconds} s over {slices} slices, seed {seed}"));
-    let mut nodes = Nodes::start_sliced(binary, "slices", (slices, Vec::new()))?;
+    let mut nodes = Nodes::start_sliced(binary, "slices", slices)?;
     nodes.command(&["cluster", "rebalance"], nodes.database())?;
     let owners: HashSet<_> = nodes.slice_owners().into_iter().flatten().collect();
     if owners.len() < nodes.len().min(slices as usize) {

@@ -54,7 +54,7 @@ fn step(
     changes: &mut Changes,
 ) -> Outcome<()> {
     let before = partitions(client)?;
-    scale(client, wanted * PARTITION_RUS)?;
+    scale(client, 0, wanted * PARTITION_RUS)?;
     if wanted < before {
         let mut merge = Command::new(binary);
         let output = merge.args(["merge", "--data"]).arg(data).args(["crash", "items"]).output()?;
@@ -69,15 +69,17 @@ fn step(
     count(client)
 }
 
-fn partitions(client: &Client) -> Outcome<u32> {
+/// How many ranges the container has.
+pub(crate) fn partitions(client: &Client) -> Outcome<u32> {
     let answer = client.send("GET", &format!("{CONTAINER}/pkranges"), &[], None)?;
     let ranges = answer.body["PartitionKeyRanges"].as_array().ok_or("no ranges came")?;
     Ok(u32::try_from(ranges.len())?)
 }
 
-fn scale(client: &Client, units: u32) -> Outcome<()> {
+/// Sets the throughput of one of the offers: the first is the container's, then come its views'.
+pub(crate) fn scale(client: &Client, number: usize, units: u32) -> Outcome<()> {
     let offers = client.send("GET", "/offers", &[], None)?;
-    let mut offer = offers.body["Offers"][0].clone();
+    let mut offer = offers.body["Offers"][number].clone();
     let link = offer["_self"].as_str().ok_or("no offer came")?.trim_matches('/').to_owned();
     offer["content"] = json!({"offerThroughput": units});
     let answer = client.send("PUT", &format!("/{link}"), &[], Some(&offer))?;

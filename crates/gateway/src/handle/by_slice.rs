@@ -46,10 +46,10 @@ enum SliceReach {
     InTurn(u32),
     /// All of them, for the ranges of a container.
     Ranges,
-    /// Those that have the ranges which are asked for.
-    Addresses,
     /// All of them, each for its part.
     Each,
+    /// Those that have the ranges which are asked for.
+    Addresses,
 }
 
 /// A request that is read, on its way to slices.
@@ -142,8 +142,8 @@ impl<S: Service> Gateway<S> {
             SliceReach::One(slice) => self.ask(slices, &routed, slice, parts.clone()).await,
             SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
-            SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
             SliceReach::Each => self.ask_each(slices, &routed).await,
+            SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
         }
     }
 
