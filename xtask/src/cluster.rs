@@ -80,7 +80,7 @@ const CHOICES: &[Choice] = &[
     Choice {
         name: "queries",
         value: "",
-        meaning: "Ask the metamorphic corpus through a second node instead, beside a server alone",
+        meaning: "Ask the metamorphic corpus through a second node instead, beside a server alone; with --slices over slices",
     },
     Choice {
         name: "controls",
@@ -139,7 +139,7 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
         return Ok(summary.close());
     }
     let slices = arguments.number("slices", 1)?;
-    if slices > 1 {
+    if slices > 1 && !arguments.has("queries") {
         let slices = u32::try_from(slices)?;
         let trial = || slices::trial(&binary, slices, seconds, seed);
         summary.add(row(("cluster slices", &trial), seed));
@@ -151,7 +151,8 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
         return Ok(summary.close());
     }
     if arguments.has("queries") {
-        let trial = || queries::trial(&binary);
+        let slices = u32::try_from(slices)?;
+        let trial = || queries::trial(&binary, slices);
         summary.add(row(("cluster queries", &trial), seed));
         return Ok(summary.close());
     }

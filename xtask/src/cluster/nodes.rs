@@ -88,10 +88,15 @@ impl Nodes {
 
     /// The same with an account that is cut into slices.
     pub(super) fn start_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
-        let postgres = Postgres::start_encrypted()?;
-        let mut all = Self::lay_out_cut(binary, postgres, (database, None), (Vec::new(), slices))?;
+        let mut all = Self::lay_out_sliced(binary, database, slices)?;
         all.start_all()?;
         Ok(all)
+    }
+
+    /// The same without starting a node.
+    pub(super) fn lay_out_sliced(binary: &Path, database: &str, slices: u32) -> Outcome<Self> {
+        let postgres = Postgres::start_encrypted()?;
+        Self::lay_out_cut(binary, postgres, (database, None), (Vec::new(), slices))
     }
 
     /// The same without starting a node.
