@@ -90,7 +90,7 @@ const CHOICES: &[Choice] = &[
     Choice {
         name: "queries",
         value: "",
-        meaning: "Ask the metamorphic corpus through a second node instead, beside a server alone",
+        meaning: "Ask the metamorphic corpus through a second node instead, beside a server alone; with --slices over slices",
     },
     Choice {
         name: "controls",
@@ -175,7 +175,7 @@ pub(crate) fn cluster(words: &[OsString]) -> Outcome<bool> {
     let seed = arguments.number("seed", fastrand::u64(0..1_000_000))?;
     let mut summary = Summary::default();
     let slices = u32::try_from(arguments.number("slices", 1)?)?;
-    if slices > 1 {
+    if slices > 1 && !arguments.has("queries") {
         let effects = || slice_effects_trial(&binary, slices, rounds_in(seconds), seed);
         let storm = || slices::trial(&binary, slices, seconds, seed);
         if !arguments.has("effects") {
@@ -197,6 +197,7 @@ fn alone(
     binary: &Path,
     (seconds, seed): (u64, u64),
 ) -> Outcome<Option<Row>> {
+    let slices = u32::try_from(arguments.number("slices", 1)?)?;
     let cells = usize::try_from(arguments.number("cells", u64::MAX)?).unwrap_or(usize::MAX);
     let effort = Effort {
         rounds: usize::try_from(arguments.number("rounds", ROUNDS_DEFAULT)?)?.max(1),
@@ -211,7 +212,7 @@ fn alone(
     } else if has("failover") {
         ("cluster failover", &|| failover::trial(binary, seed))
     } else if has("queries") {
-        ("cluster queries", &|| queries::trial(binary))
+        ("cluster queries", &|| queries::trial(binary, slices))
     } else if has("controls") {
         ("cluster control: a theft is noticed", &|| control_trial(binary, seed))
     } else if has("matrix") {
@@ -221,7 +222,7 @@ fn alone(
     } else {
         return Ok(None);
     };
-    Ok(Some(vec![row(trial, seed)]))
+    Ok(Some(row(trial, seed)))
 }
 
 /// The short form, as part of all tests.

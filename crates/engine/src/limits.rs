@@ -38,6 +38,8 @@ pub const PARALLEL_MEMORY_MAX: usize = QUERY_MEMORY_MAX / 2;
 pub const QUERIES_MEMORY_MAX: usize = 1 << 30;
 /// Bytes that a query may hold without being counted with the others.
 pub const QUERY_MEMORY_FREE: usize = 1 << 20;
+/// Bytes that one slice of an account hands to another for one page.
+pub const QUERY_PART_MAX: usize = QUERY_MEMORY_MAX / 4;
 /// When a query may try again after the others held too much.
 pub const QUERY_RETRY_AFTER: Duration = Duration::from_secs(1);
 

@@ -22,8 +22,10 @@ mod exec;
 pub mod explain;
 mod explained;
 mod find;
+mod gathered;
 pub mod language;
 mod page;
+mod part;
 mod plan;
 mod prepare;
 mod read;
@@ -35,7 +37,8 @@ mod view;
 pub use armilla_sql::access::IndexUsage;
 pub use client_merge::{advice, aliases, client_merge, plan};
 pub(crate) use exec::{CachedOrders, ScriptDeadline};
-pub use page::{Metrics, Page};
+pub use gathered::PartPage;
+pub use page::{Metrics, Onward, Page};
 pub(crate) use plan::Overlay;
 pub use plan::{Cost, Plan};
 pub use prepare::ClientPlan;
@@ -144,6 +147,8 @@ pub struct Query {
     client: Option<Client>,
     /// Its pages will be explained, with times.
     is_measured: bool,
+    /// It is for all slices of an account, of which this is one.
+    in_turn: bool,
     /// How long a page may run before it ends where it is.
     page_time_max: Duration,
 }
@@ -173,6 +178,7 @@ impl Query {
             compiled_in,
             client: None,
             is_measured: false,
+            in_turn: false,
             page_time_max: PAGE_TIME_MAX,
         })
     }
@@ -222,6 +228,8 @@ impl Query {
         };
         compiled.distinct
             || compiled.aggregation.is_some()
+            || (self.in_turn && self.spans.len() != 1)
+            || (self.in_turn && self.prepared.constraint == KeyConstraint::Any)
             || self.container.partitions().iter().filter(addressed).count() > 1
     }
 

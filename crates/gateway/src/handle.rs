@@ -5,9 +5,11 @@
 //! here are the paths that only HTTP has, and the body.
 
 mod addresses;
+mod all_slices;
 mod at_owner;
 mod body;
 mod by_slice;
+mod gathered;
 mod plain;
 mod session;
 
@@ -133,6 +135,8 @@ struct Arrived<'a> {
     /// The name it was sent to, where that is another's.
     foreign: Option<Cow<'a, str>>,
     misdirected: Option<Error>,
+    /// The parts of all slices that a page is to be put together of.
+    gathered: &'a [Bytes],
 }
 
 impl<S: Service> Gateway<S> {
@@ -172,7 +176,7 @@ impl<S: Service> Gateway<S> {
             }
             _ => (body, 0),
         };
-        let arrived = Arrived { started, foreign, misdirected };
+        let arrived = Arrived { started, foreign, misdirected, gathered: &[] };
         self.walk(peer, &parts, body, arrived).await
     }
 
@@ -184,10 +188,11 @@ impl<S: Service> Gateway<S> {
         (body, slice): (RequestBody, u32),
         arrived: Arrived<'_>,
     ) -> Response<Full<Bytes>> {
-        let Arrived { started, foreign, misdirected } = arrived;
+        let Arrived { started, foreign, misdirected, gathered } = arrived;
         let (http, mut context, readable) = HttpContext::read(&parts.headers);
         context.query_string = parts.uri.query();
         context.slice = slice;
+        context.gathered = gathered;
         context.activity = http.activity_id.map(HeaderValue::as_bytes);
         let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
         let locality = locality(&peer, parts, &http, foreign.as_deref());

@@ -24,6 +24,7 @@ use armilla_engine::dials::NAMES as DIALS;
 use armilla_engine::throttle::SHARES_MAX;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
+use bytes::Bytes;
 use std::time::Duration;
 use values::{flag, hex_bytes, integer, page_size, text};
 
@@ -40,6 +41,10 @@ pub struct RequestContext<'a> {
     pub query_string: Option<&'a str>,
     /// The slice of the account that is meant, where it is cut into slices.
     pub slice: u32,
+    /// What is wanted is a part, where pages are put together of the parts of all slices.
+    pub part: bool,
+    /// The parts of all slices, in their order, where a page is to be put together here.
+    pub gathered: &'a [Bytes],
     /// `x-ms-date`.
     pub ms_date: Option<&'a [u8]>,
     /// `date`.
@@ -270,6 +275,7 @@ impl<'a> RequestContext<'a> {
             "content-type" => self.intent.query |= values::is_query_type(value),
             "user-agent" => self.read_agent(value, false),
             "x-armilla-for-each-partition" => self.for_each_partition = flag(name, value)?,
+            "x-armilla-part" => self.part = flag(name, value)?,
             "x-armilla-explain" => self.explain = values::explain_form(name, value)?,
             _ => {}
         }

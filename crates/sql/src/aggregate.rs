@@ -184,6 +184,59 @@ impl Accumulator {
         }
     }
 
+    /// All of it, so that another process can go on: see [`Accumulator::of_state`].
+    pub fn state(&self) -> Value {
+        match self {
+            Self::Count(count) | Self::CountIf(count) => Value::from(*count),
+            Self::Sum(None) | Self::Average(None) => Value::Null,
+            Self::Sum(Some((sum, count))) | Self::Average(Some((sum, count))) => {
+                Value::array(vec![sum.state(), Value::from(*count)])
+            }
+            Self::Min(Extreme::Empty) | Self::Max(Extreme::Empty) => Value::array(Vec::new()),
+            Self::Min(Extreme::Spoilt) | Self::Max(Extreme::Spoilt) => Value::Null,
+            Self::Min(Extreme::Found(value)) | Self::Max(Extreme::Found(value)) => {
+                Value::array(vec![value.clone()])
+            }
+            Self::List(list) | Self::Set(list, _) => Value::array(list.clone()),
+        }
+    }
+
+    /// The aggregate of a kind that is in a state; nothing where the state is of another kind.
+    pub fn of_state(kind: AggregateKind, state: &Value) -> Option<Self> {
+        let count = || state.as_number()?.as_i64();
+        let sum = || match state {
+            Value::Null => Some(None),
+            state => match state.as_array()? {
+                [sum, count] => {
+                    Some(Some((ExactSum::of_state(sum)?, count.as_number()?.as_i64()?)))
+                }
+                _ => None,
+            },
+        };
+        let extreme = || match state {
+            Value::Null => Some(Extreme::Spoilt),
+            state => match state.as_array()? {
+                [] => Some(Extreme::Empty),
+                [value] => Some(Extreme::Found(value.clone())),
+                _ => None,
+            },
+        };
+        Some(match kind {
+            AggregateKind::Count => Self::Count(count()?),
+            AggregateKind::CountIf => Self::CountIf(count()?),
+            AggregateKind::Sum => Self::Sum(sum()?),
+            AggregateKind::Average => Self::Average(sum()?),
+            AggregateKind::Min => Self::Min(extreme()?),
+            AggregateKind::Max => Self::Max(extreme()?),
+            AggregateKind::MakeList => Self::List(state.as_array()?.to_vec()),
+            AggregateKind::MakeSet => {
+                let mut set = Self::new(kind);
+                state.as_array()?.iter().for_each(|value| set.add(value));
+                set
+            }
+        })
+    }
+
     /// The result.
     pub fn finish(self) -> Value {
         match self {
@@ -333,7 +386,12 @@ mod tests {
             whole.add(&value);
             halves[usize::from(position * 2 >= texts.len())].add(&value);
         }
-        let [mut left, right] = halves;
+        // As between two processes.
+        let sent = |half: &Accumulator| {
+            let state = parse(half.state().to_json().as_bytes()).unwrap();
+            Accumulator::of_state(kind, &state).unwrap()
+        };
+        let [mut left, right] = [sent(&halves[0]), sent(&halves[1])];
         left.merge(right);
         let (whole, merged) = (whole.finish(), left.finish());
         assert_eq!(whole, merged);

@@ -48,6 +48,35 @@ impl Statistics {
         }
     }
 
+    /// All of it, so that another process can go on: see [`Statistics::of_state`].
+    pub fn state(&self) -> Value {
+        let component = |component: &ComponentStatistics| {
+            let hits = component.hits.iter().map(|hits| number(Some(*hits)));
+            Value::array(vec![Value::from(component.words), Value::array(hits.collect())])
+        };
+        let components = self.components.iter().map(component).collect();
+        Value::array(vec![number(Some(self.documents)), Value::array(components)])
+    }
+
+    /// The statistics of a state; nothing where it is none.
+    pub fn of_state(state: &Value) -> Option<Self> {
+        let count = |value: &Value| u64::try_from(value.as_number()?.as_i64()?).ok();
+        let component = |value: &Value| match value.as_array()? {
+            [words, hits] => {
+                let hits = hits.as_array()?.iter().map(count).collect::<Option<_>>()?;
+                Some(ComponentStatistics { words: words.as_f64()?, hits })
+            }
+            _ => None,
+        };
+        match state.as_array()? {
+            [documents, components] => Some(Self {
+                documents: count(documents)?,
+                components: components.as_array()?.iter().map(component).collect::<Option<_>>()?,
+            }),
+            _ => None,
+        }
+    }
+
     /// Takes in the statistics of another partition.
     pub fn merge(&mut self, other: &Self) {
         self.documents += other.documents;

@@ -3,6 +3,10 @@
 //! Both hold the same account: the server's is backed up and restored into the nodes' database. Every query is asked of both, page by page. Rows, their
 //! order, their number, charges and continuation tokens must be the same, but for the signature of tokens: accounts have secrets of their own. The owner and the
 //! other node go on with the tokens of each other.
+//!
+//! With `--slices N` the nodes' account is cut, and the server alone has what a backup of the slices holds: the same ranges. What is put together of all
+//! slices must be the same in everything. Rows that come as items go by come slice by slice: their pages end where slices end, so all rows together are compared; and the
+//! charges of all pages, which may differ by the least that a page costs.
 
 use std::path::Path;
 use std::process::Command;
@@ -100,7 +104,7 @@ fn done(answer: Answer) -> Outcome<()> {
 }
 
 /// Asks everything of both; answers how much that was.
-pub(super) fn trial(binary: &Path) -> Outcome<String> {
+pub(super) fn trial(binary: &Path, slices: u32) -> Outcome<String> {
     let corpus = Corpus::read()?;
     let folder = tempfile::Builder::new().prefix("armilla-queries-").tempdir()?;
     let data = folder.path().join("alone");
@@ -109,15 +113,24 @@ pub(super) fn trial(binary: &Path) -> Outcome<String> {
     let backup = folder.path().join("backup").display().to_string();
     run(binary, &["backup", "--to", &backup, "--data"], &data)?;
     server.stop()?;
-    // Restored as the nodes' account is: indexes that are built at once count candidates as such indexes do.
     let data = folder.path().join("restored");
-    run(binary, &["restore", "--from", &backup, "--data"], &data)?;
-    let server = Server::start(binary, &data, &folder.path().join("alone.log"))?;
-    let mut nodes = Nodes::lay_out(binary, "queries", Encryption::None, Vec::new())?;
+    let mut nodes = match slices {
+        1 => Nodes::lay_out(binary, "queries", Encryption::None, Vec::new())?,
+        _ => Nodes::lay_out_sliced(binary, "queries", slices, vec!["--no-balance".to_owned()])?,
+    };
     nodes.command(&["restore", "--from", &backup], "queries")?;
+    let alike = if slices > 1 { nodes.backup()?.display().to_string() } else { backup };
+    // Restored as the nodes' account is: indexes that are built at once count candidates as such indexes do.
+    run(binary, &["restore", "--from", &alike, "--data"], &data)?;
+    let server = Server::start(binary, &data, &folder.path().join("alone.log"))?;
     nodes.start_all()?;
-    let owner = nodes.owner().ok_or("nobody owns the account")?;
-    let nodes_asked = [nodes.client((owner + 1) % nodes.len())?, nodes.client(owner)?];
+    let nodes_asked = if slices > 1 {
+        nodes.command(&["cluster", "rebalance"], "queries")?;
+        (0..nodes.len()).map(|node| nodes.client(node)).collect::<Outcome<Vec<_>>>()?
+    } else {
+        let owner = nodes.owner().ok_or("nobody owns the account")?;
+        vec![nodes.client((owner + 1) % nodes.len())?, nodes.client(owner)?]
+    };
     let (mut pages, mut asked) = (0, 0);
     for (name, _) in corpus.containers() {
         for query in &corpus.queries {
@@ -164,8 +177,13 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Asks a server alone and two nodes in turn, page by page.
-    fn compare(&self, alone: &Client, nodes: &[Client; 2]) -> Outcome<usize> {
+    /// Asks a server alone and the nodes in turn, page by page.
+    fn compare(&self, alone: &Client, nodes: &[Client]) -> Outcome<usize> {
+        let first = self.ask(&nodes[0], &None)?;
+        let is_in_turn = |token: &str| token.starts_with('S');
+        if first.is_success() && first.header("x-ms-continuation").is_some_and(is_in_turn) {
+            return self.compare_in_turn(alone, nodes);
+        }
         let (mut own, mut token) = (None, None);
         for page in 1..=PAGES_MAX {
             let node = &nodes[(page + 1) % nodes.len()];
@@ -195,6 +213,44 @@ impl Question<'_> {
             token = second.header("x-ms-continuation").map(str::to_owned);
             if token.is_none() {
                 return Ok(page);
+            }
+        }
+        Err("it does not end".into())
+    }
+
+    /// The same where rows come slice by slice.
+    fn compare_in_turn(&self, alone: &Client, nodes: &[Client]) -> Outcome<usize> {
+        let (expected, price, pages_alone) = self.all_rows(std::slice::from_ref(alone))?;
+        let (found, paid, pages) = self.all_rows(nodes)?;
+        if found != expected {
+            return Err(
+                format!("{} rows, not the {} of one machine", found.len(), expected.len()).into()
+            );
+        }
+        // What is told is rounded, and no page costs less than one unit.
+        let rounding = 0.01 * (pages_alone + pages) as f64;
+        let least = |pages: usize| pages as f64 + rounding;
+        if paid < price - least(pages_alone) || paid > price + least(pages) {
+            return Err(format!("{paid} units in {pages} pages, {price} on one machine").into());
+        }
+        Ok(pages)
+    }
+
+    /// The rows of all pages, what they cost together, and how many pages there were.
+    fn all_rows(&self, clients: &[Client]) -> Outcome<(Vec<Value>, f64, usize)> {
+        let (mut rows, mut price, mut token) = (Vec::new(), 0.0, None);
+        for page in 0..PAGES_MAX {
+            let answer = self.ask(&clients[page % clients.len()], &token)?;
+            if !answer.is_success() {
+                return Err(
+                    format!("page {page} was answered {}: {}", answer.status, answer.body).into()
+                );
+            }
+            rows.extend(answer.body["Documents"].as_array().cloned().unwrap_or_default());
+            price += answer.header("x-ms-request-charge").unwrap_or_default().parse::<f64>()?;
+            token = answer.header("x-ms-continuation").map(str::to_owned);
+            if token.is_none() {
+                return Ok((rows, price, page + 1));
             }
         }
         Err("it does not end".into())

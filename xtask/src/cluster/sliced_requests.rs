@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::history::KEY_HEADER;
 use crate::Outcome;
@@ -37,6 +37,8 @@ pub(super) fn check(clients: &[Client]) -> Outcome<()> {
     for (number, client) in clients.iter().enumerate() {
         let told = |error| format!("through node {number}: {error}");
         check_rows(client).map_err(told)?;
+        check_gathered(client).map_err(told)?;
+        check_all_slices(client).map_err(told)?;
         check_ranges(client).map_err(told)?;
         check_levels(client, number).map_err(told)?;
         check_refusals(client).map_err(told)?;
@@ -84,17 +86,99 @@ fn check_rows(client: &Client) -> Outcome<()> {
     Err(format!("a query shows {found:?}").into())
 }
 
-/// What needs all rows is told to be merged by its plan, and adds up range by range.
-fn check_ranges(client: &Client) -> Outcome<()> {
-    for text in
-        ["SELECT VALUE COUNT(1) FROM c", "SELECT * FROM c ORDER BY c.n", "SELECT TOP 2 * FROM c"]
-    {
-        let answer = query(client, COLLECTION, text, &[])?;
-        expect(&answer, 400, text)?;
-        if answer.header("x-ms-substatus") != Some("1004") {
-            return Err(format!("'{text}' was refused otherwise: {}", answer.body).into());
+/// What needs all rows is put together of all slices.
+fn check_gathered(client: &Client) -> Outcome<()> {
+    let descending: Vec<usize> = (0..ITEMS).rev().collect();
+    for (text, expected) in [
+        ("SELECT VALUE COUNT(1) FROM c", json!([ITEMS])),
+        ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", json!(descending)),
+        ("SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 2", json!([3, 4])),
+        ("SELECT TOP 2 VALUE 7 FROM c", json!([7, 7])),
+        ("SELECT DISTINCT VALUE c.n % 3 FROM c", json!([0, 1, 2])),
+        (
+            "SELECT c.n % 2 AS k, COUNT(1) AS x FROM c WHERE c.n < 9 GROUP BY c.n % 2",
+            json!([{ "k": 0, "x": 5 }, { "k": 1, "x": 4 }]),
+        ),
+        ("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.n % 4 AS k FROM c) x", json!([4])),
+    ] {
+        let found = gathered(client, text, &[])?;
+        if json!(found) != expected {
+            return Err(format!("'{text}' shows {found:?}").into());
         }
     }
+    // The Python SDK leaves groups to the server, and merges orders itself.
+    let python = [("user-agent", "azsdk-python-cosmos/4.9.0 Python/3.11")];
+    let groups =
+        gathered(client, "SELECT c.n % 2 AS k, COUNT(1) AS x FROM c GROUP BY c.n % 2", &python)?;
+    if groups.len() != 2 {
+        return Err(format!("the Python SDK is shown the groups {groups:?}").into());
+    }
+    let answer = query(client, COLLECTION, "SELECT * FROM c ORDER BY c.n", &python)?;
+    expect(&answer, 400, "an order for the Python SDK")?;
+    if answer.header("x-ms-substatus") != Some("1004") {
+        return Err(format!("the Python SDK was refused otherwise: {}", answer.body).into());
+    }
+    Ok(())
+}
+
+/// All rows of a query, three a page.
+fn gathered(client: &Client, text: &str, headers: &[(&str, &str)]) -> Outcome<Vec<Value>> {
+    let (mut rows, mut continuation) = (Vec::new(), None::<String>);
+    loop {
+        let mut headers = headers.to_vec();
+        headers.push(("x-ms-max-item-count", "3"));
+        headers.extend(continuation.as_deref().map(|token| ("x-ms-continuation", token)));
+        let answer = query(client, COLLECTION, text, &headers)?;
+        expect(&answer, 200, text)?;
+        rows.extend(answer.body["Documents"].as_array().cloned().unwrap_or_default());
+        continuation = answer.header("x-ms-continuation").map(str::to_owned);
+        if continuation.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
+/// The feed of the whole container shows every item once, then nothing; what it holds is the sum of all slices; dials are turned in all of them.
+fn check_all_slices(client: &Client) -> Outcome<()> {
+    let (mut seen, mut etag) = (HashSet::new(), None::<String>);
+    loop {
+        let mut headers = vec![("a-im", "Incremental feed"), ("x-ms-max-item-count", "7")];
+        headers.extend(etag.as_deref().map(|etag| ("if-none-match", etag)));
+        let page = client.send("GET", &format!("{COLLECTION}/docs"), &headers, None)?;
+        etag = page.header("etag").map(str::to_owned);
+        if page.status == 304 {
+            break;
+        }
+        expect(&page, 200, "a page of the feed")?;
+        for item in page.body["Documents"].as_array().ok_or("a page without items")? {
+            if !seen.insert(item["id"].to_string()) {
+                return Err(format!("the feed shows {} twice", item["id"]).into());
+            }
+        }
+    }
+    if seen.len() != ITEMS {
+        return Err(format!("the feed shows {} items", seen.len()).into());
+    }
+    let now = [("a-im", "Incremental feed"), ("if-none-match", "*")];
+    let answer = client.send("GET", &format!("{COLLECTION}/docs"), &now, None)?;
+    expect(&answer, 304, "the feed from now on")?;
+    let quota = [("x-ms-documentdb-populatequotainfo", "True")];
+    let answer = client.send("GET", COLLECTION, &quota, None)?;
+    expect(&answer, 200, "a container with what it holds")?;
+    let usage = answer.header("x-ms-resource-usage").unwrap_or_default();
+    if !usage.contains(&format!("documentsCount={ITEMS};")) {
+        return Err(format!("the container holds {usage}").into());
+    }
+    for latency in [1, 0] {
+        let turn = json!({ "latency": latency });
+        let answer = client.send("PUT", "/_armilla/dials", &[], Some(&turn))?;
+        expect(&answer, 200, "a dial in all slices")?;
+    }
+    Ok(())
+}
+
+/// Ranges add up.
+fn check_ranges(client: &Client) -> Outcome<()> {
     let path = format!("{COLLECTION}/pkranges");
     let ranges = client.send("GET", &path, &[], None)?;
     expect(&ranges, 200, "the ranges")?;
@@ -168,9 +252,9 @@ fn check_refusals(client: &Client) -> Outcome<()> {
     let beyond = [("x-ms-continuation", "S99.x")];
     let answer = client.send("GET", &format!("{COLLECTION}/docs"), &beyond, None)?;
     expect(&answer, 400, "a position behind the last slice")?;
-    let feed = [("a-im", "Incremental feed")];
+    let feed = [("a-im", "Incremental feed"), ("if-none-match", "S0|1")];
     let answer = client.send("GET", &format!("{COLLECTION}/docs"), &feed, None)?;
-    expect(&answer, 400, "the feed of all slices")?;
+    expect(&answer, 400, "a place in the feed of some slices")?;
     let bounds = [("x-ms-start-epk", "38"), ("x-ms-end-epk", "FF")];
     let answer = query(client, COLLECTION, "SELECT c.n FROM c", &bounds)?;
     expect(&answer, 200, "a query between two bounds")

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Modules that all others may know: plain values.
-const LEAVES: [&str; 7] =
-    ["bounded", "counters", "explain", "page", "request", "stopwatch", "token"];
+const LEAVES: [&str; 8] =
+    ["bounded", "counters", "explain", "page", "part", "request", "stopwatch", "token"];
 
 /// Who may know whom beside the leaves. Nothing below `exec` knows it.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -15,11 +15,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("explain", &[]),
     ("language", &[]),
     ("page", &[]),
+    ("part", &[]),
     ("request", &[]),
     ("stopwatch", &[]),
     ("token", &[]),
     ("prepare", &[]),
     ("client_merge", &["prepare"]),
+    ("gathered", &["exec", "plan", "prepare"]),
     ("find", &[]),
     ("view", &["find"]),
     ("plan", &["find", "view", "prepare"]),
@@ -30,7 +32,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Constants that decide nothing: formats, units, what a thing weighs, how much of a value is shown.
-const NOT_THRESHOLDS: [&str; 12] = [
+const NOT_THRESHOLDS: [&str; 13] = [
+    "FORM",
     "KEY_LEVEL_LENGTH",
     "KEY_TAIL",
     "TICKS_PER_MILLISECOND",

@@ -32,7 +32,9 @@ pub(in crate::query) use work::Work;
 
 use super::Query;
 use super::page::Page;
+use super::part::{PartContent, unreadable};
 use super::plan::{Operator, Plan};
+use super::prepare::Shape;
 use armilla_model::error::Result;
 use context::PageRun;
 
@@ -50,5 +52,45 @@ pub(in crate::query) fn run(query: &Query, plan: &Plan, work: &mut Work) -> Resu
             group::run(&run, work)
         }
         Operator::Whole => whole::run(&run, work),
+    }
+}
+
+/// What this account has for a page that is put together of parts.
+pub(in crate::query) fn part(query: &Query, plan: &Plan, work: &mut Work) -> Result<PartContent> {
+    let run = PageRun::new(query, plan);
+    work.bill.over(plan);
+    workers::try_values(&run.items, 0..plan.view.ranges.len());
+    Ok(match plan.operator {
+        Operator::Stream => return Err(unreadable()),
+        Operator::OrderedScan(_) | Operator::TopK => PartContent::Rows(top_k::part(&run, work)?),
+        Operator::MinMax { .. } | Operator::IndexAggregate(_) | Operator::Group => {
+            PartContent::Groups(group::part(&run, work)?)
+        }
+        Operator::Whole => PartContent::Items(whole::part(&run, work)?),
+    })
+}
+
+/// Puts a page together of the parts of all slices, which are in the order of their keys.
+pub(in crate::query) fn merge(
+    query: &Query,
+    plan: &Plan,
+    parts: Vec<PartContent>,
+    work: &mut Work,
+) -> Result<Page> {
+    let run = PageRun::new(query, plan);
+    let (mut rows, mut groups, mut items) = (Vec::new(), Vec::new(), Vec::new());
+    let count = parts.len();
+    for part in parts {
+        match part {
+            PartContent::Rows(part) => rows.push(part),
+            PartContent::Groups(part) => groups.push(part),
+            PartContent::Items(part) => items.push(part),
+        }
+    }
+    match query.prepared.shape {
+        Shape::Ordered if rows.len() == count => top_k::merge(&run, rows, work),
+        Shape::Grouped if groups.len() == count => group::merge(&run, groups, work),
+        Shape::Whole if items.len() == count => whole::merge(&run, items, work),
+        _ => Err(unreadable()),
     }
 }

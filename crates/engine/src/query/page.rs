@@ -18,13 +18,29 @@ pub struct Page {
     pub charge: RequestCharge,
     /// How the charge is spread over ranges, where there are several.
     pub shares: Vec<(u32, RequestCharge)>,
+    /// Where the next page begins, if the account is cut into slices.
+    pub onward: Onward,
     /// What was done for it.
     pub metrics: Metrics,
     /// The same in detail.
     pub(in crate::query) counters: Counters,
     count_max: usize,
     size: usize,
+    /// Bytes that go with the rows of a part.
+    beside: usize,
     output_is_free: bool,
+}
+
+/// Which slice goes on with a query whose rows come slice by slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Onward {
+    /// This one, if there is a continuation.
+    #[default]
+    Here,
+    /// The next one, from the continuation if there is one, else from the beginning.
+    NextSlice,
+    /// None: the query has all its rows.
+    Nowhere,
 }
 
 /// What was done for a page.
@@ -52,7 +68,9 @@ impl Page {
 
     /// True when no row would be taken any more.
     pub(in crate::query) fn is_full(&self) -> bool {
-        self.rows.len() >= self.count_max || self.size >= PAGE_SIZE_MAX
+        self.rows.len() >= self.count_max
+            || self.size >= PAGE_SIZE_MAX
+            || self.beside >= PAGE_SIZE_MAX
     }
 
     /// Adds a row if it still fits. The first one always does.
@@ -64,6 +82,11 @@ impl Page {
         self.size += row.len();
         self.rows.push(row);
         true
+    }
+
+    /// Counts what goes with the last row of a part.
+    pub(in crate::query) fn count_beside(&mut self, bytes: usize) {
+        self.beside += bytes;
     }
 
     /// Bytes of all rows so far.

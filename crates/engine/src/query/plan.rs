@@ -30,7 +30,7 @@ pub(in crate::query) use parallelism::WorkShare;
 
 use super::find::points::Point;
 use super::find::{Condition, CoveringColumns, Runs, Selector};
-use super::token::{Place, Position};
+use super::token::{Place, Position, Window};
 use super::view::View;
 use super::{Access, Threads};
 use crate::record::Record;
@@ -64,6 +64,8 @@ pub struct Plan {
     pub(in crate::query) start: Option<Place>,
     /// Rows at most.
     pub(in crate::query) count_max: usize,
+    /// The rows that are wanted of this part, where a page is put together of parts: whoever does that skips.
+    pub(in crate::query) part: Option<Window>,
     /// The page holds rows of one range only.
     pub(in crate::query) range_by_range: bool,
     /// The rows handed out are charged, not the items gone through: the order is indexed.

@@ -7,7 +7,7 @@
 //! The hash binds a token to its query, parameters and partition key. It does not bind it to a
 //! range: the children of a split go on from the token of their parent.
 
-mod codec;
+pub(in crate::query) mod codec;
 
 use crate::query::{Limit, Request, Scope};
 use armilla_model::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Window {
 
     /// Rows that a page of so many takes at most, those to be skipped included, and one to know of more.
     pub(in crate::query) fn wanted(self, count_max: usize) -> usize {
-        let page = self.take.min(count_max.max(1) as u64 + 1);
+        let page = self.take.min((count_max.max(1) as u64).saturating_add(1));
         usize::try_from(self.skip.saturating_add(page)).unwrap_or(usize::MAX)
     }
 
@@ -108,6 +108,12 @@ pub(in crate::query) struct OrderedPosition {
     pub(in crate::query) max: Option<Epk>,
     pub(in crate::query) place: Place,
     pub(in crate::query) row: u32,
+}
+
+impl OrderedPosition {
+    pub(in crate::query) fn is_exact(&self) -> bool {
+        self.values.iter().all(KeyValue::is_exact)
+    }
 }
 
 /// The value of an ORDER BY key, as far as a token can hold it.

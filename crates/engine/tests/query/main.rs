@@ -15,6 +15,7 @@ mod order;
 mod pages;
 mod random;
 mod ranked;
+mod sliced;
 mod spatial;
 mod support;
 mod threads;

@@ -183,6 +183,8 @@ fn write_rarer(tokens: &mut Writer<'_>, fact: Fact, text: &str) {
         | Fact::ShareThroughput
         | Fact::WouldThrottle
         | Fact::OtherSlice
+        | Fact::Part
+        | Fact::Turn
         | Fact::MediaStorageMax
         | Fact::MediaStorage => {}
     }

@@ -1,12 +1,13 @@
 //! The part of a request's walk that only a node of an account in slices has: which slice is meant, and who answers for it?
 //!
-//! Most requests name a partition key or a range, and so one slice. The catalog is the first slice's. Lists and queries over the whole
+//! Most requests name a partition key or a range, and so one slice. The catalog is the first slice's. Lists over the whole
 //! container go through the slices in their order, which is that of the keys: a page comes from one of them, and the continuation says
-//! from which. The ranges of a container are put together from all of them.
+//! from which. Queries do that too, or are [put together](super::gathered). The ranges of a container are put together from all of them.
 
 mod addresses;
 mod each;
 
+use super::gathered::GATHER;
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -44,22 +45,30 @@ enum SliceReach {
     One(u32),
     /// A page of one, beginning with this one.
     InTurn(u32),
+    /// The same for a query, or a page of all of them.
+    Query(u32),
     /// All of them, for the ranges of a container.
     Ranges,
     /// All of them, each for its part.
     Each,
     /// Those that have the ranges which are asked for.
     Addresses,
+    /// All of them, for changes behind places in each, the first time perhaps since a second.
+    Changes(Option<u64>),
+    /// All of them, for what a container holds.
+    Usage,
+    /// All of them, which do the same.
+    Every,
 }
 
 /// A request that is read, on its way to slices.
-struct Routed<'a> {
-    peer: Peer,
-    parts: &'a Parts,
-    body: Bytes,
+pub(super) struct Routed<'a> {
+    pub(super) peer: Peer,
+    pub(super) parts: &'a Parts,
+    pub(super) body: Bytes,
     route: Option<Route<'a>>,
     is_read: bool,
-    started: std::time::Instant,
+    pub(super) started: std::time::Instant,
     deadline: Instant,
 }
 
@@ -70,7 +79,7 @@ impl<S: Service> Gateway<S> {
         slices: &SliceFronts,
         peer: Peer,
         parts: &Parts,
-        body: RequestBody,
+        mut body: RequestBody,
     ) -> BySlice {
         match super::at_owner::about_this_node(parts) {
             Some(Route::Ready | Route::Status) if !is_ready(slices) => {
@@ -83,7 +92,10 @@ impl<S: Service> Gateway<S> {
             None => {}
         }
         if parts.headers.contains_key(FROM) {
-            return self.passed_on(slices, parts, body);
+            match self.passed_on(slices, parts, body) {
+                BySlice::Here(given, 0) if parts.headers.contains_key(GATHER) => body = given,
+                done => return done,
+            }
         }
         let reply = match self.routed(slices, peer, parts, body).await {
             Ok(response) => return BySlice::Answered(response),
@@ -140,10 +152,16 @@ impl<S: Service> Gateway<S> {
         let routed = Routed { peer, parts, body, route, is_read, started, deadline };
         match reach {
             SliceReach::One(slice) => self.ask(slices, &routed, slice, parts.clone()).await,
-            SliceReach::InTurn(slice) => self.ask_in_turn(slices, &routed, slice).await,
+            SliceReach::InTurn(slice) => {
+                self.ask_in_turn(slices, &routed, slice, parts.clone()).await
+            }
+            SliceReach::Query(slice) => self.query_slices(slices, &routed, slice).await,
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
             SliceReach::Each => self.ask_each(slices, &routed).await,
             SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
+            SliceReach::Changes(since) => self.feed_slices(slices, &routed, since).await,
+            SliceReach::Usage => self.read_in_slices(slices, &routed).await,
+            SliceReach::Every => self.turn_in_slices(slices, &routed).await,
         }
     }
 
@@ -164,7 +182,7 @@ impl<S: Service> Gateway<S> {
     }
 
     /// Has a slice answer, or another one if that says so.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         slices: &SliceFronts,
         routed: &Routed<'_>,
@@ -183,7 +201,12 @@ impl<S: Service> Gateway<S> {
                 OwnerPlace::Here => {
                     let body = RequestBody::Whole(routed.body.clone());
                     let foreign = self.settings.host_names.foreign(&parts);
-                    let arrived = Arrived { started: routed.started, foreign, misdirected: None };
+                    let arrived = Arrived {
+                        started: routed.started,
+                        foreign,
+                        misdirected: None,
+                        gathered: &[],
+                    };
                     Box::pin(self.walk(routed.peer, &parts, (body, slice), arrived)).await
                 }
                 OwnerPlace::Elsewhere(_) => {
@@ -214,13 +237,13 @@ impl<S: Service> Gateway<S> {
     }
 
     /// A page of one slice, with a continuation that leads through all of them.
-    async fn ask_in_turn(
+    pub(super) async fn ask_in_turn(
         &self,
         slices: &SliceFronts,
         routed: &Routed<'_>,
         slice: u32,
+        mut parts: Parts,
     ) -> Result<Response<Full<Bytes>>> {
-        let mut parts = routed.parts.clone();
         let given = parts.headers.remove(names::CONTINUATION);
         let given = given.as_ref().and_then(|given| given.to_str().ok());
         let inner = given.map(|given| Turn::read(given).map_or(given, |turn| turn.inner));
@@ -229,17 +252,16 @@ impl<S: Service> Gateway<S> {
             parts.headers.insert(names::CONTINUATION, inner);
         }
         let mut response = self.ask(slices, routed, slice, parts).await?;
-        if !response.status().is_success() {
+        let headers = response.headers_mut();
+        let turn = headers.remove(names::TURN);
+        if !response.status().is_success() || response.headers().contains_key(names::PART) {
             return Ok(response);
         }
         let headers = response.headers_mut();
         let next = headers.remove(names::CONTINUATION);
         let next = next.as_ref().and_then(|next| next.to_str().ok());
-        let next = match next {
-            Some(inner) => Some(Turn { slice, inner }),
-            None if slice + 1 < slices.count() => Some(Turn { slice: slice + 1, inner: "" }),
-            None => None,
-        };
+        let turn = turn.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+        let next = next_turn(slices.count(), slice, turn, next);
         if let Some(next) = next {
             let next = HeaderValue::from_str(&next.write()).map_err(|_| invalid_token())?;
             headers.insert(names::CONTINUATION, next);
@@ -292,10 +314,29 @@ impl<S: Service> Gateway<S> {
     }
 }
 
+/// Where the page behind one of a slice begins, as far as there is one: in the same slice, or in the next one, which may have to know how many rows there were.
+fn next_turn<'a>(
+    count: u32,
+    slice: u32,
+    turn: &[u8],
+    continuation: Option<&'a str>,
+) -> Option<Turn<'a>> {
+    match (turn, continuation) {
+        (b"end", _) => None,
+        (b"next", inner) if slice + 1 < count => {
+            Some(Turn { slice: slice + 1, inner: inner.unwrap_or_default() })
+        }
+        (b"next", _) => None,
+        (_, Some(inner)) => Some(Turn { slice, inner }),
+        (_, None) if slice + 1 < count => Some(Turn { slice: slice + 1, inner: "" }),
+        (_, None) => None,
+    }
+}
+
 /// The member that has the ranges.
 const RANGES: &str = "PartitionKeyRanges";
 
-fn invalid_token() -> Error {
+pub(super) fn invalid_token() -> Error {
     Error::bad_request("The continuation token is not one of this container's.")
 }
 
@@ -316,13 +357,13 @@ fn hint_of(response: &Response<Full<Bytes>>) -> Option<SliceHint> {
 
 /// A position in a list over all slices: the slice, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Turn<'a> {
+pub(super) struct Turn<'a> {
     slice: u32,
     inner: &'a str,
 }
 
 impl<'a> Turn<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+    pub(super) fn read(text: &'a str) -> Option<Self> {
         let (slice, inner) = text.strip_prefix("S")?.split_once('.')?;
         Some(Self { slice: slice.parse().ok()?, inner })
     }
@@ -348,6 +389,14 @@ fn reach(
     if is_run || matches!(operation, O::RewindSubscription(_) | O::ReadSubscriptionStatus(_)) {
         return Ok(SliceReach::Each);
     }
+    if matches!(operation, O::ReadContainer(_))
+        && (context.populate_quota_info || context.populate_partition_statistics)
+    {
+        return Ok(SliceReach::Usage);
+    }
+    if matches!(operation, O::TurnDials(None)) {
+        return Ok(SliceReach::Every);
+    }
     let Some(path) = operation.items_of() else { return Ok(first) };
     if matches!(operation, O::PlanQuery(_)) {
         return Ok(first);
@@ -362,9 +411,7 @@ fn reach(
         return Ok(SliceReach::One(Slice::of_range(range, slices.count())));
     }
     if matches!(operation, O::ReadChangeFeed(_)) {
-        return Err(Error::bad_request(
-            "The change feed of an account in slices is read by partition key or by range: name one of them.",
-        ));
+        return Ok(SliceReach::Changes(context.if_modified_since));
     }
     if !is_feed {
         return Ok(first);
@@ -373,7 +420,10 @@ fn reach(
     if slice >= slices.count() {
         return Err(invalid_token());
     }
-    Ok(SliceReach::InTurn(slice))
+    Ok(match operation {
+        O::QueryItems(_) => SliceReach::Query(slice),
+        _ => SliceReach::InTurn(slice),
+    })
 }
 
 #[cfg(test)]
@@ -388,5 +438,18 @@ mod tests {
         for foreign in ["", "S", "Sx.a", "abc", "1.2"] {
             assert_eq!(Turn::read(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn a_page_says_which_slice_goes_on() {
+        let next = |slice, turn: &[u8], token| next_turn(3, slice, turn, token);
+        assert_eq!(next(0, b"", Some("t")), Some(Turn { slice: 0, inner: "t" }));
+        assert_eq!(next(0, b"", None), Some(Turn { slice: 1, inner: "" }));
+        assert_eq!(next(2, b"", None), None);
+        // What is left of TOP goes with it.
+        assert_eq!(next(0, b"next", Some("t")), Some(Turn { slice: 1, inner: "t" }));
+        assert_eq!(next(1, b"next", None), Some(Turn { slice: 2, inner: "" }));
+        assert_eq!(next(2, b"next", Some("t")), None);
+        assert_eq!(next(0, b"end", None), None);
     }
 }

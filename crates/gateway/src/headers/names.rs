@@ -67,6 +67,10 @@ names! {
     WOULD_THROTTLE = "x-armilla-would-throttle";
     /// In which slice of the account a key lies that is not here.
     OTHER_SLICE = "x-armilla-other-slice";
+    /// An answer, or what is wanted: the part of one slice for a page that is put together of all of them.
+    PART = "x-armilla-part";
+    /// Which slice goes on with a query whose rows come slice by slice: `next` or `end`.
+    TURN = "x-armilla-turn";
     /// A container draws on its database's throughput.
     SHARE_THROUGHPUT = "x-ms-share-throughput";
     /// Attachments, of which there are none: megabytes allowed.

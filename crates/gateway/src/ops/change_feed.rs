@@ -134,6 +134,11 @@ impl Question {
         let (start, count_max) = (self.start, self.count_max);
         if self.positions.is_none() {
             let touched = container.partitions_in(span);
+            if touched.is_empty() {
+                // Another slice of the account has these keys.
+                let (position, charge) = (Behind::Lsn(Lsn(0)), RequestCharge::ONE);
+                return Ok(ChangePage { rows: Vec::new(), position, charge });
+            }
             let only = match (named, touched.as_slice()) {
                 (Some(named), _) => Some(named),
                 (None, [(only, _)]) => Some(&**only),

@@ -41,6 +41,9 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
     let asked = service.requests.begin(&call);
     let level = call.context.consistency.unwrap_or(service.consistency);
     let readable = service.decode(&mut call).await;
+    if !call.context.gathered.is_empty() {
+        return Box::pin(gathered(service, call, readable)).await;
+    }
     let mut target = ItemTarget::find(service, &call);
     if let Some(Ok(target)) = &mut target
         && target.is_in_body()
@@ -90,6 +93,20 @@ pub(super) async fn call(service: &EngineService, mut call: Call<'_>) -> Reply {
         }
     }
     reply
+}
+
+/// Answers a request whose parts the slices of the account have made, asked for and been paid for.
+async fn gathered(service: &EngineService, call: Call<'_>, readable: Result<()>) -> Reply {
+    let operation = call.operation;
+    let level = call.context.consistency.unwrap_or(service.consistency);
+    let target = ItemTarget::find(service, &call);
+    let payer = Payer::of(&call, target.as_ref());
+    let reply = match readable.and(target.transpose()) {
+        Ok(target) => service.perform(call, target).await,
+        Err(error) => refused(&operation, error),
+    };
+    let charge = payer.charge(service, &operation, level, &reply);
+    reply.charge(charge)
 }
 
 /// A client may ask for less than the account promises, never for more.

@@ -12,11 +12,13 @@ use armilla_engine::Container;
 use armilla_engine::limits::PAGE_TIME_MAX;
 use armilla_engine::query::explain::Explanation;
 use armilla_engine::query::{
-    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Page, PageOptions, Plan, Query,
+    self, INVALID_TOKEN, IndexUsage, Limit, Metrics, Onward, Page, PageOptions, PartPage, Plan,
+    Query,
 };
 use armilla_model::charge::RequestCharge;
 use armilla_model::limits::QUERY_PAGE_DEFAULT;
 use armilla_model::{Error, Result};
+use http::{HeaderValue, StatusCode};
 use std::sync::Arc;
 
 /// Answers with a page of rows, merged over all partitions that the query addresses.
@@ -46,18 +48,40 @@ pub(super) async fn query(
         return Ok(target.with_positions(Reply::error(error).charge(RequestCharge::ONE)));
     }
     match page(service, call, container, scope).await {
-        Ok((page, _)) if token_is_too_long(call, &page) => {
+        Ok(Made::Page(page, _)) if token_is_too_long(call, &page) => {
             Ok(target.with_positions(Reply::error(token_over_limit())))
         }
-        Ok((page, facts)) => {
+        Ok(Made::Page(page, facts)) => {
             let seal =
                 |token: &str| service.authenticator.seal().close(belongs(container, scope), token);
             let continuation = page.continuation.as_deref().map(seal);
             let reply = reply(call, container, scope, &page, &facts, continuation);
             Ok(target.with_positions(reply).shared(page.shares))
         }
+        Ok(Made::Part(part)) => {
+            let reply = Reply::other(StatusCode::OK, part.bytes, OCTETS).fact(Fact::Part, "true");
+            Ok(target.with_positions(reply).charge(part.charge).shared(part.shares))
+        }
         Err(error) => Ok(target.with_positions(Reply::error(error).charge(RequestCharge::ONE))),
     }
+}
+
+/// What was made of a query.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "almost all of them are pages, which are moved twice"
+)]
+enum Made {
+    Page(Page, QueryFacts),
+    /// What this slice of the account has for a page.
+    Part(PartPage),
+}
+
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// Whether a query is for all slices of an account, of which this is one.
+fn is_in_turn(container: &Container, scope: &Scope) -> bool {
+    container.is_sliced() && scope.range.is_none() && !scope.has_key
 }
 
 /// The plan to hand to a client that merges by itself: its pipeline, its continuation tokens and its
@@ -69,10 +93,6 @@ async fn plan_for_merging_client(
     scope: &Scope,
 ) -> Result<Option<String>> {
     let client = call.context.client;
-    let is_part = container.is_sliced() && scope.range.is_none() && !scope.has_key;
-    if is_part {
-        return plan_for_slices(service, call, container).await;
-    }
     if !matches!(client, Client::Python | Client::JavaScript)
         || scope.limited
         || !call.context.enable_cross_partition
@@ -89,28 +109,6 @@ async fn plan_for_merging_client(
         let merge = query::client_merge(&container, &request)?;
         // Python's pipeline hands out the rows of single ranges as they are.
         let merge = merge.filter(|merge| client != Client::Python || !merge.plan.regroups());
-        Ok(merge.map(|merge| String::from_utf8_lossy(&merge.text).into_owned()))
-    })
-    .await
-}
-
-/// The same in an account that is cut into slices, for every client: nobody here has the rows of all of them, so what is more than rows one
-/// after the other is merged by the client.
-async fn plan_for_slices(
-    service: &EngineService,
-    call: &Call<'_>,
-    container: &Arc<Container>,
-) -> Result<Option<String>> {
-    let (container, body) = (container.clone(), call.body.clone());
-    let is_python = call.context.client == Client::Python;
-    compiling(service, &call.body, move || {
-        let request = wire::query::parse(&body)?;
-        let merge = query::client_merge(&container, &request)?;
-        if is_python && merge.as_ref().is_some_and(|merge| merge.plan.regroups()) {
-            return Err(Error::bad_request(
-                "This query is grouped over all partitions, which the Python SDK does not do: name a partition key, or group in the application.",
-            ));
-        }
         Ok(merge.map(|merge| String::from_utf8_lossy(&merge.text).into_owned()))
     })
     .await
@@ -141,7 +139,7 @@ async fn page(
     call: &Call<'_>,
     container: &Arc<Container>,
     scope: &Scope,
-) -> Result<(Page, QueryFacts)> {
+) -> Result<Made> {
     let context = call.context;
     // Dropped with this task when the client goes away.
     let here = Arc::new(());
@@ -153,6 +151,13 @@ async fn page(
     let continuation =
         context.continuation.map(|token| own_token(service, container, scope, token));
     let continuation = continuation.transpose()?;
+    if query.is_gathered() {
+        let token = continuation.as_deref();
+        let options = PageOptions { count_max, continuation: token, range_by_range };
+        let made = gathered(service, call, (query, facts), options).await;
+        drop(here);
+        return made;
+    }
     let plan_of = move |query: &Query| {
         let continuation = continuation.as_deref();
         query.plan(PageOptions { count_max, continuation, range_by_range })
@@ -180,7 +185,37 @@ async fn page(
         }
     };
     drop(here);
-    made.map(|(page, explained)| (page, QueryFacts { explained, ..facts }))
+    made.map(|(page, explained)| Made::Page(page, QueryFacts { explained, ..facts }))
+}
+
+/// Makes this slice's part of a page, or the page of the parts of all slices.
+async fn gathered(
+    service: &EngineService,
+    call: &Call<'_>,
+    (query, facts): (Query, QueryFacts),
+    options: PageOptions<'_>,
+) -> Result<Made> {
+    let (parts, explain) = (call.context.gathered.to_vec(), call.context.explain.is_some());
+    if parts.is_empty() && !call.context.part {
+        return Err(Error::bad_request(
+            "The node that passed this query on asks for pages that this version puts together of parts: start it with the version of this one.",
+        ));
+    }
+    let PageOptions { count_max, range_by_range, .. } = options;
+    let token = options.continuation.map(str::to_owned);
+    let work = move || {
+        let continuation = token.as_deref();
+        let options = PageOptions { count_max, continuation, range_by_range };
+        if parts.is_empty() {
+            return query.part(options).map(Made::Part);
+        }
+        let page = query.merge(options, &parts)?;
+        // As this slice goes about its part.
+        let plan = explain.then(|| query.plan(options)).transpose()?;
+        let explained = plan.map(|plan| query.explain(&plan, None));
+        Ok(Made::Page(page, QueryFacts { explained, ..facts }))
+    };
+    service.reading(work).await
 }
 
 fn token_is_too_long(call: &Call<'_>, page: &Page) -> bool {
@@ -204,6 +239,7 @@ async fn compiled(
     let wants_usage = (context.populate_index_metrics || context.populate_index_metrics_v2)
         && context.continuation.is_none();
     let (container, body) = (container.clone(), call.body.clone());
+    let in_turn = is_in_turn(&container, scope);
     let (scope, client) = (query_scope(call, scope), Arc::downgrade(here));
     let is_explained = context.explain.is_some();
     let page_time_max = context.page_time_max.unwrap_or(PAGE_TIME_MAX);
@@ -213,7 +249,7 @@ async fn compiled(
             true => query::advice(&container, &request)?,
             false => Vec::new(),
         };
-        let query = Query::new(container, request, &scope)?.for_client(client);
+        let query = Query::new(container, request, &scope)?.for_client(client).in_turn(in_turn);
         let query = query.measured(is_explained);
         let query = query.within(page_time_max);
         let usage = wants_usage.then(|| query.index_usage());
@@ -315,6 +351,11 @@ fn reply(
         Fact::QueryExecutionInfo,
         format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
     );
+    reply = match page.onward {
+        Onward::Here => reply,
+        Onward::NextSlice => reply.fact(Fact::Turn, "next"),
+        Onward::Nowhere => reply.fact(Fact::Turn, "end"),
+    };
     let context = call.context;
     if context.populate_query_metrics {
         reply = reply.fact(Fact::QueryMetrics, metrics(&page.metrics));

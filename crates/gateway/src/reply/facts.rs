@@ -93,6 +93,10 @@ pub enum Fact {
     WouldThrottle,
     /// In which slice of the account a key lies that is not here, for the node that sent it.
     OtherSlice,
+    /// The body is the part of one slice, for the node that asked for it.
+    Part,
+    /// Which slice goes on, for the node that asked: `next` or `end`.
+    Turn,
     /// Attachments, of which there are none: megabytes allowed.
     MediaStorageMax,
     /// Attachments: megabytes used.

@@ -140,6 +140,8 @@ impl Fact {
             Self::ShareThroughput => names::SHARE_THROUGHPUT,
             Self::WouldThrottle => names::WOULD_THROTTLE,
             Self::OtherSlice => names::OTHER_SLICE,
+            Self::Part => names::PART,
+            Self::Turn => names::TURN,
             Self::MediaStorageMax => names::MEDIA_STORAGE_MAX,
             Self::MediaStorage => names::MEDIA_STORAGE,
         }

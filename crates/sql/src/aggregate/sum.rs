@@ -6,7 +6,7 @@
 //! (Shewchuk's expansions), mostly one. A sum of integers that fits 64 bits is exact; every other
 //! one is the double nearest to the true sum.
 
-use armilla_model::Number;
+use armilla_model::{Number, Value};
 use smallvec::SmallVec;
 
 /// Numbers from here on are added up apart and scaled down, so that no step can overflow.
@@ -101,6 +101,36 @@ impl ExactSum {
         }
     }
 
+    /// All of it, so that another process can go on: see [`ExactSum::of_state`].
+    pub fn state(&self) -> Value {
+        let rare = self.rare.as_deref();
+        Value::array(vec![
+            Value::from(self.integers.to_string()),
+            Value::from(self.has_doubles),
+            self.parts.state(),
+            rare.map_or(Value::Null, |rare| rare.huge.state()),
+            rare.and_then(|rare| rare.endless).map_or(Value::Null, bits),
+        ])
+    }
+
+    /// The sum of a state; nothing where it is none.
+    pub fn of_state(state: &Value) -> Option<Self> {
+        let [integers, has_doubles, parts, huge, endless] = state.as_array()? else { return None };
+        let rare = match (huge, endless) {
+            (Value::Null, Value::Null) => None,
+            (huge, endless) => {
+                let huge = if *huge == Value::Null { Parts::default() } else { Parts::of(huge)? };
+                Some(Box::new(Rare { huge, endless: number(endless) }))
+            }
+        };
+        Some(Self {
+            integers: integers.as_str()?.parse().ok()?,
+            parts: Parts::of(parts)?,
+            has_doubles: has_doubles.as_bool()?,
+            rare,
+        })
+    }
+
     fn nearest(&self) -> f64 {
         let mut all = self.parts.clone();
         // Three doubles hold what 128 bits hold.
@@ -134,6 +164,18 @@ impl ExactSum {
 struct Parts(SmallVec<[f64; 2]>);
 
 impl Parts {
+    fn state(&self) -> Value {
+        Value::array(self.0.iter().copied().map(bits).collect())
+    }
+
+    fn of(state: &Value) -> Option<Self> {
+        let mut parts = Self::default();
+        for part in state.as_array()? {
+            parts.add(number(part)?);
+        }
+        Some(parts)
+    }
+
     fn add(&mut self, number: f64) {
         let (mut sum, mut kept) = (number, 0);
         for at in 0..self.0.len() {
@@ -169,6 +211,15 @@ impl Parts {
         }
         sum
     }
+}
+
+/// A double that no text can hold better, infinities included.
+fn bits(number: f64) -> Value {
+    Value::from(number.to_bits().cast_signed())
+}
+
+fn number(bits: &Value) -> Option<f64> {
+    Some(f64::from_bits(bits.as_number()?.as_i64()?.cast_unsigned()))
 }
 
 /// The rounded sum of two numbers, and what the rounding lost.
@@ -242,8 +293,9 @@ mod tests {
             let mut halves = [ExactSum::default(), ExactSum::default()];
             tail.iter().for_each(|(number, count)| halves[0].add_many(*number, *count));
             head.iter().rev().for_each(|(number, count)| halves[1].add_many(*number, *count));
-            let [mut merged, right] = halves;
-            merged.merge(&right);
+            let [merged, right] = halves;
+            let mut merged = ExactSum::of_state(&merged.state()).unwrap();
+            merged.merge(&ExactSum::of_state(&right.state()).unwrap());
             prop_assert_eq!(whole.value().to_string(), merged.value().to_string());
         }
 

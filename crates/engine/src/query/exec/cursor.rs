@@ -19,6 +19,8 @@ pub(super) struct Cursor<'a> {
     descending: bool,
     after: Option<OrderedPosition>,
     resume: Option<&'a ResumeFilter>,
+    /// Only another slice knows the values of the position exactly: what may lie behind it passes, and whoever puts the page together looks again.
+    is_loose: bool,
     pub(super) window: Window,
 }
 
@@ -45,7 +47,8 @@ impl<'a> Cursor<'a> {
                 return Err(Error::bad_request("The continuation token is of another query."));
             }
         };
-        Ok(Self { keys, descending: descends(compiled), after, resume, window })
+        let window = run.plan.part.unwrap_or(window);
+        Ok(Self { keys, descending: descends(compiled), after, resume, is_loose: false, window })
     }
 
     /// Replaces values that were too long for the token by those of the last item, if it is there.
@@ -58,7 +61,10 @@ impl<'a> Cursor<'a> {
         if after.values.iter().all(KeyValue::is_exact) {
             return Ok(());
         }
-        let Some(found) = run.items.find(&after.place) else { return Ok(()) };
+        let Some(found) = run.items.find(&after.place) else {
+            self.is_loose = run.plan.part.is_some();
+            return Ok(());
+        };
         let loaded = run.items.reader().load(&found, &mut execution.work.loads)?;
         let mut row = 0;
         let mut values = None;
@@ -79,6 +85,33 @@ impl<'a> Cursor<'a> {
             after.values = values.into_iter().map(KeyValue::Exact).collect();
         }
         Ok(())
+    }
+
+    /// True when the position has values that are not known exactly.
+    pub(super) fn is_inexact(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| !after.is_exact())
+    }
+
+    /// The exact values of the position, if it has some.
+    pub(super) fn exact_values(&self) -> Option<Vec<Value>> {
+        let exact = |value: &KeyValue| match value {
+            KeyValue::Exact(value) => Some(value.clone()),
+            _ => None,
+        };
+        self.after.as_ref()?.values.iter().map(exact).collect()
+    }
+
+    /// Replaces the values of the position by those that another slice knows.
+    pub(super) fn make_exact(&mut self, values: Vec<Value>) {
+        if let Some(after) = self.after.as_mut().filter(|after| after.values.len() == values.len())
+        {
+            after.values = values.into_iter().map(KeyValue::Exact).collect();
+        }
+    }
+
+    /// The order of two rows by their values alone.
+    pub(super) fn compare_values(&self, left: &[Value], right: &[Value]) -> Ordering {
+        compare_keys(left, right, self.keys)
     }
 
     /// True when a row lies behind the position and is not yet handed out.
@@ -137,6 +170,9 @@ impl<'a> Cursor<'a> {
             if order.is_ne() {
                 return order;
             }
+        }
+        if self.is_loose {
+            return Ordering::Greater;
         }
         if *epk < after.min {
             return Ordering::Less;

@@ -12,6 +12,7 @@ use crate::query::bounded;
 use crate::query::charge::may_match;
 use crate::query::counters::Charges;
 use crate::query::page::Page;
+use crate::query::part::{GroupsPart, PartGroup};
 use crate::query::plan::{IndexAggregate, Operator};
 use crate::query::token::{GroupKey, KEY_PREFIX_MAX, Position, Window};
 use armilla_model::error::{Error, Result};
@@ -32,40 +33,96 @@ const GROUP_SIZE: usize = 256;
 
 /// Answers a page.
 pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
-    let compiled = run.compiled();
-    let (after, mut window) = match &run.plan.position {
-        None => (None, Window::of(compiled)),
+    let (mut groups, window) = begin(run)?;
+    let page = with_runtime(run.query, work, |execution| {
+        gather(run, &mut groups, execution)?;
+        page_of(run, groups, window, execution)
+    })?;
+    charge(run, work);
+    Ok(page)
+}
+
+/// The next groups of a part, for a page that is put together of parts.
+pub(super) fn part(run: &PageRun<'_>, work: &mut Work) -> Result<GroupsPart> {
+    let (mut groups, _) = begin(run)?;
+    with_runtime(run.query, work, |execution| gather(run, &mut groups, execution))?;
+    charge(run, work);
+    let sent = |(key, content)| match content {
+        Content::Group(group) => (key, PartGroup::Group(group)),
+        Content::Row(row) => (key, PartGroup::Row(row)),
+    };
+    Ok(GroupsPart { groups: groups.map.into_iter().map(sent).collect(), more: groups.left_out })
+}
+
+/// Puts a page together of parts, which are in the order of their keys.
+pub(super) fn merge(run: &PageRun<'_>, parts: Vec<GroupsPart>, work: &mut Work) -> Result<Page> {
+    let (mut groups, window) = begin(run)?;
+    // Nobody knows what lies behind the last group of a part that has more.
+    let ends = parts.iter().filter(|part| part.more).filter_map(|part| part.groups.last());
+    let end = ends.map(|(key, _)| key.clone()).min();
+    for part in parts {
+        let mut own = groups.empty();
+        own.left_out = part.more;
+        for (key, group) in part.groups {
+            let content = match group {
+                PartGroup::Group(group) => Content::Group(group),
+                PartGroup::Row(row) => Content::Row(row),
+            };
+            work.hold(content.size())?;
+            own.map.insert(key, content);
+        }
+        groups.merge(own, work);
+    }
+    if let Some(end) = end {
+        groups.map.retain(|key, _| *key <= end);
+    }
+    with_runtime(run.query, work, |execution| page_of(run, groups, window, execution))
+}
+
+/// A table without groups, and the rows that are wanted of it.
+fn begin(run: &PageRun<'_>) -> Result<(GroupTable, Window)> {
+    let (after, window) = match &run.plan.position {
+        None => (None, Window::of(run.compiled())),
         Some(Position::Key(key, window)) => (Some(key.clone()), *window),
         Some(_) => {
             return Err(Error::bad_request("The continuation token is of another query."));
         }
     };
-    let is_first = after.is_none();
-    let mut page = Page::new(run.plan.count_max);
     let wanted = window.skip.saturating_add(window.take.min(run.plan.count_max.max(1) as u64));
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(1);
-    let mut groups = GroupTable::new(after, wanted, run.query.container.secret());
-    let last = with_runtime(run.query, work, |execution| {
-        gather(run, &mut groups, execution)?;
-        if let Some(aggregation) = &compiled.aggregation
-            && !aggregation.grouped
-        {
-            page.free_of_output();
-            groups.group(&[], aggregation, execution.work)?;
-        }
-        hand_out(compiled, groups, &mut window, execution, &mut page)
-    })?;
-    // Later pages go through everything again, which is paid for.
-    if is_first {
-        let aggregates = compiled.aggregation.as_ref().map_or(0, |all| all.aggregates.len());
-        let each = work.rates.aggregated_item(aggregates);
-        work.charges.aggregation += each * work.bill.matched();
-        work.settle_whole(run.plan);
-    } else {
-        work.charges = Charges::default();
+    Ok((GroupTable::new(after, wanted, run.query.container.secret()), window))
+}
+
+/// Makes the page of all groups that are wanted.
+fn page_of(
+    run: &PageRun<'_>,
+    mut groups: GroupTable,
+    mut window: Window,
+    execution: &mut Execution<'_>,
+) -> Result<Page> {
+    let compiled = run.compiled();
+    let mut page = Page::new(run.plan.count_max);
+    if let Some(aggregation) = &compiled.aggregation
+        && !aggregation.grouped
+    {
+        page.free_of_output();
+        groups.group(&[], aggregation, execution.work)?;
     }
+    let last = hand_out(compiled, groups, &mut window, execution, &mut page)?;
     page.continuation = last.map(|key| run.token(&Position::Key(key, window)));
     Ok(page)
+}
+
+/// Charges the first page for everything. Later pages go through everything again, which is paid for.
+fn charge(run: &PageRun<'_>, work: &mut Work) {
+    if run.plan.position.is_some() {
+        work.charges = Charges::default();
+        return;
+    }
+    let aggregation = run.compiled().aggregation.as_ref();
+    let each = work.rates.aggregated_item(aggregation.map_or(0, |all| all.aggregates.len()));
+    work.charges.aggregation += each * work.bill.matched();
+    work.settle_whole(run.plan);
 }
 
 /// Gathers all groups in the way that the plan says.

@@ -165,8 +165,7 @@ fn hand_out<'s>(
                 last.as_ref().is_none_or(|last| walk.cursor.compare(last, &entry).is_lt()),
                 "rows are handed out in their order"
             );
-            execution.work.charges += charges;
-            execution.work.bill.handed_out(entry.target, 1);
+            execution.work.hand_out(&entry, charges, page);
             last = Some(entry);
         } else {
             let mean = walk.run.plan.view.mean_size(entry.target);

@@ -6,7 +6,7 @@ use super::parallel_filter::{ParallelFilter, Progress, Rejected, Tried};
 use super::work::Work;
 use crate::query::bounded;
 use crate::query::counters::LevelTally;
-use crate::query::page::Page;
+use crate::query::page::{Onward, Page};
 use crate::query::plan::Plan;
 use crate::query::plan::costs::LOOK_AHEAD_ITEMS;
 use crate::query::read::{Certainty, Found, Loaded, Reader};
@@ -30,10 +30,16 @@ pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
         with_runtime(run.query, work, |execution| state.fill(run, &levels, execution, &mut page))?;
     let end = match &position {
         Some(position) => state.end_of(position),
-        None if state.is_satisfied() => Some(state.last.unwrap_or_else(|| first_place(run.plan))),
+        None if state.is_satisfied() => {
+            Some(state.last.clone().unwrap_or_else(|| first_place(run.plan)))
+        }
         None => None,
     };
     work.charges += work.bill.settle(run.plan, start.as_ref(), end.as_ref(), &work.rates);
+    let mut position = position;
+    if position.is_none() && run.query.in_turn {
+        (page.onward, position) = state.onward();
+    }
     if levels.len() > 1 {
         work.levels = state.tallies.into_iter().rev().collect();
     }
@@ -201,6 +207,16 @@ impl StreamState {
         execution.item_done(found.target, None, begun);
         self.last = Some(found.place());
         Ok(())
+    }
+
+    /// What the next slice goes on from, behind the last item of this one: what is left of the windows, where there are some.
+    fn onward(&self) -> (Onward, Option<Position>) {
+        if self.is_satisfied() {
+            return (Onward::Nowhere, None);
+        }
+        let has_windows =
+            self.windows.iter().any(|window| window.skip > 0 || window.take < u64::MAX);
+        (Onward::NextSlice, if has_windows { self.position() } else { None })
     }
 
     /// True when no further row is wanted.

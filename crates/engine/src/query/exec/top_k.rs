@@ -15,20 +15,23 @@ use super::work::{Checkpoint, Work};
 use super::{ordered_scan, workers};
 use crate::query::bounded;
 use crate::query::charge::{base_charge, may_match};
+use crate::query::counters::Charges;
 use crate::query::page::Page;
+use crate::query::part::{PartRange, PartRow, RowsPart, unreadable};
 use crate::query::plan::{Operator, Plan};
 use crate::query::prepare::RawProjection;
 use crate::query::read::Loaded;
 use crate::query::token::{KeyValue, OrderedPosition, Place, Position, Window};
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::error::{Error, Result};
+use armilla_model::json;
 use armilla_model::value::Value;
 use armilla_sql::compiled::{Compiled, Projection};
 use armilla_sql::eval::{Runtime, order_keys, project};
 use bytes::Bytes;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hasher;
 use std::ops::ControlFlow;
 
@@ -52,36 +55,178 @@ impl SortedRow {
 
 /// Answers a page of an ordered query.
 pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
-    let compiled = run.compiled();
     let mut cursor = Cursor::begin(run)?;
     let mut page = Page::new(run.plan.count_max);
-    let last = with_runtime(run.query, work, |execution| {
-        cursor.sharpen(run, execution)?;
-        if let Operator::OrderedScan(index) = &run.plan.operator {
-            return ordered_scan::fill(run, index, &mut cursor, execution, &mut page);
-        }
-        let entries = if compiled.distinct {
-            distinct_entries(run, &cursor, execution)?
-        } else {
-            entries(run, &cursor, execution)?
-        };
-        hand_out(run, entries, &mut cursor.window, execution, &mut page)
-    })?;
+    let last = fill(run, &mut cursor, work, &mut page)?;
     if run.plan.position.is_none() {
-        charge(run, &page, work);
+        charge(run, work);
+        if run.plan.pays_by_row {
+            let count = run.plan.view.ranges.len();
+            let rates = work.rates.clone();
+            let of = |range| (may_match(run.plan, range), mean_load(run, range, &rates));
+            work.charges.items +=
+                other_ranges(run, &page, &rates, count, || (0..count).map(of).collect());
+        }
     }
     page.continuation = last
         .map(|entry| run.token(&Position::Ordered(position_of(run.plan, &entry), cursor.window)));
     Ok(page)
 }
 
-/// Charges what the first page pays for all of them.
-fn charge(run: &PageRun<'_>, page: &Page, work: &mut Work) {
+/// The next rows of a part, for a page that is put together of parts.
+pub(super) fn part(run: &PageRun<'_>, work: &mut Work) -> Result<RowsPart> {
+    let mut cursor = Cursor::begin(run)?;
+    let was_inexact = cursor.is_inexact();
+    let mut page = Page::new(run.plan.count_max);
+    work.part = Some(RowsPart::default());
+    let last = fill(run, &mut cursor, work, &mut page)?;
+    let is_first = run.plan.position.is_none();
+    if is_first {
+        charge(run, work);
+    }
+    let counts = is_first && run.plan.pays_by_row && Window::of(run.compiled()).take != u64::MAX;
+    let mut part = work.part.take().unwrap_or_default();
+    part.more = last.is_some() || page.rows.len() >= run.plan.count_max;
+    part.exact = if was_inexact { cursor.exact_values() } else { None };
+    part.ranges = (0..run.plan.view.ranges.len())
+        .map(|number| {
+            let range = &run.plan.view.ranges[number].partition.range;
+            PartRange {
+                min: range.min.clone(),
+                max: range.max.clone(),
+                may_match: if counts { may_match(run.plan, number) } else { 0 },
+                load: mean_load(run, number, &work.rates),
+            }
+        })
+        .collect();
+    Ok(part)
+}
+
+/// Puts a page together of parts, which are in the order of their keys.
+pub(super) fn merge(run: &PageRun<'_>, mut parts: Vec<RowsPart>, work: &mut Work) -> Result<Page> {
+    let mut cursor = Cursor::begin(run)?;
+    if cursor.is_inexact() {
+        if let Some(exact) = parts.iter_mut().find_map(|part| part.exact.take()) {
+            cursor.make_exact(exact);
+        }
+        let cursor = &cursor;
+        for part in &mut parts {
+            part.rows
+                .retain(|row| cursor.admits(&row.values, &row.place.epk, row.place.docno, row.row));
+        }
+    }
+    let mut page = Page::new(run.plan.count_max);
+    let last = merge_rows(run, &mut cursor, &mut parts, work, &mut page)?;
+    if run.plan.position.is_none() && run.plan.pays_by_row {
+        let ranges: Vec<_> = parts.iter().flat_map(|part| &part.ranges).collect();
+        let of = |range: &&PartRange| (range.may_match, range.load);
+        work.charges.items +=
+            other_ranges(run, &page, &work.rates, ranges.len(), || ranges.iter().map(of).collect());
+    }
+    page.continuation = last.map(|position| run.token(&Position::Ordered(position, cursor.window)));
+    Ok(page)
+}
+
+/// Fills the page with the next rows of all parts; gives the place of the last one that was taken if there is more.
+fn merge_rows(
+    run: &PageRun<'_>,
+    cursor: &mut Cursor<'_>,
+    parts: &mut [RowsPart],
+    work: &mut Work,
+    page: &mut Page,
+) -> Result<Option<OrderedPosition>> {
+    let is_distinct = run.compiled().distinct;
+    let mut seen: HashSet<u128> = parts.iter().flat_map(|part| &part.passed).copied().collect();
+    let mut queues: Vec<VecDeque<PartRow>> =
+        parts.iter_mut().map(|part| std::mem::take(&mut part.rows).into()).collect();
+    let mut last: Option<(usize, PartRow)> = None;
+    // A copy of an earlier row behind the last one.
+    let mut copy: Option<(usize, PartRow)> = None;
+    let more = loop {
+        if cursor.window.take == 0 {
+            break false;
+        }
+        // What a part has behind its last row may come next.
+        if queues.iter().zip(&*parts).any(|(queue, part)| queue.is_empty() && part.more) {
+            last = copy.or(last);
+            break true;
+        }
+        let heads = queues.iter().enumerate().filter_map(|(at, queue)| Some((at, queue.front()?)));
+        let next = heads
+            .min_by(|(_, left), (_, right)| cursor.compare_values(&left.values, &right.values));
+        let Some(number) = next.map(|(number, _)| number) else { break false };
+        let Some(mut row) = queues[number].pop_front() else { break false };
+        if is_distinct {
+            let value = json::parse(&row.text).map_err(|_| unreadable())?;
+            if !seen.insert(hash_of(&value, run.query.container.secret())) {
+                copy = Some((number, row));
+                continue;
+            }
+        }
+        let before = cursor.window;
+        if page.is_full() {
+            break true;
+        }
+        if !cursor.window.admit() {
+            if run.plan.pays_by_row {
+                work.charges.items += parts[number].ranges[row.range].load;
+            }
+        } else if page.offer(std::mem::take(&mut row.text)) {
+            work.charges += row.charges;
+        } else {
+            cursor.window = before;
+            break true;
+        }
+        (last, copy) = (Some((number, row)), None);
+    };
+    if !more {
+        return Ok(None);
+    }
+    let Some((number, row)) = last else { return Err(stuck()) };
+    let PartRange { min, max, .. } = &parts[number].ranges[row.range];
+    Ok(Some(OrderedPosition {
+        values: KeyValue::shortened(&row.values),
+        min: min.clone(),
+        max: max.clone(),
+        place: row.place,
+        row: row.row,
+    }))
+}
+
+/// More rows begin with the same long values than a part can hold, and the item that told them apart is gone.
+fn stuck() -> Error {
+    Error::bad_request(
+        "The continuation token names a place between values that are too long to be told apart: begin the query anew.",
+    )
+}
+
+/// Fills the page; gives the last row that was handed out if there is more.
+fn fill(
+    run: &PageRun<'_>,
+    cursor: &mut Cursor<'_>,
+    work: &mut Work,
+    page: &mut Page,
+) -> Result<Option<SortedRow>> {
+    with_runtime(run.query, work, |execution| {
+        cursor.sharpen(run, execution)?;
+        if let Operator::OrderedScan(index) = &run.plan.operator {
+            return ordered_scan::fill(run, index, cursor, execution, page);
+        }
+        let entries = if run.compiled().distinct {
+            distinct_entries(run, cursor, execution)?
+        } else {
+            entries(run, cursor, execution)?
+        };
+        hand_out(run, entries, &mut cursor.window, execution, page)
+    })
+}
+
+/// Charges what the first page pays for all of them, but for rows of ranges that are not handed out.
+fn charge(run: &PageRun<'_>, work: &mut Work) {
     if run.plan.pays_by_row {
         let base = |range| base_charge(run.plan, range, &work.rates);
         let bases = (0..run.plan.view.ranges.len()).map(base).sum::<RequestCharge>();
         work.charges.ranges += bases;
-        work.charges.items += other_ranges(run, page, &work.rates);
         return;
     }
     work.settle_whole(run.plan);
@@ -90,25 +235,37 @@ fn charge(run: &PageRun<'_>, page: &Page, work: &mut Work) {
     }
 }
 
+/// What reading an item of a range costs in the mean.
+fn mean_load(run: &PageRun<'_>, range: usize, rates: &Rates) -> RequestCharge {
+    rates.load(run.plan.view.mean_size(range))
+}
+
 /// What the ranges would have handed out besides the rows that are merged: each is charged for as
-/// many rows as TOP (or OFFSET and LIMIT) lets it find, whoever merges them.
-fn other_ranges(run: &PageRun<'_>, page: &Page, rates: &Rates) -> RequestCharge {
+/// many rows as TOP (or OFFSET and LIMIT) lets it find, whoever merges them. Of each range: how many rows may match, and what
+/// reading one costs.
+fn other_ranges(
+    run: &PageRun<'_>,
+    page: &Page,
+    rates: &Rates,
+    count: usize,
+    ranges: impl FnOnce() -> Vec<(u64, RequestCharge)>,
+) -> RequestCharge {
     let Window { skip, take } = Window::of(run.compiled());
-    let ranges = run.plan.view.ranges.len();
-    if take == u64::MAX || ranges < 2 || page.rows.is_empty() {
+    if take == u64::MAX || count < 2 || page.rows.is_empty() {
         return RequestCharge::ZERO;
     }
     let most = skip.saturating_add(take);
     let row = rates.output(page.size() / page.rows.len());
-    let rows: Vec<u64> = (0..ranges).map(|range| may_match(run.plan, range).min(most)).collect();
+    let ranges = ranges();
     // The rows that are merged are paid for as they are handed out.
-    let mut merged = most.min(rows.iter().sum());
-    let of = |(range, rows): (usize, &u64)| {
-        let paid = merged.min(*rows);
+    let mut merged = most.min(ranges.iter().map(|(rows, _)| (*rows).min(most)).sum());
+    let of = |(rows, load): &(u64, RequestCharge)| {
+        let rows = (*rows).min(most);
+        let paid = merged.min(rows);
         merged -= paid;
-        (rates.load(run.plan.view.mean_size(range)) + row) * (rows - paid)
+        (*load + row) * (rows - paid)
     };
-    rows.iter().enumerate().map(of).sum()
+    ranges.iter().map(of).sum()
 }
 
 /// Takes a row: its place in the order and, where it is asked for, the row itself.
@@ -219,6 +376,10 @@ fn distinct_entries(
     let behind = |entry: &SortedRow| {
         cursor.admits(&entry.values, &entry.place.epk, entry.place.docno, entry.row)
     };
+    if let Some(part) = &mut execution.work.part {
+        let passed = first.iter().filter(|(_, entry)| !behind(entry));
+        part.passed = passed.map(|(hash, _)| *hash).collect();
+    }
     let entries = first.into_values().filter(behind).collect();
     Ok(first_of(entries, run, cursor))
 }
@@ -234,9 +395,7 @@ fn first_copies(
     each_row(run, execution, &mut |entry, row, work| {
         let row = row.unwrap_or_default();
         bounded::check(&row)?;
-        let mut hasher = SipHasher13::new_with_keys(secret.0, secret.1);
-        hasher.write(&armilla_sql::key::key(&row));
-        let key = hasher.finish128().as_u128();
+        let key = hash_of(&row, secret);
         match first.get_mut(&key) {
             Some(known) if cursor.compare(&entry, known).is_lt() => *known = entry,
             Some(_) => {}
@@ -248,6 +407,12 @@ fn first_copies(
         Ok(())
     })?;
     Ok(first)
+}
+
+fn hash_of(row: &Value, secret: (u64, u64)) -> u128 {
+    let mut hasher = SipHasher13::new_with_keys(secret.0, secret.1);
+    hasher.write(&armilla_sql::key::key(row));
+    hasher.finish128().as_u128()
 }
 
 /// Fills the page with the rows of entries; gives the last one handed out if there is more.
@@ -304,11 +469,15 @@ fn hand_out(
             *window = before;
             return Ok(last);
         }
-        execution.work.bill.handed_out(entry.target, 1);
-        if by_row {
-            execution.work.charges.items += execution.work.rates.load(item.size);
-            execution.work.charges.evaluation += evaluated;
-        }
+        let charges = match by_row {
+            true => Charges {
+                items: execution.work.rates.load(item.size),
+                evaluation: evaluated,
+                ..Charges::default()
+            },
+            false => Charges::default(),
+        };
+        execution.work.hand_out(&entry, charges, page);
         last = Some(entry);
     }
     Ok(None)

@@ -9,32 +9,79 @@ use super::workers;
 use crate::query::bounded;
 use crate::query::counters::{Charges, LevelTally};
 use crate::query::page::Page;
-use crate::query::read::{Found, Reader};
+use crate::query::part::{ItemsPart, PartItem};
+use crate::query::read::{Found, Loaded, Reader};
 use crate::query::token::Position;
 use armilla_model::error::{Error, Result};
 use armilla_model::rid;
 use armilla_model::value::Value;
-use armilla_sql::compiled::{Compiled, CompiledExpr, Input, Order};
+use armilla_sql::compiled::{Compiled, CompiledExpr, Input, Order, Rank};
 use armilla_sql::eval::{Frame, Runtime, Sink, visit_rows};
 use armilla_sql::rank::{Statistics, score_expressions};
+use std::ops::ControlFlow;
 
 /// Answers a page.
 pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
-    let begun = match &run.plan.position {
-        None => 0,
-        Some(Position::Count(count)) => *count,
-        Some(_) => {
-            return Err(Error::bad_request("The continuation token is of another query."));
-        }
-    };
-    let rows =
-        with_runtime(run.query, work, |execution| rows_of(run.compiled(), run, 0, execution))?;
+    let begun = begun(run)?;
+    let rows = with_runtime(run.query, work, |execution| {
+        rows_of(run.compiled(), run, 0, &mut ItemSource::Ranges, execution)
+    })?;
     // Later pages make everything again, which is paid for.
     if begun == 0 {
         work.settle_whole(run.plan);
     } else {
         work.charges = Charges::default();
     }
+    page_of(run, begun, &rows)
+}
+
+/// The items of a part that meet the innermost condition, for a page that is put together of parts.
+pub(super) fn part(run: &PageRun<'_>, work: &mut Work) -> Result<ItemsPart> {
+    let begun = begun(run)?;
+    let mut query = run.compiled();
+    while let Input::Query(inner) = &query.input {
+        query = inner;
+    }
+    let part = match &query.input {
+        Input::Items => with_runtime(run.query, work, |execution| items_of(query, run, execution))?,
+        _ => ItemsPart::default(),
+    };
+    if begun == 0 {
+        work.settle_whole(run.plan);
+    } else {
+        work.charges = Charges::default();
+    }
+    Ok(part)
+}
+
+/// Puts a page together of parts, which are in the order of their keys.
+pub(super) fn merge(run: &PageRun<'_>, parts: Vec<ItemsPart>, work: &mut Work) -> Result<Page> {
+    let begun = begun(run)?;
+    let (mut items, mut statistics) = (Vec::new(), Statistics::default());
+    for part in parts {
+        statistics.merge(&part.statistics);
+        items.extend(part.items);
+    }
+    let mut source = ItemSource::Parts(items, statistics);
+    let rows = with_runtime(run.query, work, |execution| {
+        rows_of(run.compiled(), run, 0, &mut source, execution)
+    })?;
+    if begun > 0 {
+        work.charges = Charges::default();
+    }
+    page_of(run, begun, &rows)
+}
+
+/// Rows that earlier pages handed out.
+fn begun(run: &PageRun<'_>) -> Result<u64> {
+    match &run.plan.position {
+        None => Ok(0),
+        Some(Position::Count(count)) => Ok(*count),
+        Some(_) => Err(Error::bad_request("The continuation token is of another query.")),
+    }
+}
+
+fn page_of(run: &PageRun<'_>, begun: u64, rows: &[Value]) -> Result<Page> {
     let mut page = Page::new(run.plan.count_max);
     for row in rows.iter().skip(usize::try_from(begun).unwrap_or(usize::MAX)) {
         if page.is_full() || !page.offer(bounded::row(row)?) {
@@ -46,28 +93,90 @@ pub(super) fn run(run: &PageRun<'_>, work: &mut Work) -> Result<Page> {
     Ok(page)
 }
 
+/// Where items come from.
+enum ItemSource {
+    /// From the ranges of this account.
+    Ranges,
+    /// From the slices of an account, which have paid for them.
+    Parts(Vec<PartItem>, Statistics),
+}
+
+/// Reads the items that give the innermost query rows.
+fn items_of(
+    query: &Compiled,
+    run: &PageRun<'_>,
+    execution: &mut Execution<'_>,
+) -> Result<ItemsPart> {
+    let statistics = match &query.order {
+        Order::Rank(rank) => statistics(rank, run, execution)?,
+        _ => Statistics::default(),
+    };
+    // As many rows as can be wanted of one slice, where the first ones are.
+    let (skip, take) = query.window();
+    let is_plain =
+        query.aggregation.is_none() && matches!(query.order, Order::None) && !query.distinct;
+    let wanted = if is_plain { skip.saturating_add(take) } else { u64::MAX };
+    let mut items = Vec::new();
+    let (mut reader, mut made) = (run.items.reader(), 0u64);
+    for found in run.items.documents() {
+        if made >= wanted {
+            break;
+        }
+        let found = found?;
+        let Loaded { value, size, .. } = reader.load(&found, &mut execution.work.loads)?;
+        let docno = found.document.docno;
+        execution.work.items_visited += 1;
+        execution.runtime.document_id = docno;
+        let then = execution.checkpoint();
+        let made_before = made;
+        execution.visit_rows(query, &value, &mut |_, _, _| {
+            made += 1;
+            let is_enough = wanted == u64::MAX;
+            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if made == made_before {
+            execution.item_done(found.target, Some(size), then);
+            continue;
+        }
+        // What is evaluated for it is counted where its rows are made.
+        let Work { bill, rates, .. } = &mut *execution.work;
+        bill.visited(found.target, Some(size), rates);
+        execution.work.hold(size)?;
+        items.push(PartItem { docno, size, value });
+    }
+    Ok(ItemsPart { items, statistics })
+}
+
 /// All rows of a query that lies so deep in others.
 fn rows_of(
     query: &Compiled,
     run: &PageRun<'_>,
     depth: usize,
+    source: &mut ItemSource,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<Value>> {
-    let scores = scores(query, run, execution)?;
+    let scores = scores(query, run, source, execution)?;
     let mut level = Level { query, sink: Sink::new(query, &scores), tally: LevelTally::default() };
     match &query.input {
         Input::Single => {
             level.push(&Value::Undefined, &mut execution.runtime)?;
         }
         Input::Query(inner) => {
-            for (number, row) in rows_of(inner, run, depth + 1, execution)?.iter().enumerate() {
+            for (number, row) in
+                rows_of(inner, run, depth + 1, source, execution)?.iter().enumerate()
+            {
                 execution.runtime.document_id = number as u64 + 1;
                 if level.push(row, &mut execution.runtime)? {
                     break;
                 }
             }
         }
-        Input::Items => push_items(&mut level, run, execution)?,
+        Input::Items => match source {
+            ItemSource::Ranges => push_items(&mut level, run, execution)?,
+            ItemSource::Parts(items, _) => {
+                push_gathered(&mut level, run, std::mem::take(items), execution)?;
+            }
+        },
     }
     let Level { sink, mut tally, .. } = level;
     let rows = sink.finish(&Frame::item(&Value::Undefined), &mut execution.runtime)?;
@@ -145,6 +254,32 @@ fn push_items(
     Ok(())
 }
 
+/// Sends the items of all slices through a query.
+fn push_gathered(
+    level: &mut Level<'_>,
+    run: &PageRun<'_>,
+    mut items: Vec<PartItem>,
+    execution: &mut Execution<'_>,
+) -> Result<()> {
+    if matches!(level.query.order, Order::Rank(_)) {
+        let container = run.query.container.rid;
+        items.sort_by_cached_key(|item| rid::encode(&rid::document(container, item.docno)));
+    }
+    for item in items {
+        execution.work.items_visited += 1;
+        execution.work.hold(item.size)?;
+        execution.runtime.document_id = item.docno;
+        let then = execution.checkpoint();
+        let stop = level.push(&item.value, &mut execution.runtime)?;
+        let evaluated = execution.work.evaluated_since(then, &execution.runtime);
+        execution.work.charges.evaluation += evaluated;
+        if stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Clients that merge rankings themselves let the text of `_rid` decide between equal ones; so do we.
 fn by_rid(mut items: Vec<ReadItem>, container: [u8; 8]) -> Vec<ReadItem> {
     items.sort_by_cached_key(|item| rid::encode(&rid::document(container, item.docno)));
@@ -172,12 +307,20 @@ impl ReadItem {
 fn scores(
     query: &Compiled,
     run: &PageRun<'_>,
+    source: &ItemSource,
     execution: &mut Execution<'_>,
 ) -> Result<Vec<CompiledExpr>> {
     let Order::Rank(rank) = &query.order else { return Ok(Vec::new()) };
-    if !matches!(query.input, Input::Items) {
-        return Ok(score_expressions(rank, &Statistics::default()));
-    }
+    let statistics = match (&query.input, source) {
+        (Input::Items, ItemSource::Parts(_, statistics)) => statistics.clone(),
+        (Input::Items, ItemSource::Ranges) => statistics(rank, run, execution)?,
+        _ => Statistics::default(),
+    };
+    Ok(score_expressions(rank, &statistics))
+}
+
+/// What ORDER BY RANK must know of all items.
+fn statistics(rank: &Rank, run: &PageRun<'_>, execution: &mut Execution<'_>) -> Result<Statistics> {
     let of_share = |run: &PageRun<'_>, execution: &mut Execution<'_>| {
         let mut statistics = Statistics::default();
         let mut reader = run.items.reader();
@@ -187,10 +330,10 @@ fn scores(
         }
         Ok(statistics)
     };
+    let Some(shares) = workers::by_items(run, execution, of_share) else {
+        return of_share(run, execution);
+    };
     let mut statistics = Statistics::default();
-    match workers::by_items(run, execution, of_share) {
-        Some(shares) => shares.iter().for_each(|share| statistics.merge(share)),
-        None => statistics = of_share(run, execution)?,
-    }
-    Ok(score_expressions(rank, &statistics))
+    shares.iter().for_each(|share| statistics.merge(share));
+    Ok(statistics)
 }

@@ -1,12 +1,14 @@
 //! Work of a page: time, counts, memory and charge so far, on one thread or several.
 
 use super::functions::Calls;
+use super::top_k::SortedRow;
 use super::workers::SharedBudget;
 use crate::admission::MemoryShare;
 use crate::limits::{PAGE_TIME_MAX, QUERY_MEMORY_FREE, QUERY_MEMORY_MAX};
 use crate::query::charge::Bill;
 use crate::query::counters::{Charges, Counters, LevelTally, Taken};
 use crate::query::page::{Metrics, Page};
+use crate::query::part::{PartRow, RowsPart};
 use crate::query::plan::Plan;
 use crate::query::plan::costs::{BRIEF_BYTES_MAX, BRIEF_TIME_MAX};
 use crate::query::read::{LoadCounts, Loads};
@@ -60,6 +62,8 @@ pub(in crate::query) struct Work {
     pub(in crate::query) levels: Vec<LevelTally>,
     /// Calls of user functions.
     pub(super) calls: Rc<Calls>,
+    /// The rows of a part, where a page is put together of parts: they are charged when they are handed out.
+    pub(super) part: Option<RowsPart>,
     /// The work is done on a thread that has no time for more than a little of it.
     pub(super) brief: Option<Brief>,
 }
@@ -115,8 +119,22 @@ impl Work {
             taken: Taken::default(),
             levels: Vec::new(),
             calls: Rc::default(),
+            part: None,
             brief: None,
         }
+    }
+
+    /// Counts a row that the page has taken, and what it costs besides its bytes.
+    pub(super) fn hand_out(&mut self, entry: &SortedRow, charges: Charges, page: &mut Page) {
+        self.bill.handed_out(entry.target, 1);
+        let Some(part) = &mut self.part else {
+            self.charges += charges;
+            return;
+        };
+        page.count_beside(entry.size());
+        let SortedRow { values, target, place, row } = entry.clone();
+        let text = page.rows.last().cloned().unwrap_or_default();
+        part.rows.push(PartRow { range: target, values, place, row, charges, text });
     }
 
     /// The same work on a thread that others wait for: see [`Work::is_outgrown`].

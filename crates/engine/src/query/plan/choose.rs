@@ -79,6 +79,7 @@ impl Plan {
             start: start(&prepared.shape, position.as_ref()),
             position,
             count_max: options.count_max,
+            part: None,
             range_by_range: options.range_by_range,
             pays_by_row: false,
             overlay,

@@ -5,11 +5,11 @@ use armilla_model::partition_key::Epk;
 use armilla_model::value::{Type, Value};
 
 /// Writes the bytes of a token.
-pub(super) struct TokenWriter(pub(super) Vec<u8>);
+pub(in crate::query) struct TokenWriter(pub(in crate::query) Vec<u8>);
 
 impl TokenWriter {
     /// Seven bits a byte, lowest first.
-    pub(super) fn number(&mut self, mut number: u64) {
+    pub(in crate::query) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
@@ -17,12 +17,12 @@ impl TokenWriter {
         self.0.push(number as u8);
     }
 
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(in crate::query) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    pub(super) fn place(&mut self, place: &Place) {
+    pub(in crate::query) fn place(&mut self, place: &Place) {
         self.bytes(place.epk.as_bytes());
         self.number(place.docno);
     }
@@ -54,16 +54,16 @@ impl TokenWriter {
 }
 
 /// Reads them back; whatever does not fit is nothing.
-pub(super) struct TokenReader<'b>(pub(super) &'b [u8]);
+pub(in crate::query) struct TokenReader<'b>(pub(in crate::query) &'b [u8]);
 
 impl<'b> TokenReader<'b> {
-    pub(super) fn take(&mut self, count: usize) -> Option<&'b [u8]> {
+    pub(in crate::query) fn take(&mut self, count: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    pub(in crate::query) fn byte(&mut self) -> Option<u8> {
         self.take(1).map(|bytes| bytes[0])
     }
 
@@ -71,7 +71,7 @@ impl<'b> TokenReader<'b> {
         self.take(8)?.try_into().ok().map(u64::from_be_bytes)
     }
 
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(in crate::query) fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..70).step_by(7) {
             let byte = self.byte()?;
@@ -87,12 +87,12 @@ impl<'b> TokenReader<'b> {
         None
     }
 
-    pub(super) fn bytes(&mut self) -> Option<&'b [u8]> {
+    pub(in crate::query) fn bytes(&mut self) -> Option<&'b [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
         self.take(length)
     }
 
-    pub(super) fn place(&mut self) -> Option<Place> {
+    pub(in crate::query) fn place(&mut self) -> Option<Place> {
         Some(Place { epk: Epk::from_bytes(self.bytes()?), docno: self.number()? })
     }
 
@@ -113,7 +113,7 @@ impl<'b> TokenReader<'b> {
     }
 
     /// A list whose length cannot be longer than the bytes that are left.
-    pub(super) fn list<T>(
+    pub(in crate::query) fn list<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Option<T>,
     ) -> Option<Vec<T>> {
