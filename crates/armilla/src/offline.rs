@@ -6,6 +6,7 @@ use crate::cluster::keeping;
 use crate::config::{BackupOptions, MergeOptions, RestoreOptions, VerifyOptions};
 use crate::control;
 use crate::terminal::{note, say};
+use armilla_engine::limits::SLICES_MAX;
 use armilla_engine::{Account, Options};
 use armilla_storage::disk::{Disk, OverlayDisk};
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store, StoreError};
@@ -43,10 +44,23 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<(), String> {
     let MergeOptions { data, database, container } = options;
     // Names hold no slash, so one separates them.
     let command = format!("merge {database}/{container}");
-    let count = control::ask(data, &command).unwrap_or_else(|| {
-        Err(format!("no server has {} open; a merge is done by a running one", data.display()))
-    })?;
-    say(&format!("{database}/{container} has {count} physical partition(s)"));
+    // A node of an account in slices listens in the folder of every slice that it owns, the first one's being the node's.
+    let mut folders = vec![data.clone()];
+    folders.extend((1..SLICES_MAX).map(|slice| keeping::folder_of_slice(data, slice)));
+    let mut count = None;
+    for folder in folders {
+        let Some(merged) = control::ask(&folder, &command) else { continue };
+        let merged = merged?.parse::<usize>().map_err(|error| error.to_string())?;
+        count = Some(count.unwrap_or(0) + merged);
+    }
+    let Some(count) = count else {
+        return Err(format!(
+            "no server has {} open; a merge is done by a running one",
+            data.display()
+        ));
+    };
+    let here = if keeping::holds_slices(data) { " in the slices of this node" } else { "" };
+    say(&format!("{database}/{container} has {count} physical partition(s){here}"));
     Ok(())
 }
 

@@ -355,6 +355,17 @@ impl Nodes {
         Err(format!("{words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
     }
 
+    /// Runs a command on the folder of a node that runs; what it says.
+    pub(super) fn at_node(&self, node: usize, words: &[&str]) -> Outcome<String> {
+        let mut command = Command::new(&self.binary);
+        forget_settings(&mut command);
+        let output = command.args(words).arg("--data").arg(&self.nodes[node].data).output()?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(format!("{words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    }
+
     /// One member of every node in a status.
     fn tell(&self, status: &Value, member: &str) -> Vec<Value> {
         let rows = status["nodes"].as_array().map_or(&[][..], Vec::as_slice);

@@ -67,6 +67,7 @@ pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outc
     let clients: Vec<Client> =
         (0..nodes.len()).map(|node| nodes.client(node)).collect::<Outcome<_>>()?;
     super::sliced_requests::check(&clients)?;
+    check_merges(&nodes, slices)?;
     let history = History::default();
     history.prepare(&nodes.client(1)?)?;
     super::direct::check(&nodes)?;
@@ -84,6 +85,17 @@ pub(super) fn trial(binary: &Path, slices: u32, seconds: u64, seed: u64) -> Outc
     verify(&mut nodes)?;
     restored(&mut nodes, (&history, &backup), slices)?;
     Ok(note)
+}
+
+/// A merge at every node reaches all slices, each of which has one range of the container.
+fn check_merges(nodes: &Nodes, slices: u32) -> Outcome<()> {
+    let mut ranges = 0;
+    for node in 0..nodes.len() {
+        let told = nodes.at_node(node, &["merge", "sliced", "items"])?;
+        let count = told.split_once("has ").and_then(|(_, rest)| rest.split(' ').next());
+        ranges += count.ok_or_else(|| format!("a merge says {told}"))?.parse::<u32>()?;
+    }
+    if ranges == slices { Ok(()) } else { Err(format!("merges reach {ranges} ranges").into()) }
 }
 
 /// A backup that was made of the slices while nodes served them holds everything, in an account that is not cut; and that one's in an account that is cut

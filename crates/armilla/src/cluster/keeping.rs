@@ -23,6 +23,11 @@ pub(crate) fn holds_slices(folder: &Path) -> bool {
     slice_folder(folder, 0).is_dir()
 }
 
+/// Where a node keeps its copy of a slice.
+pub(crate) fn folder_of_slice(folder: &Path, slice: u32) -> PathBuf {
+    slice_folder(folder, slice)
+}
+
 /// Writes a backup of the account as it is now. Nodes go on serving.
 pub(crate) fn backup(store: &StoreOptions, to: &Path) -> Result<(), String> {
     let to = absolute(to).map_err(|error| error.to_string())?;

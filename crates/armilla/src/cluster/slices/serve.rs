@@ -190,7 +190,10 @@ fn opener(
         account.set_copies(Box::new(nodes.copies()));
         let (service, _watching) = service(&options, &account, &tickets.authenticator, disk)?;
         let service = service.with_nodes(nodes.clone());
-        let _control = (number == 0).then(|| control::start(&folder, account.clone(), tickets));
+        // The first slice has the catalog, and with it the socket of the whole folder.
+        let own = slice_folder(&folder, number);
+        let place = if number == 0 { &folder } else { &own };
+        let _control = control::start(place, account.clone(), tickets);
         Ok(OpenSlice { account, service, _control, _watching })
     })
 }

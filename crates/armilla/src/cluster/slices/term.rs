@@ -41,7 +41,7 @@ const HEIR_WAIT_MAX: Duration = Duration::from_secs(10);
 pub(super) struct OpenSlice {
     pub(super) account: Arc<Account>,
     pub(super) service: EngineService,
-    pub(super) _control: Option<Control>,
+    pub(super) _control: Control,
     pub(super) _watching: Option<Arc<Watching>>,
 }
 
