@@ -92,6 +92,7 @@ impl RequestFeed {
 
 /// A request with its texts copied; bodies leave the log.
 fn observed(entry: &mut Entry) -> ObservedRequest {
+    let (written, replaced) = entry.bodies.take();
     ObservedRequest {
         number: entry.number,
         at_millis: entry.at_millis,
@@ -99,8 +100,8 @@ fn observed(entry: &mut Entry) -> ObservedRequest {
         operation: entry.operation,
         container: entry.container,
         texts: entry.texts.clone(),
-        written: entry.written.take(),
-        replaced: entry.replaced.take(),
+        written,
+        replaced,
         continues: entry.continues,
         status: entry.status,
         units: entry.charge.units(),

@@ -26,6 +26,8 @@ const NOTED_AT_ONCE_MAX: u64 = 256;
 const REPLACED_EVERY: u64 = 4;
 /// Bytes that a slot has ready for its texts.
 const LOGGED_TEXT_ROOM: usize = 160;
+/// Bytes that a slot keeps ready for bodies.
+const LOGGED_BODY_ROOM: usize = 2 * 1024;
 
 /// The ring of requests.
 pub(crate) struct RequestLog {
@@ -71,10 +73,8 @@ pub(crate) struct Entry {
     pub(crate) operation: &'static str,
     /// The container's number; its names are looked up when somebody reads.
     pub(crate) container: Option<u32>,
-    /// The body of a small write until the observer has looked at it; never shown.
-    pub(crate) written: Option<Bytes>,
-    /// The version before it, of one write in [`REPLACED_EVERY`].
-    pub(crate) replaced: Option<Bytes>,
+    /// For the observer; never shown.
+    pub(crate) bodies: LoggedBodies,
     pub(crate) continues: bool,
     pub(crate) status: u16,
     pub(crate) charge: RequestCharge,
@@ -91,6 +91,43 @@ pub(crate) struct LoggedTexts {
     text: String,
     /// Where each ends, if it is there.
     ends: [Option<u32>; 4],
+}
+
+/// The body of a small write and, of one write in [`REPLACED_EVERY`], the version before it, until the observer has looked at them. They are copied into
+/// room of the slot that is used again: memory of a request that another thread gives back long after is memory that is far
+/// from the processor when the next request gets it.
+#[derive(Clone, Default)]
+pub(crate) struct LoggedBodies {
+    bytes: Vec<u8>,
+    /// Where the written body ends, if there is one; the replaced version lies behind it.
+    written: Option<u32>,
+    has_replaced: bool,
+}
+
+impl LoggedBodies {
+    fn set(&mut self, written: Option<&[u8]>, replaced: Option<&[u8]>) {
+        self.clear();
+        let Some(written) = written else { return };
+        self.bytes.extend_from_slice(written);
+        self.written = Some(written.len() as u32);
+        self.has_replaced = replaced.is_some();
+        self.bytes.extend_from_slice(replaced.unwrap_or_default());
+    }
+
+    /// Forgets what is there; little room stays.
+    fn clear(&mut self) {
+        (self.written, self.has_replaced) = (None, false);
+        self.bytes.clear();
+        self.bytes.shrink_to(LOGGED_BODY_ROOM);
+    }
+
+    /// The written body and the version before it; they are not there a second time.
+    pub(crate) fn take(&mut self) -> (Option<Bytes>, Option<Bytes>) {
+        let Some(end) = self.written.take() else { return (None, None) };
+        let bytes = Bytes::copy_from_slice(&self.bytes);
+        let end = end as usize;
+        (Some(bytes.slice(..end)), self.has_replaced.then(|| bytes.slice(end..)))
+    }
 }
 
 /// The texts of a request in their order.
@@ -222,12 +259,9 @@ impl RequestLog {
         entry.container = served.container.map(|container| container.number);
         entry.continues = asked.continues;
         entry.activity = asked.activity;
-        // A copy: the stored bytes may be a piece of a larger block.
-        let is_looked_at = asked.written.is_some() && is_one_in(number, REPLACED_EVERY);
-        entry.replaced = replaced
-            .filter(|text| is_looked_at && text.len() <= OBSERVED_BODY_MAX)
-            .map(Bytes::copy_from_slice);
-        entry.written = asked.written;
+        let is_looked_at = is_one_in(number, REPLACED_EVERY);
+        let replaced = replaced.filter(|text| is_looked_at && text.len() <= OBSERVED_BODY_MAX);
+        entry.bodies.set(asked.written.as_deref(), replaced);
         entry.range = served.range;
         entry.status = served.status;
         entry.charge = served.charge;
@@ -309,8 +343,7 @@ impl RequestLog {
         // The texts go too, not only the numbers.
         for slot in &self.slots {
             let mut entry = slot.lock();
-            entry.written = None;
-            entry.replaced = None;
+            entry.bodies.clear();
             entry.texts.set([None; 4]);
             entry.number = 0;
         }
@@ -437,7 +470,7 @@ mod tests {
         }
         (0..100).for_each(|_| log.note(replaces(), &served(200), None, Some(&large), 7));
         let left = || {
-            let page = log.take_after(0, |entry| entry.replaced.take());
+            let page = log.take_after(0, |entry| entry.bodies.take().1);
             page.entries.into_iter().flatten().collect::<Vec<_>>()
         };
         let texts = left();

@@ -55,17 +55,20 @@ impl Nodes {
 
     /// The same for the first nodes, where the others do not run.
     pub(in crate::cluster) fn wait_until_first_followed(&self, many: usize) -> Outcome<()> {
-        let beats = |status: &Value| -> Vec<Option<u64>> {
-            self.tell(status, "beats").iter().take(many).map(Value::as_u64).collect()
+        let beats = |status: &Value| -> Vec<(Option<u64>, Option<u64>)> {
+            let (lives, beats) = (self.tell(status, "incarnation"), self.tell(status, "beats"));
+            let each = lives.iter().zip(&beats).take(many);
+            each.map(|(life, beats)| (life.as_u64(), beats.as_u64())).collect()
         };
         let before = beats(&self.status().ok_or("the database does not answer")?);
         let end = Instant::now() + READY_WITHIN;
         while Instant::now() < end {
             let status = self.status().unwrap_or_default();
-            // The first beat that is counted may have begun before.
-            let is_anew = beats(&status).iter().zip(&before).all(
-                |(now, then)| matches!((now, then), (Some(now), Some(then)) if *now > then + 1),
-            );
+            // The first beat that is counted may have begun before. A node that handed over counts them from the start, in its next life.
+            let is_anew = beats(&status).iter().zip(&before).all(|(now, then)| {
+                let since = if now.0 == then.0 { then.1 } else { Some(0) };
+                matches!((now.1, since), (Some(now), Some(since)) if now > since + 1)
+            });
             let places = &self.tell(&status, "place")[..many];
             if is_anew && places.iter().all(|place| *place == places[0]) {
                 return Ok(());
