@@ -8,7 +8,7 @@ use armilla_model::clock::monotonic;
 use std::time::{Duration, Instant};
 
 /// Part of the server's own processor time.
-const SHARE: f64 = 0.004;
+const SHARE: f64 = 0.002;
 /// What may be saved up of it, for a long run that is looked at in pieces.
 const SHARE_MAX: f64 = 0.3;
 /// Part of the time that passes.
@@ -19,8 +19,8 @@ const SPARE_MAX: f64 = 0.25;
 const CALM: f64 = 0.15;
 /// Work in one go of a calm server, so that nobody waits long for a processor.
 const CALM_SLICE: Duration = Duration::from_millis(5);
-/// The same of a busy one: what was saved up is not spent in a few seconds either.
-const BUSY_SLICE: Duration = Duration::from_micros(300);
+/// The same of a busy one. Less is saved up until it is so much: each slice pushes what requests need out of the processor's caches, however short it is.
+const BUSY_SLICE: Duration = Duration::from_millis(1);
 
 /// Clocks, read at one moment; each counts from some beginning.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,11 +118,12 @@ impl Allowance {
 
     /// Work that may be done now, in one go.
     pub(super) fn slice(&self) -> Duration {
-        let (there, slice) = match self.is_calm {
-            true => (self.share.max(0.0) + self.spare, CALM_SLICE),
-            false => (self.share, BUSY_SLICE),
-        };
-        Duration::from_secs_f64(there.max(0.0)).min(slice)
+        let there = self.share.max(0.0);
+        match self.is_calm {
+            true => Duration::from_secs_f64(there + self.spare).min(CALM_SLICE),
+            false if there >= BUSY_SLICE.as_secs_f64() => BUSY_SLICE,
+            false => Duration::ZERO,
+        }
     }
 
     /// Whether so much work is paid for already, or as much as can be saved up.
@@ -188,7 +189,7 @@ mod tests {
         allowance.settle(Reading { passed: second, process: second, own: half });
         assert_eq!(allowance.slice(), Duration::ZERO);
         assert!(!allowance.affords(Duration::from_millis(1)));
-        let long = second * 130;
+        let long = second * 260;
         allowance.settle(Reading { passed: long, process: long, own: half });
         assert!(allowance.slice() > Duration::ZERO);
     }

@@ -208,7 +208,11 @@ impl<'a, S: Service> DirectExchange<'a, S> {
         let Some(key) = context.key() else { return Ok(()) };
         match (self.gateway.service.key_share(address, &key), asked.verb.is_feed()) {
             (KeyShare::Whole, _) => Ok(()),
-            (KeyShare::Outside, true) => Err(Box::new(nothing_here(context, address))),
+            (KeyShare::Outside, true) => {
+                // A range that was split or handed over meanwhile has nothing of the key because others have it.
+                check_state(asked, self.gateway.service.range_state(address), true)?;
+                Err(Box::new(nothing_here(context, address)))
+            }
             (KeyShare::Outside, false) | (KeyShare::Part { .. }, false) => Err(moved()),
             (KeyShare::Part { start, end }, true) => {
                 // The part of a prefix that this range has: bounds say it, the key would say more.
