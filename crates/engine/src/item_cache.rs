@@ -91,17 +91,27 @@ impl ItemCache {
         keeping: Keeping,
         read: impl FnOnce() -> Result<Record, E>,
     ) -> Result<Record, E> {
-        if let Some(record) = self.items.get(&version) {
+        if let Some(record) = self.find(version) {
             return Ok(record);
         }
         let record = read()?;
+        self.note(version, keeping, &record);
+        Ok(record)
+    }
+
+    /// An item, if it was kept.
+    pub(crate) fn find(&self, version: ItemVersion) -> Option<Record> {
+        self.items.get(&version)
+    }
+
+    /// Notes that an item was not here and had to be read; it may be kept now.
+    pub(crate) fn note(&self, version: ItemVersion, keeping: Keeping, record: &Record) {
         let same = (record.docno(), record.lsn().0) == (version.docno, version.lsn);
         let wanted = || keeping == Keeping::AtOnce || self.sightings.is_return(version);
         if same && record.size() <= ITEM_CACHE_ITEM_MAX && wanted() {
             // What the store gives shares the memory of much more.
             self.items.insert(version, record.detached());
         }
-        Ok(record)
     }
 }
 

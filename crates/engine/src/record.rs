@@ -83,6 +83,18 @@ pub(crate) fn tombstone() -> Vec<u8> {
     record
 }
 
+/// Ordinal, LSN, second and length of the text of a stored item, which name its version; nothing for what is no item.
+pub(crate) fn version(bytes: &[u8]) -> Option<(u64, u64, u32, usize)> {
+    let header: &[u8; HEADER_LENGTH] = bytes.first_chunk()?;
+    if header[0] != FORMAT || header[1] & FLAG_DELETED != 0 {
+        return None;
+    }
+    let docno = u64::from_be_bytes(header[2..10].try_into().ok()?);
+    let lsn = u64::from_be_bytes(header[10..18].try_into().ok()?);
+    let ts = u32::from_be_bytes(header[26..30].try_into().ok()?);
+    Some((docno, lsn, ts, bytes.len() - HEADER_LENGTH))
+}
+
 impl Record {
     /// Reads stored bytes.
     pub fn new(bytes: Bytes) -> Result<Self, StoreError> {
@@ -224,6 +236,9 @@ mod tests {
         let record = Record::new(bytes.into()).unwrap();
         assert_eq!((record.docno(), record.lsn(), record.sequence()), (5, Lsn(9), 2));
         assert_eq!((record.partition(), record.ts(), record.ttl()), (3, 100, 60));
+        assert_eq!(version(&record.bytes), Some((5, 9, 100, 10)));
+        assert_eq!(version(&record.bytes[..HEADER_LENGTH - 1]), None);
+        assert_eq!(version(&tombstone()), None);
         assert!(record.has_id(b"\"a\"") && !record.has_id(b"\"ab\""));
         assert_eq!(record.id().as_deref(), Some("a"));
         assert_eq!(record.text(), br#"{"id":"a"}"#.as_slice());

@@ -1,4 +1,4 @@
-//! A query that reads items of one logical partition together may look where one of them lies only. What it finds there
+//! A query that wants several items of one logical partition looks for them where one of them lies. What it finds there
 //! may have been replaced or deleted since, and some may lie elsewhere: rows and charges are those of the items as they are.
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
@@ -11,8 +11,8 @@ use armilla_engine::ranges::EpkSpan;
 use armilla_engine::{Account, Container, Options};
 use armilla_model::partition_key::PartitionKey;
 use armilla_storage::{
-    Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store, StoreError,
-    StoreStats,
+    Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Shown, Snapshot, Store,
+    StoreError, StoreStats,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What lies beside an item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Beside {
-    /// What a scan shows.
+    /// What is stored.
     Everything,
-    /// Every other entry of that.
+    /// Every other item of that.
     EveryOther,
-    /// What a scan would have shown when the store was told to remember.
+    /// What was stored when the store was told to remember.
     Remembered,
     Nothing,
 }
@@ -71,29 +71,30 @@ impl Snapshot for ScatteredSnapshot {
     ) -> Result<(), StoreError> {
         self.0.scan(keyspace, range, direction, visit)
     }
-    fn scan_beside(
+    fn get_beside(
         &self,
         keyspace: Keyspace,
-        _: &[u8],
-        range: &KeyRange,
-        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+        keys: &[&[u8]],
+        take: &mut dyn FnMut(usize, &Shown<'_>) -> bool,
     ) -> Result<(), StoreError> {
         self.1.looks.fetch_add(1, Ordering::Relaxed);
         let remembered = self.1.remembered.lock().clone();
         let beside = self.1.beside.lock().unwrap();
         let snapshot = match (beside, &remembered) {
+            (Beside::Nothing, _) => return Ok(()),
             (Beside::Remembered, Some(remembered)) => remembered,
             _ => &self.0,
         };
-        let mut shown = 0;
-        snapshot.scan(keyspace, range, Direction::Forward, &mut |key, value| {
-            shown += 1;
-            match beside {
-                Beside::Nothing => ControlFlow::Break(()),
-                Beside::EveryOther if shown % 2 == 0 => ControlFlow::Continue(()),
-                _ => visit(key, value),
+        assert!(keys.is_sorted());
+        for (position, key) in keys.iter().enumerate() {
+            let is_shown = beside != Beside::EveryOther || position % 2 == 0;
+            if let Some(value) = snapshot.get(keyspace, key)?.filter(|_| is_shown) {
+                // Every third has to be copied.
+                let share = || (position % 3 != 0).then(|| value.clone());
+                take(position, &Shown::new(&value, &share));
             }
-        })
+        }
+        Ok(())
     }
 }
 

@@ -45,13 +45,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Database, Guard, PersistMode, Readable};
+use lsm_tree::gather::ShownValue;
 use lsm_tree::visit::EntryValue;
 use parking_lot::RwLock;
 
 use crate::disk::FolderLock;
 use crate::{
-    Batch, Direction, Durability, KeyRange, Keyspace, Pressure, Room, Snapshot, Store, StoreError,
-    StoreStats,
+    Batch, Direction, Durability, KeyRange, Keyspace, Pressure, Room, Shown, Snapshot, Store,
+    StoreError, StoreStats,
 };
 
 use covered::CoveredFile;
@@ -394,19 +395,17 @@ impl Snapshot for EmbeddedSnapshot {
         .map_err(|error| damage(keyspace, error))
     }
 
-    fn scan_beside(
+    fn get_beside(
         &self,
         keyspace: Keyspace,
-        key: &[u8],
-        range: &KeyRange,
-        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+        keys: &[&[u8]],
+        take: &mut dyn FnMut(usize, &Shown<'_>) -> bool,
     ) -> Result<(), StoreError> {
-        let Some(tree) = self.trees.find(keyspace).filter(|_| !range.is_empty()) else {
-            return Ok(());
+        let Some(tree) = self.trees.find(keyspace) else { return Ok(()) };
+        let take = &mut |position: usize, value: &ShownValue<'_>| {
+            take(position, &Shown::new(value.bytes(), &|| value.share().map(Bytes::from)))
         };
-        let visit = &mut |key: &[u8], value: EntryValue<'_>| visit(key, value.share().into());
-        let visited = self.engine.visit_beside(tree, key, range.as_bounds(), visit);
-        visited.map(|_is_found| ()).map_err(|error| damage(keyspace, error))
+        self.engine.get_beside(tree, keys, take).map_err(|error| damage(keyspace, error))
     }
 }
 

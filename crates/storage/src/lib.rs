@@ -45,4 +45,4 @@ pub use error::StoreError;
 pub use keyspace::Keyspace;
 pub use memory::MemoryStore;
 pub use range::{Direction, KeyRange};
-pub use store::{Durability, Pressure, Room, Snapshot, Store, StoreStats};
+pub use store::{Durability, Pressure, Room, Shown, Snapshot, Store, StoreStats};

@@ -67,6 +67,31 @@ pub trait Store: Send + Sync {
     fn end_waits(&self) {}
 }
 
+/// A value that is shown while it lies in memory that may be used again.
+pub struct Shown<'a> {
+    bytes: &'a [u8],
+    share: &'a dyn Fn() -> Option<Bytes>,
+}
+
+impl<'a> Shown<'a> {
+    /// A value, and what shares its memory where that can be.
+    pub fn new(bytes: &'a [u8], share: &'a dyn Fn() -> Option<Bytes>) -> Self {
+        Self { bytes, share }
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The value without a copy; nothing where it must be copied to be kept.
+    #[must_use]
+    pub fn share(&self) -> Option<Bytes> {
+        (self.share)()
+    }
+}
+
 /// One unchanging state of a store.
 pub trait Snapshot: Send + Sync {
     /// The value of a key. It shares memory with the engine: nothing is copied, and a small value
@@ -112,24 +137,26 @@ pub trait Snapshot: Send + Sync {
         visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
 
-    /// Shows entries of the range that lie in the same place as this key, until `visit` breaks: mostly all of
-    /// them, where they were written together. Some may be missing, shown twice, or be older versions than
-    /// [`Snapshot::get`] gives, deleted ones among them: it is for those who can tell by the value and search for what they
-    /// miss. It does not look into all the places where the range may have entries, which is most of what a short
-    /// scan costs.
+    /// Shows values of keys to `take`, each with the position of its key; the keys are in ascending order and neighbours. `take` says
+    /// whether that is the value it looks for. They are looked for together where one of them lies, which costs less than a search
+    /// each. Some may not be shown, and some may be older versions than [`Snapshot::get`] gives, deleted ones among
+    /// them: it is for those who can tell by the value and search for what they miss.
     ///
     /// # Errors
     ///
-    /// As [`Snapshot::scan`].
-    fn scan_beside(
+    /// As [`Snapshot::get`].
+    fn get_beside(
         &self,
         keyspace: Keyspace,
-        key: &[u8],
-        range: &KeyRange,
-        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+        keys: &[&[u8]],
+        take: &mut dyn FnMut(usize, &Shown<'_>) -> bool,
     ) -> Result<(), StoreError> {
-        let _ = key;
-        self.scan(keyspace, range, Direction::Forward, visit)
+        for (position, key) in keys.iter().enumerate() {
+            if let Some(value) = self.get(keyspace, key)? {
+                take(position, &Shown::new(&value, &|| Some(value.clone())));
+            }
+        }
+        Ok(())
     }
 
     /// The first entry of the range in this direction.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use armilla_storage::{
     Batch, Direction, Durability, EmbeddedOptions, EmbeddedStore, KeyRange, Keyspace, MemoryStore,
-    Snapshot, Store,
+    Shown, Snapshot, Store,
 };
 
 /// Rounds of writes, each of which ends in a sorted file.
@@ -39,14 +39,28 @@ fn entries(snapshot: &dyn Snapshot, keyspace: Keyspace, range: &KeyRange) -> Vec
     entries
 }
 
-fn beside(snapshot: &dyn Snapshot, key: &[u8], range: &KeyRange) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let visit = &mut |key: &[u8], value: bytes::Bytes| {
-        entries.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
+/// What is shown of keys that are looked for together, by the position of the key; the wanted value ends the search for a key.
+fn beside(
+    snapshot: &dyn Snapshot,
+    keyspace: Keyspace,
+    keys: &[Vec<u8>],
+    is_wanted: &dyn Fn(usize, &[u8]) -> bool,
+) -> Vec<(usize, Vec<u8>)> {
+    let (mut shown, mut taken) = (Vec::new(), BTreeSet::new());
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let take = &mut |position: usize, value: &Shown<'_>| {
+        let (value, shared) = (value.bytes(), value.share());
+        assert!(shared.is_none_or(|shared| shared == value));
+        assert!(!taken.contains(&position), "a key that was found is looked for again");
+        shown.push((position, value.to_vec()));
+        let is_wanted = is_wanted(position, value);
+        if is_wanted {
+            taken.insert(position);
+        }
+        is_wanted
     };
-    snapshot.scan_beside(Keyspace::Items, key, range, visit).unwrap();
-    entries
+    snapshot.get_beside(keyspace, &keys, take).unwrap();
+    shown
 }
 
 /// Both stores, and every value that a key ever had.
@@ -111,18 +125,45 @@ impl Stores {
                 }
             }
         }
-        for _ in 0..10 {
-            let (group_number, member) = (random.usize(..GROUPS), random.usize(..MEMBERS));
-            let (known, range) = (key(group_number, member), group(group_number));
-            let shown = beside(embedded, &known, &range);
-            for (key, value) in &shown {
-                assert!(range.contains(key));
-                assert!(self.versions[key].contains(value), "a value that was never written");
+        for keyspace in [Keyspace::Items, Keyspace::Feed] {
+            for round in 0..10 {
+                self.check_beside(embedded, memory, keyspace, random, round % 3 == 0);
             }
-            // Of the known key itself the newest version is there, unless it was deleted.
-            if let Some(value) = memory.get(Keyspace::Items, &known).unwrap() {
-                assert!(shown.contains(&(known, value.to_vec())));
-            }
+        }
+    }
+
+    /// Looks for some keys of one group, or of anywhere, together.
+    fn check_beside(
+        &self,
+        embedded: &dyn Snapshot,
+        memory: &dyn Snapshot,
+        keyspace: Keyspace,
+        random: &mut fastrand::Rng,
+        is_anywhere: bool,
+    ) {
+        let (one, count) = (random.usize(..GROUPS), random.usize(1..MEMBERS));
+        let any = |random: &mut fastrand::Rng| match is_anywhere {
+            true => key(random.usize(..GROUPS), random.usize(..MEMBERS)),
+            false => key(one, random.usize(..MEMBERS)),
+        };
+        let keys: BTreeSet<Vec<u8>> = (0..count).map(|_| any(random)).collect();
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect();
+        let stored: Vec<_> = keys.iter().map(|key| memory.get(keyspace, key).unwrap()).collect();
+        let is_stored = |position: usize, value: &[u8]| stored[position].as_deref() == Some(value);
+        let shown = beside(embedded, keyspace, &keys, &is_stored);
+        for (position, value) in &shown {
+            let versions = &self.versions[&keys[*position]];
+            assert!(versions.contains(value), "a value that was never written");
+        }
+        // Of the first key the newest version is there, unless it was deleted.
+        if let Some(value) = &stored[0] {
+            assert!(shown.contains(&(0, value.to_vec())));
+        }
+        // Whoever never says that it is the one is shown it too, and no more than a few times.
+        let shown = beside(embedded, keyspace, &keys, &|_, _| false);
+        assert!(shown.len() <= keys.len() * ROUNDS);
+        if let Some(value) = &stored[0] {
+            assert!(shown.contains(&(0, value.to_vec())));
         }
     }
 }
@@ -156,26 +197,62 @@ fn a_forward_scan_shows_what_is_stored_wherever_it_lies() {
 }
 
 #[test]
-fn what_was_written_together_is_shown_beside_each_of_its_keys() {
-    let folder = tempfile::tempdir().unwrap();
-    let embedded = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).unwrap();
-    for number in 0..20 {
-        let mut batch = Batch::new();
-        for member in 0..MEMBERS {
-            batch.put(Keyspace::Items, key(number, member), vec![number as u8; 300]);
-        }
-        embedded.commit(batch, Durability::Relaxed).unwrap();
-        if number % 5 == 4 {
-            assert!(embedded.flush().unwrap());
+fn keys_that_were_written_together_are_all_found_together() {
+    for cache_bytes in [64 * 1024, 64 * 1024 * 1024] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = EmbeddedOptions { cache_bytes, ..EmbeddedOptions::default() };
+        let embedded = EmbeddedStore::open(folder.path(), &options).unwrap();
+        for number in 0..20 {
+            let mut batch = Batch::new();
+            for member in 0..MEMBERS {
+                batch.put(Keyspace::Items, key(number, member), vec![number as u8; 300 + member]);
+            }
+            embedded.commit(batch, Durability::Relaxed).unwrap();
+            if number % 5 == 4 {
+                assert!(embedded.flush().unwrap());
+            }
+            let snapshot = embedded.snapshot();
+            for group in 0..=number {
+                for step in [1, 5, 23] {
+                    let members = || (3..MEMBERS).step_by(step);
+                    let keys: Vec<_> = members().map(|member| key(group, member)).collect();
+                    let mut shown = beside(&*snapshot, Keyspace::Items, &keys, &|_, _| true);
+                    shown.sort();
+                    let values = members().map(|member| vec![group as u8; 300 + member]);
+                    assert_eq!(shown, values.enumerate().collect::<Vec<_>>());
+                }
+            }
         }
         let snapshot = embedded.snapshot();
-        for group_number in 0..=number {
-            let range = group(group_number);
-            let all = entries(&*snapshot, Keyspace::Items, &range);
-            assert_eq!(all.len(), MEMBERS);
-            assert_eq!(beside(&*snapshot, &key(group_number, 17), &range), all);
+        let nobody = [b"group 00003 nobody".to_vec(), b"nobody".to_vec()];
+        assert_eq!(beside(&*snapshot, Keyspace::Items, &nobody, &|_, _| true), []);
+        assert_eq!(beside(&*snapshot, Keyspace::Items, &[], &|_, _| true), []);
+    }
+}
+
+#[test]
+fn keys_in_several_places_are_looked_for_in_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = EmbeddedStore::open(folder.path(), &EmbeddedOptions::default()).unwrap();
+    // Three sorted files or write buffers, each with every third key, and an older version of the next one.
+    for part in 0..3 {
+        let mut batch = Batch::new();
+        for member in 0..MEMBERS {
+            match (member + 3 - part) % 3 {
+                0 => batch.put(Keyspace::Items, key(7, member), b"new".to_vec()),
+                1 if part < 2 => batch.put(Keyspace::Items, key(7, member), b"old".to_vec()),
+                _ => {}
+            }
+        }
+        embedded.commit(batch, Durability::Relaxed).unwrap();
+        if part < 2 {
+            assert!(embedded.flush().unwrap());
         }
     }
+    let keys: Vec<_> = (0..MEMBERS).map(|member| key(7, member)).collect();
     let snapshot = embedded.snapshot();
-    assert_eq!(beside(&*snapshot, b"group 00003 nobody", &group(3)), []);
+    let shown = beside(&*snapshot, Keyspace::Items, &keys, &|_, value| value == b"new");
+    let found: BTreeSet<usize> =
+        shown.iter().filter(|(_, value)| value == b"new").map(|(position, _)| *position).collect();
+    assert_eq!(found, (0..MEMBERS).collect());
 }

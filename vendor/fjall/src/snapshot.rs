@@ -42,18 +42,17 @@ impl Snapshot {
         tree.visit(bounds, self.nonce.instant, visit).map_err(Into::into)
     }
 
-    /// armilla: shows the entries of a range that lie where a key lies; see [`lsm_tree::Tree::visit_beside`].
-    pub fn visit_beside(
+    /// armilla: shows values of neighbouring keys, looked for where one of them lies; see [`lsm_tree::Tree::get_beside`].
+    pub fn get_beside(
         &self,
         keyspace: &Keyspace,
-        key: &[u8],
-        bounds: lsm_tree::visit::Bounds<'_>,
-        visit: &mut lsm_tree::visit::Visitor<'_>,
-    ) -> crate::Result<bool> {
+        keys: &[&[u8]],
+        take: &mut lsm_tree::gather::Take<'_>,
+    ) -> crate::Result<()> {
         let lsm_tree::AnyTree::Standard(tree) = &keyspace.tree else {
-            return Ok(false);
+            return Ok(());
         };
-        tree.visit_beside(key, bounds, self.nonce.instant, visit).map_err(Into::into)
+        tree.get_beside(keys, self.nonce.instant, take).map_err(Into::into)
     }
 }
 

@@ -138,6 +138,8 @@ pub mod util;
 mod value;
 mod value_type;
 mod version;
+/// armilla: values of neighbouring keys
+pub mod gather;
 /// armilla: visits
 pub mod visit;
 mod vlog;

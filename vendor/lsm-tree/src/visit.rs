@@ -223,7 +223,7 @@ pub(crate) fn is_behind(key: &[u8], hi: Bound<&[u8]>) -> bool {
     }
 }
 
-fn runs(version: &SuperVersion) -> impl Iterator<Item = &Arc<Run<Table>>> {
+pub(crate) fn runs(version: &SuperVersion) -> impl Iterator<Item = &Arc<Run<Table>>> {
     version.version.iter_levels().flat_map(|level| level.iter())
 }
 
@@ -254,53 +254,5 @@ impl Tree {
         }
         merge(sources, bounds.1, seqno, visit)?;
         Ok(())
-    }
-
-    /// Shows the entries of a range that were written or merged together with one of its keys: those in the same write buffer or
-    /// run. Others may be missing, and some may be older than what is stored by now: it is for those who can tell
-    /// by the value. False when the key is nowhere.
-    ///
-    /// A range of neighbours mostly lies in one place. Looking for it in all others costs a block or two of each, for nothing.
-    ///
-    /// # Errors
-    ///
-    /// Will return `Err` if a block cannot be read.
-    pub fn visit_beside(
-        &self,
-        key: &[u8],
-        bounds: Bounds<'_>,
-        seqno: SeqNo,
-        visit: &mut Visitor<'_>,
-    ) -> crate::Result<bool> {
-        let version = self.get_version_for_snapshot(seqno);
-        let sealed = version.sealed_memtables.iter().map(|memtable| &**memtable);
-        for memtable in [&*version.active_memtable].into_iter().chain(sealed.rev()) {
-            if !memtable.is_empty() && memtable.get(key, seqno).is_some() {
-                let source = MemorySource::new(memtable, bounds, seqno).map(Source::Memory);
-                merge(source.into_iter().collect(), bounds.1, seqno, visit)?;
-                return Ok(true);
-            }
-        }
-        let hash = crate::table::filter::standard_bloom::Builder::get_hash(key);
-        for run in runs(&version) {
-            let Some(table) = run.get_for_key(key) else { continue };
-            if !table.may_contain(key, seqno, hash)? {
-                continue;
-            }
-            let Some(mut source) = RunSource::new(run, bounds) else { continue };
-            if !source.advance(seqno)? {
-                continue;
-            }
-            let mut is_here = false;
-            let shown = &mut |entry: &[u8], value: EntryValue<'_>| {
-                is_here |= entry == key;
-                visit(entry, value)
-            };
-            let went_through = merge(vec![Source::Run(source)], bounds.1, seqno, shown)?;
-            if is_here || !went_through {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }

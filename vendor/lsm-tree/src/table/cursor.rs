@@ -221,7 +221,7 @@ impl<'t> BlockCursor<'t> {
             }
             self.read.resize(length.max(size), 0);
             self.read_at = offset;
-            let file = self.file()?;
+            let file = open(self.table)?;
             if read_exact(&file, &mut self.read, offset).is_err() {
                 // What is wrong with a block behind this one is for those to know who come to it.
                 self.read.truncate(size);
@@ -245,16 +245,6 @@ impl<'t> BlockCursor<'t> {
             cache.insert_block(table.global_id(), handle.offset(), block.clone());
         }
         Ok(block)
-    }
-
-    fn file(&self) -> crate::Result<Arc<File>> {
-        let (table, id) = (self.table, self.table.global_id());
-        if let Some(file) = table.file_accessor.access_for_table(&id) {
-            return Ok(file);
-        }
-        let file = Arc::new(File::open(&*table.path)?);
-        table.file_accessor.insert_for_table(id, file.clone());
-        Ok(file)
     }
 
     /// Goes to the last restart point before a key.
@@ -314,8 +304,19 @@ impl<'t> BlockCursor<'t> {
     }
 }
 
+/// The table's file.
+pub(super) fn open(table: &Table) -> crate::Result<Arc<File>> {
+    let id = table.global_id();
+    if let Some(file) = table.file_accessor.access_for_table(&id) {
+        return Ok(file);
+    }
+    let file = Arc::new(File::open(&*table.path)?);
+    table.file_accessor.insert_for_table(id, file.clone());
+    Ok(file)
+}
+
 /// The first fields of a block's trailer: its restart interval, and step, length and offset of its binary index.
-fn fields(mut trailer: &[u8]) -> Option<(usize, (u8, u32, u32))> {
+pub(super) fn fields(mut trailer: &[u8]) -> Option<(usize, (u8, u32, u32))> {
     let interval = usize::from(take_u8(&mut trailer)?);
     let step = take_u8(&mut trailer)?;
     let length = u32::from_le_bytes(trailer.get(..4)?.try_into().ok()?);
@@ -327,21 +328,21 @@ fn fields(mut trailer: &[u8]) -> Option<(usize, (u8, u32, u32))> {
 }
 
 /// The key of an entry at a restart point.
-fn head_key(data: &[u8], at: usize) -> Option<&[u8]> {
+pub(super) fn head_key(data: &[u8], at: usize) -> Option<&[u8]> {
     let mut rest = data.get(at..)?.get(1..)?;
     take_varint(&mut rest)?;
     let length = take_varint(&mut rest)? as usize;
     rest.get(..length)
 }
 
-fn take_u8(bytes: &mut &[u8]) -> Option<u8> {
+pub(super) fn take_u8(bytes: &mut &[u8]) -> Option<u8> {
     let (first, rest) = bytes.split_first()?;
     *bytes = rest;
     Some(*first)
 }
 
 #[inline]
-fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     let mut shift = 0;
     loop {
@@ -355,12 +356,12 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 #[cfg(unix)]
-fn read_exact(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+pub(super) fn read_exact(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-fn read_exact(file: &File, mut bytes: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+pub(super) fn read_exact(file: &File, mut bytes: &mut [u8], mut offset: u64) -> std::io::Result<()> {
     use std::os::windows::fs::FileExt;
     while !bytes.is_empty() {
         let read = file.seek_read(bytes, offset)?;

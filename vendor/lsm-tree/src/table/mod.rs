@@ -8,6 +8,8 @@ pub(crate) mod block_index;
 pub(crate) mod cursor;
 pub mod data_block;
 pub mod filter;
+// armilla
+pub(crate) mod gather;
 mod id;
 mod index_block;
 mod inner;

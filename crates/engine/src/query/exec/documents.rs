@@ -6,7 +6,7 @@ mod merge;
 use crate::listing::index_range;
 use crate::query::exec::workers;
 use crate::query::find::Tester;
-use crate::query::plan::costs::RANGES_TRIED_TOGETHER;
+use crate::query::plan::costs::{PREFETCH_MAX, RANGES_TRIED_TOGETHER};
 use crate::query::plan::{RangeAccess, sizes};
 use crate::query::read::{Certainty, Found, Items};
 use crate::query::token::Place;
@@ -63,13 +63,21 @@ impl Items<'_> {
         match plan.access_of(number) {
             RangeAccess::Scan => {
                 self.expect(range.scope(), range.scope());
-                Box::new(self.scan(number, range, start).filter(seen))
+                let found = self.scan(number, range, start).filter(seen);
+                match range.scope() <= PREFETCH_MAX && self.is_one_partition() {
+                    true => Box::new(self.expect_these(found, number)),
+                    false => Box::new(found),
+                }
             }
             RangeAccess::List => {
                 let (_, scope) = sizes(plan.parts(number));
                 let merge = Merge::new(number, plan.parts(number));
-                self.expect(merge.len() as u64, scope as u64);
-                Box::new(merge.filter(seen))
+                let wanted = merge.len() as u64;
+                self.expect(wanted, scope as u64);
+                match wanted <= PREFETCH_MAX && self.is_one_partition() {
+                    true => Box::new(self.expect_these(merge.filter(seen), number)),
+                    false => Box::new(merge.filter(seen)),
+                }
             }
             RangeAccess::Test { exact } => {
                 let (size, scope) = sizes(plan.parts(number));

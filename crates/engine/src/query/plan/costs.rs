@@ -87,12 +87,8 @@ pub(crate) const PREFETCH_SHARE: u64 = 4;
 /// What a pass costs before its first item, in items passed over: it begins in every run of sorted files, where a
 /// search asks a filter first.
 pub(crate) const PREFETCH_START: u64 = 32;
-/// The two above for a pass that looks only where one item of the partition lies (decision 0067).
-pub(crate) const BESIDE_SHARE: u64 = 8;
-/// See [`BESIDE_SHARE`].
-pub(crate) const BESIDE_START: u64 = 16;
-/// Items that such a pass may lack before all files are gone through.
-pub(crate) const BESIDE_LACKS_MAX: u64 = 4;
+/// Items of one logical partition from which on they are looked for together (decision 0075).
+pub(crate) const GATHER_MIN: u64 = 2;
 /// Items tried behind a full page, in the hope of finding that there is nothing more: an empty last page
 /// costs the client a round trip.
 pub(crate) const LOOK_AHEAD_ITEMS: u32 = 64;

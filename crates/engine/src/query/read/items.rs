@@ -151,14 +151,6 @@ impl<'p> Items<'p> {
         Ok(record)
     }
 
-    /// Takes a document's item from beside one that was wanted before, or searches the store for it.
-    fn beside_or_searched(&self, target: usize, document: &DocumentRef<'_>) -> Result<Record> {
-        match self.prefetch.lock().take_beside(self, target, document)? {
-            Some(record) => Ok(record),
-            None => self.search(target, document),
-        }
-    }
-
     /// Searches the store for a document's item.
     fn search(&self, target: usize, document: &DocumentRef<'_>) -> Result<Record> {
         let snapshot = self.plan.view.ranges[target].snapshot();
@@ -169,10 +161,27 @@ impl<'p> Items<'p> {
         })
     }
 
+    /// True when one span of keys of one range is addressed, by one thread: it may be a logical partition.
+    pub(in crate::query) fn is_one_partition(&self) -> bool {
+        let ranges = &self.plan.view.ranges;
+        ranges.len() == 1 && ranges[0].spans.len() == 1 && self.piece.is_none()
+    }
+
     /// Says how many items will be read from now on, in the order of their partitions, if nobody stops;
     /// and among how many they lie.
     pub(in crate::query) fn expect(&self, items: u64, scope: u64) {
         self.prefetch.lock().expect(items, scope);
+    }
+
+    /// The same where the documents are known. They are handed out again.
+    pub(in crate::query) fn expect_these<'s>(
+        &self,
+        documents: impl Iterator<Item = Found<'s>>,
+        target: usize,
+    ) -> std::vec::IntoIter<Found<'s>> {
+        let documents: Vec<_> = documents.collect();
+        self.prefetch.lock().expect_these(self, target, &documents);
+        documents.into_iter()
     }
 
     /// Says that no more than so many items will be read.

@@ -6,33 +6,27 @@
 //! instead of by a search for each item. How many it wants it mostly knows before it reads the first;
 //! where it does not, the first few are searched for, and only a small partition is read whole.
 //!
-//! Items of one logical partition mostly lie in one sorted file of the store. Where a query addresses one partition, the
-//! pass looks there only (`Snapshot::scan_beside`). It may miss items and show replaced versions, so what it brings counts
-//! only if it is the version that the index names; the others are searched for, and when they are many, a pass over
-//! all files follows (decision 0067).
+//! Where a query addresses one logical partition and knows which of its items it wants, those are gathered: see [`gather`].
 
-use super::Items;
-use crate::keys::{self, ItemKey};
+mod gather;
+
+use super::{Found, Items};
+use crate::keys;
 use crate::query::plan::costs::{
-    BESIDE_LACKS_MAX, BESIDE_SHARE, BESIDE_START, PREFETCH_BYTES_MAX, PREFETCH_MAX, PREFETCH_MIN,
-    PREFETCH_READS_MIN, PREFETCH_SHARE, PREFETCH_START,
+    PREFETCH_BYTES_MAX, PREFETCH_MAX, PREFETCH_MIN, PREFETCH_READS_MIN, PREFETCH_SHARE,
+    PREFETCH_START,
 };
-use crate::ranges::EpkSpan;
 use crate::record::Record;
 use armilla_index::DocumentRef;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use armilla_storage::{Direction, Keyspace, StoreError};
+use gather::Gather;
 use std::ops::{Bound, ControlFlow};
 
 /// True when a pass over so many items costs less than searching for those of them that are wanted.
 const fn is_cheaper(wanted: u64, items: u64) -> bool {
     wanted.saturating_mul(PREFETCH_SHARE) >= items.saturating_add(PREFETCH_START)
-}
-
-/// The same for a pass that looks where one of the items lies, and nowhere else.
-const fn is_cheaper_beside(wanted: u64, items: u64) -> bool {
-    wanted.saturating_mul(BESIDE_SHARE) >= items.saturating_add(BESIDE_START)
 }
 
 /// Bytes of a key behind the logical partition: hash and probe.
@@ -56,12 +50,8 @@ pub(in crate::query) struct Prefetch {
     used: u64,
     /// In this range partitions up to this one were gone through, or all of them.
     behind: Option<(usize, Option<Epk>)>,
-    /// They lay beside an item: they may be replaced versions, and some may be missing. How many were.
-    lacks: Option<u64>,
-    /// Items that neither a pass nor the item cache had.
-    misses: u64,
-    /// Items that lie beside one of those, by ordinal; they may be replaced versions.
-    neighbours: Option<Vec<(u64, Record)>>,
+    /// The items of one logical partition that are wanted.
+    gather: Option<Gather>,
 }
 
 impl Default for Prefetch {
@@ -76,9 +66,7 @@ impl Default for Prefetch {
             records: Vec::new(),
             used: 0,
             behind: None,
-            lacks: None,
-            misses: 0,
-            neighbours: None,
+            gather: None,
         }
     }
 }
@@ -86,8 +74,14 @@ impl Default for Prefetch {
 impl Prefetch {
     /// The same for a thread that reads so many items of those to come, and no more.
     pub(in crate::query) fn for_worker(&self, items: u64) -> Self {
-        let expected = self.expected;
-        Self { expected, limit: items, is_stretch: true, pass: PREFETCH_MAX, ..Self::default() }
+        Self {
+            expected: self.expected,
+            limit: items,
+            is_stretch: true,
+            pass: PREFETCH_MAX,
+            gather: self.gather.as_ref().map(Gather::for_worker),
+            ..Self::default()
+        }
     }
 
     /// Says how many items will be read from now on, in the order of their partitions, if nobody
@@ -96,6 +90,18 @@ impl Prefetch {
         self.expected = Some((items, scope));
         self.behind = None;
         self.given_up = false;
+        self.gather = None;
+    }
+
+    /// Says which documents of one logical partition will be read, in this order.
+    pub(in crate::query) fn expect_these(
+        &mut self,
+        page: &Items<'_>,
+        target: usize,
+        documents: &[Found<'_>],
+    ) {
+        let scope = self.expected.map_or(u64::MAX, |(_, scope)| scope);
+        self.gather = Gather::new(page, target, documents, scope);
     }
 
     /// Says how many items will be read at most.
@@ -117,13 +123,12 @@ impl Prefetch {
         document: &DocumentRef<'_>,
     ) -> Result<Option<Record>> {
         self.reads += 1;
+        if let Some(gather) = self.gather.as_mut().filter(|_| !self.given_up) {
+            let limit = if self.reads > self.limit { u64::MAX } else { self.limit };
+            return gather.take(page, target, document, limit);
+        }
         if let Some(record) = self.find(document) {
             return Ok(Some(record));
-        }
-        if self.is_lacking(target, document.epk) {
-            let reach = Reach::Everywhere(PREFETCH_MAX);
-            self.pass(page, target, document, reach)?;
-            return Ok(self.find(document));
         }
         if self.given_up || !self.is_ahead(target, document.epk) {
             return Ok(None);
@@ -131,63 +136,14 @@ impl Prefetch {
         let Some(items) = self.worth_reading(page, target) else {
             return Ok(None);
         };
-        let reach = match is_partition(page, target, document.epk) {
-            true => Reach::Beside,
-            false => Reach::Everywhere(items),
-        };
-        self.pass(page, target, document, reach)?;
+        self.pass(page, target, document, items)?;
         Ok(self.find(document))
     }
 
-    /// An item that lies beside others that are wanted. Call this for every item that no pass has brought and the item
-    /// cache does not have, before it is searched for.
-    pub(in crate::query) fn take_beside(
-        &mut self,
-        page: &Items<'_>,
-        target: usize,
-        document: &DocumentRef<'_>,
-    ) -> Result<Option<Record>> {
-        self.misses += 1;
-        if self.neighbours.is_none() && self.is_worth_looking_beside(page, target, document.epk) {
-            let pass = read_together(page, target, document, Reach::Beside)?;
-            self.neighbours = Some(pass.finish());
-        }
-        let found = self.neighbours.as_ref().and_then(|items| find(items, document.docno));
-        Ok(found.filter(|record| is_version(record, document)))
-    }
-
-    /// True when one partition is addressed, a good part of it is wanted, and the item cache lacks half of what was wanted so far.
-    fn is_worth_looking_beside(&self, page: &Items<'_>, target: usize, epk: &[u8]) -> bool {
-        let is_met = self.misses.saturating_mul(2) >= self.reads;
-        let Some((expected, scope)) = self.expected.filter(|_| is_met) else {
-            return false;
-        };
-        let wanted = expected.min(self.limit);
-        scope <= PREFETCH_MAX
-            && is_cheaper_beside(wanted, scope)
-            && self.lacks.is_none()
-            && is_partition(page, target, epk)
-    }
-
     fn find(&mut self, document: &DocumentRef<'_>) -> Option<Record> {
-        let is_certain = self.lacks.is_none();
-        let found = find(&self.records, document.docno);
-        let found = found.filter(|record| is_certain || is_version(record, document))?;
+        let at = self.records.binary_search_by_key(&document.docno, |(docno, _)| *docno).ok()?;
         self.used += 1;
-        Some(found)
-    }
-
-    /// Notes that a pass beside an item did not have another one; true when it is the last of so many that all files are to be
-    /// looked at.
-    fn is_lacking(&mut self, target: usize, epk: &[u8]) -> bool {
-        let is_passed = !self.is_ahead(target, epk);
-        match &mut self.lacks {
-            Some(lacks) if is_passed => {
-                *lacks += 1;
-                *lacks == BESIDE_LACKS_MAX
-            }
-            _ => false,
-        }
+        Some(self.records[at].1.clone())
     }
 
     fn is_ahead(&self, target: usize, epk: &[u8]) -> bool {
@@ -235,9 +191,9 @@ impl Prefetch {
         page: &Items<'_>,
         target: usize,
         document: &DocumentRef<'_>,
-        reach: Reach,
+        items: u64,
     ) -> Result<()> {
-        let pass = read_together(page, target, document, reach)?;
+        let pass = read_together(page, target, document, items)?;
         let (from, definition) =
             (Epk::from_bytes(document.epk), &page.query.settings.policy.partition_key);
         // Of a partition that was not read to its end nothing is kept: it is the next to be begun,
@@ -250,20 +206,10 @@ impl Prefetch {
                 Some(key.map_err(|error| Error::Internal(error.to_string()))?.epk)
             }
         };
-        self.lacks = (reach == Reach::Beside && !pass.cut).then_some(0);
         (self.records, self.used) = (pass.finish(), 0);
         self.behind = Some((target, behind));
         Ok(())
     }
-}
-
-/// How far a pass goes.
-#[derive(Clone, Copy, PartialEq)]
-enum Reach {
-    /// Over all that is stored from a partition on, until there are so many items.
-    Everywhere(u64),
-    /// Over the partition, in the place where an item of it lies.
-    Beside,
 }
 
 /// Where the keys that are gone through end.
@@ -275,53 +221,20 @@ fn last_key<'p>(page: &'p Items<'_>, target: usize, from: &Epk) -> Option<&'p Ep
     max.into_iter().chain(piece).min()
 }
 
-/// True when the query addresses this logical partition and no other.
-fn is_partition(page: &Items<'_>, target: usize, epk: &[u8]) -> bool {
-    let ranges = &page.plan.view.ranges;
-    ranges.len() == 1
-        && page.piece.is_none()
-        && ranges[target].spans == [EpkSpan::of_prefix(&Epk::from_bytes(epk))]
-}
-
-/// True when a record is the version of an item that the index names. Versions do not change.
-fn is_version(record: &Record, document: &DocumentRef<'_>) -> bool {
-    let DocumentRef { docno, lsn, ts, size, .. } = *document;
-    (record.docno(), record.lsn().0, record.ts(), record.size() as u64)
-        == (docno, lsn, ts, u64::from(size))
-}
-
-fn find(records: &[(u64, Record)], docno: u64) -> Option<Record> {
-    let at = records.binary_search_by_key(&docno, |(docno, _)| *docno).ok()?;
-    Some(records[at].1.clone())
-}
-
 fn read_together(
     page: &Items<'_>,
     target: usize,
     document: &DocumentRef<'_>,
-    reach: Reach,
+    items: u64,
 ) -> Result<Pass> {
     let (range, from) = (&page.plan.view.ranges[target], Epk::from_bytes(document.epk));
     let definition = &page.query.settings.policy.partition_key;
     let container = page.query.container.number;
     let max = last_key(page, target, &from);
     let keys = keys::items_between(container, definition, Bound::Included(&from), max);
-    let items = match reach {
-        Reach::Everywhere(items) => items,
-        Reach::Beside => PREFETCH_MAX,
-    };
     let mut pass = Pass::new(items);
     let visit = &mut |key: &[u8], value| pass.visit(key, Record::new(value));
-    let scanned = match reach {
-        Reach::Everywhere(_) => {
-            range.snapshot().scan(Keyspace::Items, &keys, Direction::Forward, visit)
-        }
-        Reach::Beside => {
-            let known = ItemKey { epk: from, hash: document.hash, probe: 0 };
-            let known = keys::item(container, definition, &known);
-            range.snapshot().scan_beside(Keyspace::Items, &known, &keys, visit)
-        }
-    };
+    let scanned = range.snapshot().scan(Keyspace::Items, &keys, Direction::Forward, visit);
     let damaged = pass.damaged.take();
     match scanned.err().or(damaged) {
         Some(error) => Err(page.query.container.failed_in(&range.partition, error)),
@@ -427,7 +340,5 @@ mod tests {
         assert!(is_cheaper(10_000, 39_000));
         assert!(!is_cheaper(10_000, 41_000));
         assert!(is_cheaper(u64::MAX, u64::MAX - PREFETCH_START));
-        assert!(is_cheaper_beside(12, 63));
-        assert!(!is_cheaper_beside(6, 63));
     }
 }

@@ -74,6 +74,44 @@ impl Header {
             // Checksum
             + std::mem::size_of::<u32>()
     }
+
+    /// armilla: decodes a header whose bytes are at hand; the checksum is taken of all of them at once.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> crate::Result<Self> {
+        use byteorder::LE;
+
+        let bytes = bytes
+            .get(..Self::serialized_len())
+            .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::UnexpectedEof))?;
+        let (fields, mut stored) = bytes.split_at(bytes.len() - std::mem::size_of::<u32>());
+        let (magic, mut fields_read) = fields.split_at(MAGIC_BYTES.len());
+
+        if magic != MAGIC_BYTES {
+            return Err(crate::Error::InvalidHeader("Block"));
+        }
+
+        let block_type = BlockType::try_from(fields_read.read_u8()?)?;
+        let checksum = Checksum::from_raw(fields_read.read_u128::<LE>()?);
+        let data_length = fields_read.read_u32::<LE>()?;
+        let uncompressed_length = fields_read.read_u32::<LE>()?;
+
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "only the lower 4 bytes are written"
+        )]
+        let got = Checksum::from_raw(u128::from(crate::hash::hash128(fields) as u32));
+        let expected = Checksum::from_raw(stored.read_u32::<LE>()?.into());
+
+        if got != expected {
+            return Err(crate::Error::ChecksumMismatch { got, expected });
+        }
+
+        Ok(Self {
+            block_type,
+            checksum,
+            data_length,
+            uncompressed_length,
+        })
+    }
 }
 
 impl Encode for Header {

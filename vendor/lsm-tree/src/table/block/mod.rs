@@ -16,7 +16,7 @@ pub(crate) use encoder::{Encodable, Encoder};
 pub use header::Header;
 pub use offset::BlockOffset;
 pub use r#type::BlockType;
-pub(crate) use trailer::{Trailer, TRAILER_START_MARKER};
+pub(crate) use trailer::{Trailer, TRAILER_SIZE, TRAILER_START_MARKER};
 
 use crate::{
     coding::{Decode, Encode},
@@ -187,38 +187,13 @@ impl Block {
         handle: BlockHandle,
         compression: CompressionType,
     ) -> crate::Result<Self> {
-        let header = Header::decode_from(&mut &buf[..])?;
+        let (header, raw_data) = Self::checked(buf, handle)?;
 
-        #[expect(clippy::indexing_slicing)]
-        let checksum = Checksum::from_raw(crate::hash::hash128(&buf[Header::serialized_len()..]));
-
-        checksum.check(header.checksum).inspect_err(|_| {
-            log::error!(
-                "Checksum mismatch for block {handle:?}, got={}, expected={}",
-                checksum,
-                header.checksum,
-            );
-        })?;
-
-        let buf = match compression {
-            CompressionType::None => {
-                let value = Slice::from(&buf[Header::serialized_len()..]);
-
-                #[expect(clippy::cast_possible_truncation, reason = "values are u32 length max")]
-                {
-                    debug_assert_eq!(header.uncompressed_length, value.len() as u32);
-                }
-
-                value
-            }
+        let data = match compression {
+            CompressionType::None => Slice::from(raw_data),
 
             #[cfg(feature = "lz4")]
             CompressionType::Lz4 => {
-                // NOTE: We know that a header always exists and data is never empty
-                // So the slice is fine
-                #[expect(clippy::indexing_slicing)]
-                let raw_data = &buf[Header::serialized_len()..];
-
                 #[warn(unsafe_code)]
                 let mut builder =
                     unsafe { Slice::builder_unzeroed(header.uncompressed_length as usize) };
@@ -230,7 +205,61 @@ impl Block {
             }
         };
 
-        Ok(Self { header, data: buf })
+        Ok(Self { header, data })
+    }
+
+    /// armilla: the same without memory of its own: the data is in the bytes, or is unpacked into memory that is used again.
+    pub(crate) fn unpack<'b>(
+        buf: &'b [u8],
+        handle: BlockHandle,
+        compression: CompressionType,
+        memory: &'b mut Vec<u8>,
+    ) -> crate::Result<(Header, &'b [u8])> {
+        let (header, raw_data) = Self::checked(buf, handle)?;
+
+        let data = match compression {
+            CompressionType::None => raw_data,
+
+            #[cfg(feature = "lz4")]
+            CompressionType::Lz4 => {
+                let length = header.uncompressed_length as usize;
+
+                // It is never made shorter: what is there is written over.
+                if memory.len() < length {
+                    memory.resize(length, 0);
+                }
+
+                #[expect(clippy::indexing_slicing, reason = "it was made that long")]
+                let memory = &mut memory[..length];
+
+                match lz4_flex::decompress_into(raw_data, memory) {
+                    Ok(written) if written == length => memory,
+                    _ => return Err(crate::Error::Decompress(compression)),
+                }
+            }
+        };
+
+        Ok((header, data))
+    }
+
+    /// armilla: a block's header, and its data as it is written. Both checksums are checked.
+    fn checked(buf: &[u8], handle: BlockHandle) -> crate::Result<(Header, &[u8])> {
+        let header = Header::from_bytes(buf)?;
+
+        #[expect(clippy::indexing_slicing, reason = "there is a header")]
+        let raw_data = &buf[Header::serialized_len()..];
+
+        let checksum = Checksum::from_raw(crate::hash::hash128(raw_data));
+
+        checksum.check(header.checksum).inspect_err(|_| {
+            log::error!(
+                "Checksum mismatch for block {handle:?}, got={}, expected={}",
+                checksum,
+                header.checksum,
+            );
+        })?;
+
+        Ok((header, raw_data))
     }
 }
 

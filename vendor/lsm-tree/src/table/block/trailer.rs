@@ -11,7 +11,7 @@ use byteorder::{LittleEndian, ReadBytesExt, WriteBytesExt};
 
 pub const TRAILER_START_MARKER: u8 = 255;
 
-const TRAILER_SIZE: usize = 5 * std::mem::size_of::<u32>()
+pub(crate) const TRAILER_SIZE: usize = 5 * std::mem::size_of::<u32>()
     + (2 * std::mem::size_of::<u8>())
     // Fixed key size (unused)
     + std::mem::size_of::<u8>()

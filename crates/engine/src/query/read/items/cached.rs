@@ -32,10 +32,7 @@ impl Items<'_> {
     ) -> Result<Record> {
         let (container, DocumentRef { docno, lsn, .. }) = (&self.query.container, *document);
         let version = ItemVersion { container: container.number, docno, lsn };
-        let search = || match keeping {
-            Keeping::AtOnce => self.search(target, document),
-            Keeping::OnReturn => self.beside_or_searched(target, document),
-        };
+        let search = || self.search(target, document);
         container.core.hot.find_or_read(version, keeping, search)
     }
 }
