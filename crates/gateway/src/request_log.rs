@@ -2,7 +2,7 @@
 //!
 //! A ring in memory: each request takes the next number and the slot of that number, with a lock of its own that is
 //! as good as never contended. A slot keeps the room of its texts, so noting a request allocates nothing once the query texts
-//! have found room. Bodies of writes, keys, tokens and signatures never enter it.
+//! have found room. Bodies of writes are there for the observer alone, until it has looked at them; account keys, tokens and signatures never enter it.
 
 use crate::Call;
 use crate::limits::{
@@ -124,8 +124,8 @@ impl LoggedBodies {
     /// The written body and the version before it; they are not there a second time.
     pub(crate) fn take(&mut self) -> (Option<Bytes>, Option<Bytes>) {
         let Some(end) = self.written.take() else { return (None, None) };
-        let bytes = Bytes::copy_from_slice(&self.bytes);
-        let end = end as usize;
+        let (bytes, end) = (Bytes::copy_from_slice(&self.bytes), end as usize);
+        self.bytes.clear();
         (Some(bytes.slice(..end)), self.has_replaced.then(|| bytes.slice(end..)))
     }
 }
