@@ -79,6 +79,21 @@ impl Dataset {
         Ok(())
     }
 
+    /// Items of a container.
+    pub(crate) fn count(&self, container: &str) -> io::Result<u64> {
+        let mut reader = BufReader::with_capacity(BUFFER_BYTES, File::open(self.file(container))?);
+        let mut lines = 0;
+        loop {
+            let read = reader.fill_buf()?;
+            let length = read.len();
+            if length == 0 {
+                return Ok(lines);
+            }
+            lines += memchr::memchr_iter(b'\n', read).count() as u64;
+            reader.consume(length);
+        }
+    }
+
     /// The lines of a container, from the first.
     pub(crate) fn lines(&self, collection: &Collection) -> io::Result<Lines> {
         let file = File::open(self.file(collection.name))?;

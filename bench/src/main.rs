@@ -32,7 +32,8 @@ const HELP: &str = "\
 bench floor --port PORT --threads N     serve the HTTP floor
 bench run   --armilla HOST:PORT --armilla-process ID --floor HOST:PORT --floor-process ID --scratch FOLDER --report FILE
             [--postgres 'host=… port=… user=…' --postgres-process ID] [--gin yes] [--users N] [--growth N]
-            [--seconds N] [--repeats N] [--connections 16,1] [--only V2.Q4,C3] [--patience SECONDS] [--data FOLDER]";
+            [--seconds N] [--repeats N] [--connections 16,1] [--only V2.Q4,C3] [--patience SECONDS] [--data FOLDER]
+            [--loaded FILE] [--brief yes]";
 
 fn main() -> ExitCode {
     match start() {
@@ -96,6 +97,8 @@ fn settings(options: &Options) -> Outcome<Settings> {
         gin: options.text("gin").is_some(),
         patience: Duration::from_secs(options.number("patience", 0)?),
         data: options.text("data").map(Into::into),
+        loaded_mark: options.text("loaded").map(Into::into),
+        is_brief: options.text("brief").is_some(),
     })
 }
 

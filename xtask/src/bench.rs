@@ -82,6 +82,17 @@ const CHOICES: &[Choice] = &[
     },
     Choice { name: "without-postgres", value: "", meaning: "Leave PostgreSQL out" },
     Choice {
+        name: "keep",
+        value: "FOLDER",
+        meaning: "Keep Armilla's data there; a later run with as many users does not load it again",
+    },
+    Choice { name: "brief", value: "", meaning: "Rows alone: neither floors nor the scan" },
+    Choice {
+        name: "binary",
+        value: "FILE",
+        meaning: "Measure this server instead of the one that is built",
+    },
+    Choice {
         name: "scratch",
         value: "FOLDER",
         meaning: "Where data goes (default: the target folder)",
@@ -108,10 +119,10 @@ pub(crate) fn bench(words: &[OsString]) -> Outcome<bool> {
     std::fs::create_dir_all(&scratch)?;
     let report =
         arguments.text("report").map_or_else(|| scratch.join("bench-report.md"), PathBuf::from);
-    let programs = build()?;
+    let programs = build(arguments.text("binary").map(PathBuf::from))?;
     let postgres = start_postgres(arguments.has("without-postgres"))?;
     let floor = Floor::start(&programs.bench)?;
-    let data = tempfile::Builder::new().prefix("armilla-bench-").tempdir_in(&scratch)?;
+    let data = Data::new(&arguments, &scratch)?;
     let log = scratch.join("armilla.log");
     let memory = arguments.text("memory").map(str::parse::<u64>).transpose()?;
     let server = start(&programs.armilla, data.path(), &log, memory)?;
@@ -126,6 +137,9 @@ pub(crate) fn bench(words: &[OsString]) -> Outcome<bool> {
     }
     run.arg("--scratch").arg(&scratch).arg("--report").arg(&report);
     run.arg("--data").arg(data.path());
+    if let Data::Kept { mark, .. } = &data {
+        run.arg("--loaded").arg(mark);
+    }
     pass_on(&arguments, &mut run)?;
     processes::run("measure", &mut run)?;
     server.stop()?;
@@ -153,20 +167,56 @@ fn start(armilla: &Path, data: &Path, log: &Path, memory: Option<u64>) -> Outcom
 
 /// Hands the options of the measurement over.
 fn pass_on(arguments: &Arguments, run: &mut Command) -> Outcome<()> {
-    let quick = arguments.has("quick");
-    let users = arguments.number("users", if quick { USERS_QUICK } else { USERS_DEFAULT })?;
-    let seconds =
-        arguments.number("seconds", if quick { SECONDS_QUICK } else { SECONDS_DEFAULT })?;
-    run.args(["--users", &users.to_string(), "--seconds", &seconds.to_string()]);
+    let seconds = if arguments.has("quick") { SECONDS_QUICK } else { SECONDS_DEFAULT };
+    let seconds = arguments.number("seconds", seconds)?;
+    run.args(["--users", &users(arguments)?.to_string(), "--seconds", &seconds.to_string()]);
     for name in ["repeats", "connections", "only", "growth", "patience"] {
         if let Some(value) = arguments.text(name) {
             run.args([&format!("--{name}"), value]);
         }
     }
-    if arguments.has("gin") {
-        run.args(["--gin", "yes"]);
+    for name in ["gin", "brief"] {
+        if arguments.has(name) {
+            run.args([&format!("--{name}"), "yes"]);
+        }
     }
     Ok(())
+}
+
+fn users(arguments: &Arguments) -> Outcome<u64> {
+    arguments.number("users", if arguments.has("quick") { USERS_QUICK } else { USERS_DEFAULT })
+}
+
+/// Where Armilla's data is.
+enum Data {
+    /// Removed with the run.
+    Passing(tempfile::TempDir),
+    /// For later runs too. The mark says that all was loaded.
+    Kept { folder: PathBuf, mark: PathBuf },
+}
+
+impl Data {
+    fn new(arguments: &Arguments, scratch: &Path) -> Outcome<Self> {
+        let Some(keep) = arguments.text("keep").map(PathBuf::from) else {
+            let folder = tempfile::Builder::new().prefix("armilla-bench-").tempdir_in(scratch)?;
+            return Ok(Self::Passing(folder));
+        };
+        let name = format!("blog-{}", users(arguments)?);
+        let (folder, mark) = (keep.join(&name), keep.join(format!("{name}.loaded")));
+        // A load that was not finished is begun anew.
+        if !mark.is_file() && folder.is_dir() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self::Kept { folder, mark })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Passing(folder) => folder.path(),
+            Self::Kept { folder, .. } => folder,
+        }
+    }
 }
 
 /// The optimised server as users build it, and the program that measures it.
@@ -176,8 +226,8 @@ struct Programs {
 }
 
 /// Builds both, one after the other: together they would share features that the server alone has not.
-fn build() -> Outcome<Programs> {
-    let armilla = workspace::build_server(Profile::Release)?;
+fn build(given: Option<PathBuf>) -> Outcome<Programs> {
+    let armilla = given.map_or_else(|| workspace::build_server(Profile::Release), Ok)?;
     let mut command = workspace::cargo();
     command.args(["build", "--release", "--package", "bench"]);
     processes::run("build the benchmark", &mut command)?;
