@@ -20,6 +20,7 @@ mod given_file;
 mod keys;
 mod lab;
 mod local;
+mod memory;
 mod offline;
 mod private;
 mod progress;

@@ -8,7 +8,7 @@ use crate::entra::Directory;
 use crate::keys::KeySource;
 use crate::offline::refusal;
 use crate::terminal::{note, say};
-use crate::{advise, cluster, control, keys, private, tls, webhooks};
+use crate::{advise, cluster, control, keys, memory, private, tls, webhooks};
 use armilla_engine::{Account, Options, Slice};
 use armilla_gateway::account_document::AccountSettings;
 use armilla_gateway::activity::ActivityIds;
@@ -35,6 +35,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     start_log(&options.log());
     options.emulator.remark();
     private::new_files();
+    memory::give_back_at_rest();
     if options.node.store.is_some() {
         return cluster::serve::run(options);
     }
