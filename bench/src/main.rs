@@ -30,6 +30,8 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const HELP: &str = "\
 bench floor --port PORT --threads N     serve the HTTP floor
+bench load  --armilla HOST:PORT --armilla-process ID --scratch FOLDER [--users N] [--only posts_v1,posts]
+            load only, and wait until the server rests
 bench run   --armilla HOST:PORT --armilla-process ID --floor HOST:PORT --floor-process ID --scratch FOLDER --report FILE
             [--postgres 'host=… port=… user=…' --postgres-process ID] [--gin yes] [--users N] [--growth N]
             [--seconds N] [--repeats N] [--connections 16,1] [--only V2.Q4,C3] [--patience SECONDS] [--data FOLDER]
@@ -54,6 +56,7 @@ fn start() -> Outcome<()> {
             let threads = usize::try_from(options.number("threads", 2)?)?;
             floor::serve(u16::try_from(options.number("port", 0)?)?, threads)
         }
+        Some("load") => load_only(&options),
         Some("run") => measure(&options),
         _ => {
             println!("{HELP}");
@@ -73,13 +76,17 @@ fn measure(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
+fn load_only(options: &Options) -> Outcome<()> {
+    let users = options.number("users", 100)?.max(1);
+    let only = options.list("only").unwrap_or_default();
+    let scratch = options.required("scratch")?.as_ref();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run::load_only(&options.system("armilla")?, users, scratch, &only))
+}
+
 fn settings(options: &Options) -> Outcome<Settings> {
-    let system = |name: &str| -> Outcome<System> {
-        let process = options.required(&format!("{name}-process"))?.parse()?;
-        Ok(System { address: options.required(name)?.to_owned(), process })
-    };
-    let list =
-        |name: &str| options.text(name).map(|text| text.split(',').map(str::to_owned).collect());
+    let system = |name: &str| options.system(name);
+    let list = |name: &str| options.list(name);
     let connections: Vec<String> =
         list("connections").unwrap_or_else(|| vec!["16".into(), "1".into()]);
     let growth = options.number("growth", 0)?;
@@ -124,6 +131,15 @@ impl Options {
     fn required(&self, name: &str) -> Outcome<&str> {
         self.text(name)
             .ok_or_else(|| format!("--{name} is missing; `bench help` lists the options").into())
+    }
+
+    fn list(&self, name: &str) -> Option<Vec<String>> {
+        self.text(name).map(|text| text.split(',').map(str::to_owned).collect())
+    }
+
+    fn system(&self, name: &str) -> Outcome<System> {
+        let process = self.required(&format!("{name}-process"))?.parse()?;
+        Ok(System { address: self.required(name)?.to_owned(), process })
     }
 
     fn number(&self, name: &str, default: u64) -> Outcome<u64> {

@@ -41,6 +41,25 @@ pub(crate) fn used_since(process: u32, before: &Used) -> Duration {
     used(process).iter().map(grown).sum()
 }
 
+/// Waits until a process does next to nothing for a second: how long it went on, and what it used meanwhile.
+pub(crate) fn wait_for_rest(process: u32) -> (Duration, Duration) {
+    const STEP: Duration = Duration::from_millis(100);
+    const STEPS_AT_REST: u32 = 10;
+    let (start, before) = (Instant::now(), used(process));
+    let (mut total, mut steps) = (Duration::ZERO, 0);
+    let mut last_busy = Duration::ZERO;
+    while steps < STEPS_AT_REST {
+        std::thread::sleep(STEP);
+        let now = used_since(process, &before);
+        steps = if now > total + TICK { 0 } else { steps + 1 };
+        if steps == 0 {
+            last_busy = start.elapsed();
+        }
+        total = now;
+    }
+    (last_busy, total)
+}
+
 /// Parent and processor time of a process.
 fn stat(process: u32) -> Option<(u32, Duration)> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;

@@ -1,6 +1,6 @@
 //! A whole run: load, floors, every row on every system cell beside cell, scan, stalls, memory, growth.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -145,6 +145,34 @@ pub(crate) async fn run(settings: &Settings) -> Outcome<Results> {
         bench.grow(users).await?;
     }
     Ok(bench.results)
+}
+
+/// Loads the containers with these names, all if there are none, and tells what the load and the rest behind it cost.
+pub(crate) async fn load_only(
+    system: &System,
+    users: u64,
+    scratch: &Path,
+    only: &[String],
+) -> Outcome<()> {
+    let blog = Blog::new(SEED, users);
+    let dataset = Dataset::of(&blog, SEED, scratch)?;
+    let server = Rc::new(Armilla { signer: Signer::new(&system.address, "blog")? });
+    armilla_data::create(&server).await?;
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|it| it == name);
+    for collection in COLLECTIONS.iter().filter(|it| wanted(it.name)) {
+        let loaded = armilla_data::load(&server, &dataset, collection, system.process).await?;
+        let (rest, used) = processes::wait_for_rest(system.process);
+        println!(
+            "{}: {} items, {:.0} items/s, {:.2} CPU µs each; then {:.1} s with {:.2} µs each",
+            loaded.container,
+            loaded.items,
+            loaded.per_second(),
+            loaded.cpu_us(),
+            rest.as_secs_f64(),
+            used.as_secs_f64() * 1e6 / (loaded.items.max(1) as f64),
+        );
+    }
+    Ok(())
 }
 
 struct Bench<'a> {

@@ -5,6 +5,7 @@
 //! are clients of a server: `script`, `query` and `rekey`.
 
 mod advise;
+mod allocator;
 mod ask;
 mod bulk;
 mod client;
@@ -37,9 +38,8 @@ mod webhooks;
 use config::Command;
 use std::process::ExitCode;
 
-/// Many small objects from many threads: the system's allocator fragments and keeps memory.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let arguments = config::from_command_line();

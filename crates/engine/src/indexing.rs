@@ -102,7 +102,7 @@ fn walk(
     if indexed && policy.indexing.enabled {
         walk.make_room(item);
         walk.members(item, ROOT, policy.indexing.paths.root(), true);
-        let path = walk.number(ROOT, "._ts");
+        let path = walk.number_of_timestamp();
         walk.term(path, &Value::from(i64::from(ts)));
         walk.computed(item);
         walk.composites(item);
@@ -174,6 +174,17 @@ impl TermWalk<'_> {
         let number = self.paths.number(parent, step, self.paths_max);
         self.found.lacks_paths |= number.is_none();
         number.unwrap_or(ROOT)
+    }
+
+    fn number_of_timestamp(&mut self) -> u32 {
+        if let Some(number) = self.memo.as_ref().and_then(|memo| memo.timestamp()) {
+            return number;
+        }
+        let number = self.number(ROOT, "._ts");
+        if let Some(memo) = &mut self.memo {
+            memo.add_timestamp(number);
+        }
+        number
     }
 
     fn number_of_name(&mut self, parent: u32, name: &Arc<str>) -> u32 {

@@ -8,6 +8,7 @@ use crate::{
     stats::Stats, supervisor::Supervisor, Keyspace,
 };
 use crate::journal::writer::NextJournal;
+use crate::keyspace::FLUSHES_DENSE;
 use lsm_tree::{AbstractTree, MemtableId};
 use std::{
     borrow::Cow,
@@ -17,6 +18,7 @@ use std::{
         Arc, Condvar, Mutex,
     },
     thread::JoinHandle,
+    time::Instant,
 };
 
 pub enum WorkerMessage {
@@ -57,6 +59,8 @@ pub struct WorkerQueue(Arc<(Mutex<Waiting>, Condvar)>);
 struct Waiting {
     messages: VecDeque<WorkerMessage>,
     compactions: VecDeque<Keyspace>,
+    /// Compactions that wait for an end of the flushes.
+    put_off: Vec<(Instant, Keyspace)>,
     /// Nobody receives any more.
     is_closed: bool,
 }
@@ -69,6 +73,13 @@ impl WorkerQueue {
             return;
         }
         match message {
+            WorkerMessage::Compact(keyspace) if keyspace.puts_compactions_off() => {
+                let due = Instant::now() + FLUSHES_DENSE;
+                match waiting.put_off.iter_mut().find(|(_, it)| it.id == keyspace.id) {
+                    Some(entry) => entry.0 = due,
+                    None => waiting.put_off.push((due, keyspace)),
+                }
+            }
             WorkerMessage::Compact(keyspace) => {
                 // Each one looks anew at what is to be done, so no more are needed than can run.
                 let same = |it: &&Keyspace| it.id == keyspace.id;
@@ -107,6 +118,15 @@ impl WorkerQueue {
             if takes_compactions {
                 if let Some(keyspace) = waiting.compactions.pop_front() {
                     return WorkerMessage::Compact(keyspace);
+                }
+                let first = waiting.put_off.iter().enumerate().min_by_key(|(_, it)| it.0);
+                if let Some((position, due)) = first.map(|(position, it)| (position, it.0)) {
+                    let now = Instant::now();
+                    if due <= now {
+                        return WorkerMessage::Compact(waiting.put_off.swap_remove(position).1);
+                    }
+                    waiting = wake.wait_timeout(waiting, due - now).expect("lock is poisoned").0;
+                    continue;
                 }
             }
             waiting = wake.wait(waiting).expect("lock is poisoned");
@@ -345,6 +365,7 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
                 }
             }
 
+            task.keyspace.note_flush();
             for _ in 0..ctx.pool_size {
                 ctx.sender
                     .send(WorkerMessage::Compact(task.keyspace.clone()));

@@ -17,6 +17,8 @@ pub(crate) struct PathMemo {
     known: Vec<(u32, Arc<str>, u32)>,
     /// Behind the name that was found last.
     next: usize,
+    /// That of the timestamp, which every item has.
+    timestamp: Option<u32>,
 }
 
 impl PathMemo {
@@ -44,6 +46,18 @@ impl PathMemo {
             self.known.push((parent, name.clone(), number));
             self.next = self.known.len();
         }
+    }
+}
+
+impl PathMemo {
+    /// The number of the timestamp's path, if it is remembered.
+    pub(crate) fn timestamp(&self) -> Option<u32> {
+        self.timestamp
+    }
+
+    /// Remembers it, as [`add`](Self::add) does.
+    pub(crate) fn add_timestamp(&mut self, number: u32) {
+        self.timestamp = (self.is_on && number != ROOT).then_some(number);
     }
 }
 

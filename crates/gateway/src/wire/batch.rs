@@ -29,13 +29,15 @@ const MEMBERS: [&str; 8] = [
 
 /// Reads the array of operations. Bodies are parsed once, straight from the client's text.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation>> {
-    parse_each(body)?
-        .into_iter()
-        .map(|operation| match operation.verb {
+    let mut operations = parse_each(body)?;
+    let is_unreadable = |operation: &Operation| matches!(operation.verb, Verb::Unreadable(_));
+    match operations.iter().position(is_unreadable) {
+        None => Ok(operations),
+        Some(first) => match operations.swap_remove(first).verb {
             Verb::Unreadable(error) => Err(error),
-            _ => Ok(operation),
-        })
-        .collect()
+            _ => Ok(operations),
+        },
+    }
 }
 
 /// The same for operations that stand alone: one that cannot be read is refused when its turn comes, and its
@@ -66,8 +68,10 @@ pub(crate) fn parse_each(body: &[u8]) -> Result<Vec<Operation>> {
 fn parse_usual(body: &[u8]) -> Option<Vec<Operation>> {
     let mut count = 0;
     let unusual = || JsonError { message: String::new(), line: 0, column: 0 };
+    let mut members = RawMembers::new();
     let operations = json::read_objects(body, |object| {
-        let (mut members, mut item) = (RawMembers::new(), None);
+        members.clear();
+        let mut item = None;
         while let Some(name) = object.next_name(&MEMBERS)? {
             let is_twice = members.iter().any(|member| member.0 == name);
             let is_item = name == BODY && item.is_none();

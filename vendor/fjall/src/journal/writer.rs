@@ -18,7 +18,8 @@ use std::{
 // TODO: this should be a database configuration
 pub const PRE_ALLOCATED_BYTES: u64 = 64 * 1_024 * 1_024;
 
-pub const JOURNAL_BUFFER_BYTES: usize = 8 * 1_024;
+/// armilla: A group of large batches goes to the system in few calls.
+pub const JOURNAL_BUFFER_BYTES: usize = 128 * 1_024;
 
 /// armilla: How many zeros are written ahead of small batches.
 const AHEAD_BYTES: usize = 256 * 1_024;

@@ -86,8 +86,35 @@ pub struct KeyspaceInner {
 
     pub(crate) worker_messager: WorkerQueue,
 
+    /// armilla: When the last flush ended, and how long the one before it was past.
+    flushed: std::sync::Mutex<Option<(std::time::Instant, std::time::Duration)>>,
+
     #[expect(unused)]
     lock_file: LockedFileGuard,
+}
+
+/// armilla: Flushes that follow each other more closely are those of a load.
+pub(crate) const FLUSHES_DENSE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// armilla: During a load runs of the first level are merged when there are so many.
+const LOAD_RUNS_MAX: usize = 12;
+
+impl KeyspaceInner {
+    /// armilla: Notes that a flush has ended.
+    pub(crate) fn note_flush(&self) {
+        let now = std::time::Instant::now();
+        let mut flushed = self.flushed.lock().expect("lock is poisoned");
+        let since = flushed.map_or(std::time::Duration::MAX, |(last, _)| now - last);
+        *flushed = Some((now, since));
+    }
+
+    /// armilla: Whether compactions wait until a load has ended. Each merge of the first level rewrites the second one, so that few
+    /// of them with many inputs write less.
+    pub(crate) fn puts_compactions_off(&self) -> bool {
+        let flushed = *self.flushed.lock().expect("lock is poisoned");
+        flushed.is_some_and(|(last, since)| since < FLUSHES_DENSE && last.elapsed() < FLUSHES_DENSE)
+            && self.tree.l0_run_count() < LOAD_RUNS_MAX
+    }
 }
 
 impl Drop for KeyspaceInner {
@@ -314,6 +341,7 @@ impl Keyspace {
             supervisor: db.supervisor.clone(),
             worker_messager: db.worker_pool.sender.clone(),
             is_deleted: AtomicBool::default(),
+            flushed: std::sync::Mutex::default(),
             is_poisoned: db.is_poisoned.clone(),
             lock_file: db.lock_file.clone(),
             stats: db.stats.clone(),
@@ -356,6 +384,7 @@ impl Keyspace {
             config,
             tree,
             is_deleted: AtomicBool::default(),
+            flushed: std::sync::Mutex::default(),
             is_poisoned: db.is_poisoned.clone(),
             stats: db.stats.clone(),
             lock_file: db.lock_file.clone(),

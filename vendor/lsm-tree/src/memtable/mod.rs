@@ -4,11 +4,11 @@
 
 use crate::key::InternalKey;
 use crate::{
-    value::{InternalValue, SeqNo, UserValue},
+    value::{InternalValue, SeqNo, UserKey, UserValue},
     ValueType,
 };
 use crossbeam_skiplist::SkipMap;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub use crate::tree::inner::MemtableId;
@@ -111,14 +111,18 @@ impl Memtable {
         // abcdef -> 6
         // abcdef -> 5
         //
-        let lower_bound = InternalKey::new(key, seqno - 1, ValueType::Value);
+        // armilla: The key is borrowed, not copied.
+        //
+        // SAFETY: the search looks at the key and keeps nothing of it; it is gone when this function returns.
+        #[expect(unsafe_code, reason = "see safety")]
+        let borrowed = unsafe { UserKey::borrowed(key) };
+        let lower_bound = InternalKey::new(borrowed, seqno - 1, ValueType::Value);
+        let entry = self.items.lower_bound(Bound::Included(&lower_bound))?;
+        if &*entry.key().user_key != key {
+            return None;
+        }
 
-        let mut iter = self
-            .items
-            .range(lower_bound..)
-            .take_while(|entry| &*entry.key().user_key == key);
-
-        iter.next().map(|entry| InternalValue {
+        Some(InternalValue {
             key: entry.key().clone(),
             value: entry.value().clone(),
         })

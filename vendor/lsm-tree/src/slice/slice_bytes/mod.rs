@@ -19,6 +19,19 @@ impl Slice {
         Self(Bytes::copy_from_slice(bytes))
     }
 
+    /// armilla: The same over bytes that stay where they are.
+    ///
+    /// # Safety
+    ///
+    /// Neither the slice nor a clone of it may outlive the bytes.
+    #[expect(unsafe_code, reason = "see safety")]
+    pub(crate) unsafe fn borrowed(bytes: &[u8]) -> Self {
+        // SAFETY: the caller sees to it that nothing is left of this when the bytes go.
+        Self(Bytes::from_static(unsafe {
+            std::mem::transmute::<&[u8], &'static [u8]>(bytes)
+        }))
+    }
+
     /// Returns the bytes slice containing the entire data.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {

@@ -19,6 +19,16 @@ impl Slice {
         Self(bytes.into())
     }
 
+    /// armilla: The same. Short ones need no memory of their own in this form.
+    ///
+    /// # Safety
+    ///
+    /// Always safe.
+    #[expect(unsafe_code, reason = "the other form is not safe")]
+    pub(crate) unsafe fn borrowed(bytes: &[u8]) -> Self {
+        Self::new(bytes)
+    }
+
     /// Returns the bytes slice containing the entire data.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
