@@ -21,7 +21,9 @@ pub(crate) mod open;
 
 use crate::computed;
 use armilla_model::policy::ContainerPolicy;
+use armilla_model::value::Value;
 use armilla_sql::functions::EDITION;
+use std::sync::Arc;
 
 /// What an index was built for. Every partition of a container serves the same one, except for the
 /// moment in which they switch.
@@ -54,6 +56,15 @@ impl IndexDefinition {
     pub fn serves(&self, policy: &ContainerPolicy) -> bool {
         ["indexingPolicy", "computedProperties"]
             .iter()
-            .all(|name| self.policy.definition.get(name) == policy.definition.get(name))
+            .all(|name| is_same(self.policy.definition.get(name), policy.definition.get(name)))
+    }
+}
+
+/// Whether two values are equal. Copies share what they hold, and every write asks: those are not compared member by member.
+fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one, other) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) if Arc::ptr_eq(one, other) => true,
+        (Some(Value::Array(one)), Some(Value::Array(other))) if Arc::ptr_eq(one, other) => true,
+        _ => one == other,
     }
 }

@@ -42,6 +42,7 @@ mod partition_sizes;
 mod paths;
 pub mod prediction;
 pub mod query;
+mod quick_hash;
 pub mod ranges;
 mod ranked;
 mod record;

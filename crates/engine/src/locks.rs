@@ -9,12 +9,13 @@
 //! whoever lets go. The waiters of one key are bounded ([`WAITERS_MAX`]).
 
 use crate::limits::{LOCK_RETRY_AFTER, WAITERS_MAX};
+use crate::quick_hash::QuickHash;
 use armilla_model::error::{Error, Result};
 use armilla_model::partition_key::Epk;
 use parking_lot::Mutex;
-use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 const SHARDS: usize = 64;
@@ -23,11 +24,13 @@ type LockKey = (u32, Epk);
 /// Takes the lock, or hands it back because nobody wants it any more.
 type Waiter = Box<dyn FnOnce(PartitionLock) -> Option<PartitionLock> + Send>;
 type Waiters = VecDeque<Waiter>;
+type Shard = HashMap<LockKey, Waiters, QuickHash>;
 
 /// All locks of an account.
 #[derive(Default)]
 pub struct LockTable {
-    shards: Vec<Mutex<HashMap<LockKey, Waiters>>>,
+    shards: Vec<Mutex<Shard>>,
+    hash: QuickHash,
 }
 
 /// The right to write in one logical partition; let go when dropped.
@@ -40,7 +43,8 @@ pub struct PartitionLock {
 impl LockTable {
     /// A table without locks.
     pub fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, hash: QuickHash::default() }
     }
 
     /// Takes the lock at once, if nobody has it.
@@ -106,10 +110,9 @@ impl LockTable {
         Ok(())
     }
 
-    fn shard(&self, key: &LockKey) -> &Mutex<HashMap<LockKey, Waiters>> {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        &self.shards[hasher.finish() as usize % SHARDS]
+    fn shard(&self, key: &LockKey) -> &Mutex<Shard> {
+        // The map inside goes by the last bits and the first seven.
+        &self.shards[(self.hash.hash_one(key) >> 32) as usize % SHARDS]
     }
 
     /// Hands the lock of a key to the first waiter that takes it.

@@ -12,6 +12,7 @@ mod memo;
 pub(crate) use memo::PathMemo;
 
 use crate::keys;
+use crate::quick_hash::QuickHash;
 use crate::ranked::{Rank, RankedGuard, RankedLock};
 use armilla_storage::{Batch, KEY_LENGTH_MAX, Keyspace};
 use forget::Round;
@@ -65,7 +66,7 @@ pub struct Saving<'p> {
 #[derive(Debug, Default)]
 struct Known {
     // By parent and step. Entries have positions, which only sweeping changes.
-    numbers: IndexMap<u32, IndexMap<Arc<str>, u32>>,
+    numbers: IndexMap<u32, IndexMap<Arc<str>, u32, QuickHash>, QuickHash>,
     // How many those are.
     count: usize,
     // The highest that was ever given out.

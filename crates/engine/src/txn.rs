@@ -11,6 +11,7 @@
 
 mod commit;
 mod current;
+mod touched;
 pub(crate) mod unique;
 
 pub use commit::IndexChange;
@@ -40,6 +41,7 @@ use armilla_storage::Snapshot;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use touched::Touched;
 
 /// With so many items what they have in common is worth remembering.
 const MANY_ITEMS: usize = 4;
@@ -60,11 +62,10 @@ pub struct Txn {
     /// Entries of `meta` that are committed with the changes.
     notes: Vec<(Vec<u8>, Vec<u8>)>,
     staged: Vec<Staged>,
-    by_id: HashMap<Arc<str>, usize>,
     /// Items that were read last and are likely to be written.
     found: Vec<(Arc<str>, Slot)>,
-    /// Places that staged items have, by hash and probe.
-    places: HashSet<(u64, u8)>,
+    /// Ids and places of the staged items.
+    touched: Touched,
     unique: HashMap<Vec<u8>, Option<Owner>>,
     /// Version and time of the next item, where they are not to be new.
     stamp: Option<(ETag, u32)>,
@@ -148,9 +149,8 @@ impl Txn {
             expiring: false,
             notes: Vec::new(),
             staged: Vec::new(),
-            by_id: HashMap::new(),
             found: Vec::new(),
-            places: HashSet::new(),
+            touched: Touched::default(),
             unique: HashMap::new(),
             stamp: None,
             loading_left: None,
@@ -164,8 +164,7 @@ impl Txn {
     pub fn restarted(self) -> Self {
         Self {
             staged: Vec::new(),
-            by_id: HashMap::new(),
-            places: HashSet::new(),
+            touched: Touched::default(),
             unique: HashMap::new(),
             loading_left: None,
             is_heavy: false,
@@ -265,7 +264,7 @@ impl Txn {
 
     /// The item as this transaction sees it.
     pub fn find(&self, id: &str) -> Result<Option<Current<'_>>> {
-        if let Some(&at) = self.by_id.get(id) {
+        if let Some(at) = self.touched.find(id) {
             return Ok(self.staged[at].current());
         }
         let slot = self.locate(id)?;
@@ -275,7 +274,7 @@ impl Txn {
     /// The same for an item that is likely to be written: its place in the store is remembered, so that it is
     /// searched for once.
     pub(crate) fn find_to_write(&mut self, id: &Arc<str>) -> Result<Option<Current<'_>>> {
-        if !self.by_id.contains_key(&**id) && !self.found.iter().any(|(found, _)| found == id) {
+        if self.touched.find(id).is_none() && !self.found.iter().any(|(found, _)| found == id) {
             let slot = self.locate(id)?;
             if slot.record.is_some() {
                 self.found.truncate(TXN_FOUND_MAX - 1);
@@ -346,8 +345,7 @@ impl Txn {
             self.path_memo.turn_on();
         }
         self.staged.reserve(items);
-        self.by_id.reserve(items);
-        self.places.reserve(items);
+        self.touched.reserve(items);
     }
 
     /// True when nothing was written.
@@ -491,16 +489,16 @@ impl Txn {
 
     /// The place of an item in the change set; an untouched item enters as it is in the store.
     fn touch(&mut self, id: &str) -> Result<usize> {
-        match self.by_id.get(id) {
-            Some(&at) => Ok(at),
+        match self.touched.find(id) {
+            Some(at) => Ok(at),
             None => self.touch_first(id.into()),
         }
     }
 
     /// The same with an id that is in memory of its own already.
     fn touch_shared(&mut self, id: &Arc<str>) -> Result<usize> {
-        match self.by_id.get(id) {
-            Some(&at) => Ok(at),
+        match self.touched.find(id) {
+            Some(at) => Ok(at),
             None => self.touch_first(id.clone()),
         }
     }
@@ -508,7 +506,7 @@ impl Txn {
     fn touch_first(&mut self, id: Arc<str>) -> Result<usize> {
         let mut slot = self.locate(&id)?;
         // Two new items of one transaction whose hashes clash take places one after the other.
-        while slot.record.is_none() && self.places.contains(&(slot.key.hash, slot.key.probe)) {
+        while slot.record.is_none() && self.touched.has_place((slot.key.hash, slot.key.probe)) {
             slot.key.probe = slot.key.probe.checked_add(1).ok_or_else(|| {
                 Error::Internal("too many items with the same hash of their id".to_owned())
             })?;
@@ -517,10 +515,9 @@ impl Txn {
             self.spend_loading(record.size())?;
         }
         let before = slot.record.map(|record| self.load(record)).transpose()?;
-        self.places.insert((slot.key.hash, slot.key.probe));
+        let at = self.touched.add(id, (slot.key.hash, slot.key.probe));
         self.staged.push(Staged { key: slot.key, before, now: Now::AsBefore });
-        self.by_id.insert(id, self.staged.len() - 1);
-        Ok(self.staged.len() - 1)
+        Ok(at)
     }
 
     fn spend_loading(&mut self, bytes: usize) -> Result<()> {

@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "limits",
             "locks",
             "names",
+            "quick_hash",
             "ranges",
             "ranked",
             "record",

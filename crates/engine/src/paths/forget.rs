@@ -137,7 +137,7 @@ impl PathDictionary {
 }
 
 /// Gives memory back where most of it is empty: what is left is moved while others wait.
-fn shrink<K, V>(map: &mut IndexMap<K, V>) {
+fn shrink<K, V, S>(map: &mut IndexMap<K, V, S>) {
     if map.capacity() / SHRUNK_SHARE >= map.len() {
         map.shrink_to_fit();
     }

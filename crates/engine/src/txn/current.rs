@@ -24,7 +24,7 @@ pub struct StagedItem<'t>(pub(super) &'t Draft);
 impl Txn {
     /// Whether the transaction has changed this item.
     pub fn has_changed(&self, id: &str) -> bool {
-        let staged = self.by_id.get(id).and_then(|&at| self.staged.get(at));
+        let staged = self.touched.find(id).and_then(|at| self.staged.get(at));
         staged.is_some_and(Staged::is_changed)
     }
 }

@@ -17,6 +17,14 @@ use crate::StoreError;
 pub(super) const COVERED_FILE: &str = "engine.covered";
 const HEAD: &str = "armilla-covered 1";
 
+/// A whole line; digits come in the place of zeros.
+const LINE: &[u8; 93] = b"armilla-covered 1 journal 00000000000000000000 sequence 00000000000000000000 crc32c 00000000\n";
+const DIGITS: usize = 20;
+const JOURNAL_AT: usize = HEAD.len() + " journal ".len();
+const SEQUENCE_AT: usize = JOURNAL_AT + DIGITS + " sequence ".len();
+const CHECKSUM_AT: usize = SEQUENCE_AT + DIGITS + " crc32c ".len();
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// What the journals hold at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Covered {
@@ -32,10 +40,16 @@ impl Covered {
         Self::decode(&std::fs::read(folder.join(COVERED_FILE)).ok()?)
     }
 
-    /// Always of one length, so that writing it anew replaces all of it.
-    fn encode(self) -> String {
-        let body = format!("{HEAD} journal {:020} sequence {:020}", self.journal, self.sequence);
-        format!("{body} crc32c {:08x}\n", crc32c::crc32c(body.as_bytes()))
+    /// Always of one length, so that writing it anew replaces all of it. Digits are put where they belong: every commit writes a line.
+    fn encode(self) -> [u8; LINE.len()] {
+        let mut line = *LINE;
+        write_decimal(&mut line[JOURNAL_AT..][..DIGITS], self.journal);
+        write_decimal(&mut line[SEQUENCE_AT..][..DIGITS], self.sequence);
+        let checksum = crc32c::crc32c(&line[..SEQUENCE_AT + DIGITS]);
+        for (place, digit) in line[CHECKSUM_AT..].iter_mut().zip((0..8).rev()) {
+            *place = HEX[(checksum >> (4 * digit)) as usize & 15];
+        }
+        line
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -64,8 +78,7 @@ impl CoveredFile {
 
     /// Writes the line over the last one.
     pub(super) fn write(&mut self, covered: Covered) -> Result<(), StoreError> {
-        let line = covered.encode();
-        let written = write_at_start(&mut self.file, line.as_bytes());
+        let written = write_at_start(&mut self.file, &covered.encode());
         written.map_err(|error| StoreError::file("write", &self.path, error))
     }
 
@@ -73,6 +86,14 @@ impl CoveredFile {
     pub(super) fn clear(&mut self) -> Result<(), StoreError> {
         self.write(Covered { journal: 0, sequence: 0 })?;
         self.file.sync_all().map_err(|error| StoreError::file("sync", &self.path, error))
+    }
+}
+
+/// The last digits of a number, as many as there is room for.
+fn write_decimal(room: &mut [u8], mut number: u64) {
+    for place in room.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 
@@ -170,9 +191,11 @@ mod tests {
     #[test]
     fn a_line_is_read_back_and_a_changed_one_says_nothing() {
         let covered = Covered { journal: 3, sequence: u64::MAX };
-        let text = covered.encode().into_bytes();
+        let text = covered.encode().to_vec();
         assert_eq!(Covered::decode(&text), Some(covered));
-        assert_eq!(text.len(), Covered { journal: 0, sequence: 0 }.encode().len());
+        let digits = format!("{HEAD} journal {:020} sequence {:020}", 3, u64::MAX);
+        let whole = format!("{digits} crc32c {:08x}\n", crc32c::crc32c(digits.as_bytes()));
+        assert_eq!(text, whole.as_bytes());
         for at in 0..text.len() - 9 {
             let mut changed = text.clone();
             changed[at] ^= 1;
