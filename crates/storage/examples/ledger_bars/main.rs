@@ -1,7 +1,7 @@
 //! How an owner's store over a ledger in PostgreSQL compares with the database alone, in one run.
 //!
 //! ```text
-//! ledger_bars "host=127.0.0.1 port=5432 user=postgres dbname=x" FOLDER POSTMASTER ROUNDS MILLISECONDS [crowds | lone | distant | copies]
+//! ledger_bars "host=127.0.0.1 port=5432 user=postgres dbname=x" FOLDER POSTMASTER ROUNDS MILLISECONDS [crowds | crowd16 | crowd64 | lone | distant | copies]
 //! ```
 //!
 //! "Bare" is as many connections, each with one prepared single-row insert of 1.5 KB in a loop. Beside it the same writers over the committer and
@@ -72,8 +72,10 @@ fn main() {
         time: Duration::from_millis(millis.parse().unwrap()),
     };
     let wants = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
-    if wants("crowds") {
-        bench.crowds();
+    for (writers, bars) in [(16, (0.6, 0.75)), (64, (1.1, 1.8))] {
+        if wants("crowds") || wants(&format!("crowd{writers}")) {
+            bench.crowd(writers, bars);
+        }
     }
     if wants("lone") {
         bench.lone();
@@ -88,26 +90,24 @@ fn main() {
 
 impl Bench {
     /// Many writers at once, with and without folding.
-    fn crowds(&self) {
-        for (writers, folding_bar, bar) in [(16, 0.6, 0.75), (64, 1.1, 1.8)] {
-            let (mut with, mut without, mut server) = (Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..self.rounds {
-                let bare = self.bare(&self.url, writers);
-                let folding = self.writers(&self.url, writers, Folds::Made);
-                let plain = self.writers(&self.url, writers, Folds::Kept);
-                eprintln!(
-                    "{writers} writers: bare {:.0}/s, folding {:.0}/s, not folding {:.0}/s",
-                    bare.per_second, folding.per_second, plain.per_second
-                );
-                with.push(folding.per_second / bare.per_second);
-                without.push(plain.per_second / bare.per_second);
-                server.push(folding.server_micros / bare.server_micros);
-            }
-            tell(&format!("lane of {writers} writers, folding"), &mut with, AtLeast(folding_bar));
-            tell(&format!("lane of {writers} writers, no folding"), &mut without, AtLeast(bar));
-            if writers == 16 {
-                tell("server's processor per write", &mut server, AtMost(1.0));
-            }
+    fn crowd(&self, writers: usize, (folding_bar, bar): (f64, f64)) {
+        let (mut with, mut without, mut server) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            let bare = self.bare(&self.url, writers);
+            let folding = self.writers(&self.url, writers, Folds::Made);
+            let plain = self.writers(&self.url, writers, Folds::Kept);
+            eprintln!(
+                "{writers} writers: bare {:.0}/s, folding {:.0}/s, not folding {:.0}/s",
+                bare.per_second, folding.per_second, plain.per_second
+            );
+            with.push(folding.per_second / bare.per_second);
+            without.push(plain.per_second / bare.per_second);
+            server.push(folding.server_micros / bare.server_micros);
+        }
+        tell(&format!("lane of {writers} writers, folding"), &mut with, AtLeast(folding_bar));
+        tell(&format!("lane of {writers} writers, no folding"), &mut without, AtLeast(bar));
+        if writers == 16 {
+            tell("server's processor per write", &mut server, AtMost(1.0));
         }
     }
 

@@ -39,8 +39,12 @@ impl Writers {
         let all = Self::start(store);
         let (tell, ended) = mpsc::channel();
         for number in 0..writers {
-            let writer =
-                Writer { all: Arc::clone(&all), number: number as u64, tell: tell.clone() };
+            let writer = Writer {
+                all: Arc::clone(&all),
+                number: number as u64,
+                item: item(number as u64),
+                tell: tell.clone(),
+            };
             Box::new(writer).write_next();
         }
         drop(tell);
@@ -58,12 +62,13 @@ impl Writers {
         let all = Self::start(store);
         let (tell, ended) = mpsc::channel();
         let mut waits = Vec::new();
+        let item = item(1);
         let begun = Instant::now();
         for number in 0.. {
             if begun.elapsed() >= time {
                 break;
             }
-            let batch = write(number);
+            let batch = write(number, &item);
             let sent = Instant::now();
             let is_lone = all.committer.is_lone();
             let completion = Box::new(Told(tell.clone()));
@@ -89,13 +94,15 @@ impl Writers {
 struct Writer {
     all: Arc<Writers>,
     number: u64,
+    /// Made once, as the row of a bare connection is.
+    item: Vec<u8>,
     tell: mpsc::Sender<()>,
 }
 
 impl Writer {
     fn write_next(self: Box<Self>) {
         let all = Arc::clone(&self.all);
-        let batch = write(self.number);
+        let batch = write(self.number, &self.item);
         all.committer.submit(Submission { batch, completion: self });
     }
 }
@@ -124,14 +131,18 @@ impl Completion for Told {
     }
 }
 
+/// The value of a writer's items.
+fn item(number: u64) -> Vec<u8> {
+    row(number)[..ROW_BYTES - KEY_BYTES - FEED_BYTES].to_vec()
+}
+
 /// An item with its entry in the feed; every other one has a third key.
-fn write(number: u64) -> Batch {
+fn write(number: u64, value: &[u8]) -> Batch {
     let mut random = fastrand::Rng::with_seed(number);
     let mut key = |length: usize| (0..length).map(|_| random.u8(..)).collect::<Vec<u8>>();
     let mut batch = Batch::new();
     let (item, feed) = (key(KEY_BYTES), key(FEED_BYTES / 2));
-    let rest = ROW_BYTES - KEY_BYTES - FEED_BYTES;
-    batch.put(Keyspace::Items, item, row(number)[..rest].to_vec());
+    batch.put(Keyspace::Items, item, value.to_vec());
     batch.put(Keyspace::Feed, feed, key(FEED_BYTES / 2));
     if number.is_multiple_of(2) {
         batch.delete(Keyspace::Feed, key(FEED_BYTES / 2));

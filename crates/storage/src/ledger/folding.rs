@@ -1,6 +1,6 @@
 //! Folding: the last state of every key goes from the journal into the base, behind the writers' backs.
 //!
-//! The owner keeps the states of the keys that changed above `folded`. A thread of its own brings them into the base every second, and
+//! The owner keeps the rows above `folded`. A thread of its own sorts them by key, brings the last state of each into the base every second, and
 //! removes rows of the journal that are folded and that no follower is expected to miss. What is folded in several statements
 //! moves `folded` with the last: a base that is ahead of it is what copies expect anyway.
 
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Epoch, KeyStates, Ledger, Place, ShardAt};
-use crate::{Batch, Keyspace};
+use crate::{Batch, Keyspace, Operation};
 
 /// States are folded so often, if not sooner.
 const FOLD_EVERY: Duration = Duration::from_secs(1);
@@ -47,7 +47,10 @@ pub(super) struct FoldShared {
 
 #[derive(Default)]
 struct Unfolded {
+    /// States of a fold that did not reach the base; the rows are newer.
     keys: StatesByKey,
+    /// What rows wrote, in their order. Nobody who commits waits until they are sorted.
+    rows: Vec<Operation>,
     bytes: usize,
     /// The newest row whose states are here.
     upto: Place,
@@ -57,17 +60,9 @@ struct Unfolded {
     abandoned: bool,
 }
 
-impl Unfolded {
-    fn put(&mut self, keyspace: Keyspace, key: Vec<u8>, value: Option<Bytes>) {
-        let size = |key: usize, value: &Option<Bytes>| {
-            key + value.as_ref().map_or(0, Bytes::len) + KEY_OVERHEAD
-        };
-        let length = key.len();
-        self.bytes += size(length, &value);
-        if let Some(before) = self.keys.insert((keyspace, key), value) {
-            self.bytes -= size(length, &before);
-        }
-    }
+/// What a key and its state count.
+fn size(key: usize, value: Option<&Bytes>) -> usize {
+    key + value.map_or(0, Bytes::len) + KEY_OVERHEAD
 }
 
 impl Folding {
@@ -100,8 +95,9 @@ impl Folding {
         let mut unfolded = self.shared.unfolded.lock();
         assert!(place == unfolded.upto.next(), "rows are folded in their order");
         for operation in batch.iter() {
-            unfolded.put(operation.keyspace, operation.key.to_vec(), operation.value.clone());
+            unfolded.bytes += size(operation.key.len(), operation.value.as_ref());
         }
+        unfolded.rows.extend(batch.iter().cloned());
         unfolded.upto = place;
         if unfolded.bytes >= FOLD_BYTES {
             self.shared.changed.notify_all();
@@ -165,12 +161,12 @@ impl FoldShared {
             let failed = !keys.is_empty() && !self.fold(&keys, upto);
             let mut unfolded = self.unfolded.lock();
             if failed {
-                // What came meanwhile is newer.
-                for ((keyspace, key), value) in keys {
-                    if !unfolded.keys.contains_key(&(keyspace, key.clone())) {
-                        unfolded.put(keyspace, key, value);
-                    }
-                }
+                // What came meanwhile is newer, and lies in the rows.
+                let of_states = |((_, key), value): (&(_, Vec<u8>), &Option<Bytes>)| {
+                    size(key.len(), value.as_ref())
+                };
+                unfolded.bytes += keys.iter().map(of_states).sum::<usize>();
+                unfolded.keys = keys;
             } else {
                 unfolded.folded = upto;
             }
@@ -197,7 +193,14 @@ impl FoldShared {
             }
         }
         let bytes = std::mem::take(&mut unfolded.bytes);
-        (std::mem::take(&mut unfolded.keys), bytes, unfolded.upto, unfolded.closing)
+        let mut keys = std::mem::take(&mut unfolded.keys);
+        let rows = std::mem::take(&mut unfolded.rows);
+        let (upto, closing) = (unfolded.upto, unfolded.closing);
+        drop(unfolded);
+        for Operation { keyspace, key, value, .. } in rows {
+            keys.insert((keyspace, key.to_vec()), value);
+        }
+        (keys, bytes, upto, closing)
     }
 
     /// Brings states into the base, a few megabytes at a time; false when not all of them are there.
@@ -206,7 +209,7 @@ impl FoldShared {
         let mut part = Vec::new();
         let mut bytes = 0;
         for ((keyspace, key), value) in keys {
-            bytes += key.len() + value.as_ref().map_or(0, Bytes::len) + KEY_OVERHEAD;
+            bytes += size(key.len(), value.as_ref());
             part.push((*keyspace, key.clone(), value.clone()));
             if bytes >= FOLD_BYTES {
                 bytes = 0;
