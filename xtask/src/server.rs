@@ -2,8 +2,11 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +20,8 @@ const READY_WATCHED_WITHIN: Duration = Duration::from_secs(240);
 const READY_POLL: Duration = Duration::from_millis(10);
 /// How long a server may take to stop when asked politely.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
+/// Below what systems give to outgoing connections: one of those could have the port of a server that was killed when it is started again.
+const PORTS: Range<u16> = 20_000..32_000;
 
 /// A running server; killed when dropped.
 pub(crate) struct Server {
@@ -238,7 +243,26 @@ pub(crate) fn tail(log: &Path) -> String {
     lines.get(start..).unwrap_or_default().join("\n")
 }
 
-/// A port nobody listens on at this moment.
+/// A port nobody listens on at this moment. Each is given once.
 pub(crate) fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    const MANY: u16 = PORTS.end - PORTS.start;
+    // Two chores at a time begin at different places.
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..MANY)));
+    let mut ports = (0..MANY).map(|_| PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % MANY);
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    ports.find(is_free).ok_or_else(|| io::ErrorKind::AddrInUse.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_given_twice_and_none_that_an_outgoing_connection_may_have() {
+        let mut given: Vec<u16> = (0..100).map(|_| free_port().unwrap()).collect();
+        assert!(given.iter().all(|port| PORTS.contains(port)));
+        given.sort_unstable();
+        given.dedup();
+        assert_eq!(given.len(), 100);
+    }
 }

@@ -27,6 +27,8 @@ struct Flaky {
     random: Mutex<fastrand::Rng>,
     /// Of a hundred calls, so many fail.
     percent: AtomicUsize,
+    /// So many of the next folds are not done.
+    folds_lost: AtomicUsize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,12 @@ enum Fate {
 impl Flaky {
     fn new(inner: MemoryLedger, seed: u64) -> Arc<Self> {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
-        Arc::new(Self { inner, random, percent: AtomicUsize::new(0) })
+        Arc::new(Self {
+            inner,
+            random,
+            percent: AtomicUsize::new(0),
+            folds_lost: AtomicUsize::new(0),
+        })
     }
 
     fn fate(&self) -> Fate {
@@ -132,6 +139,10 @@ impl Ledger for Flaky {
     }
 
     fn fold(&self, shard: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError> {
+        let one_less = |left: usize| left.checked_sub(1);
+        if self.folds_lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+            return Err(LedgerError::Unreachable("test".into()));
+        }
         self.meet(|| self.inner.fold(shard, epoch, states))
     }
 
@@ -315,6 +326,37 @@ fn owners_and_copies_agree_whatever_the_ledger_loses() {
             before = Some(node);
         }
     }
+}
+
+/// A fold that failed is made again, and the last of what was written since counts.
+#[test]
+fn states_of_a_fold_that_failed_give_way_to_later_rows() {
+    let tables = MemoryLedger::new();
+    let node = Node::join(&tables, "owner", 1);
+    let store = node.own();
+    node.ledger.folds_lost.store(1, Ordering::SeqCst);
+    // So many bytes are folded at once, without a wait for the next second.
+    let large = Bytes::from(vec![1; 9 << 20]);
+    let mut first = Batch::new();
+    first.put(Keyspace::Items, b"replaced".to_vec(), large);
+    first.put(Keyspace::Items, b"deleted".to_vec(), Bytes::from_static(b"old"));
+    first.put(Keyspace::Items, b"kept".to_vec(), Bytes::from_static(b"old"));
+    store.commit(first, Durability::Synced).unwrap();
+    while node.ledger.folds_lost.load(Ordering::SeqCst) > 0 {
+        std::thread::yield_now();
+    }
+    let mut second = Batch::new();
+    second.put(Keyspace::Items, b"replaced".to_vec(), Bytes::from_static(b"older"));
+    second.delete(Keyspace::Items, b"deleted".to_vec());
+    store.commit(second, Durability::Synced).unwrap();
+    let mut third = Batch::new();
+    third.put(Keyspace::Items, b"replaced".to_vec(), Bytes::from_static(b"new"));
+    store.commit(third, Durability::Synced).unwrap();
+    store.close().unwrap();
+    let base = tables.base(ACCOUNT.home, Keyspace::Items, &KeyRange::all(), usize::MAX).unwrap();
+    let expected = [("kept", "old"), ("replaced", "new")]
+        .map(|(key, value)| (key.as_bytes().to_vec(), Bytes::from_static(value.as_bytes())));
+    assert_eq!(base, expected);
 }
 
 #[test]
