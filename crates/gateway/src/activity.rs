@@ -44,20 +44,8 @@ fn mix(value: u64) -> u64 {
 fn uuid_text(high: u64, low: u64) -> [u8; 36] {
     let high = (high & !0xF000) | 0x4000;
     let low = (low & !(0b11 << 62)) | (0b10 << 62);
-    let mut text = [b'-'; 36];
-    let mut position = 0;
-    for (at, byte) in high.to_be_bytes().into_iter().chain(low.to_be_bytes()).enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            position += 1;
-        }
-        text[position] = HEX[usize::from(byte >> 4)];
-        text[position + 1] = HEX[usize::from(byte & 0xF)];
-        position += 2;
-    }
-    text
+    armilla_model::etag::uuid_text(&(u128::from(high) << 64 | u128::from(low)).to_be_bytes())
 }
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,8 @@
 //! without a signature) counts only for this machine's own user ([`crate::locality`]).
 
 mod aad;
+mod again;
+mod date;
 mod entra;
 mod header;
 mod jwt;
@@ -17,6 +19,7 @@ mod sessions;
 mod signed;
 mod signer;
 
+pub(crate) use again::ShownBefore;
 pub use entra::{Entra, EntraSettings, JWKS_SIZE_MAX};
 pub use master::{Access, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
 pub use resource_token::{
@@ -350,6 +353,9 @@ fn check_skew(date: SigningDate<'_>, now_seconds: u64) -> Result<(), Denied> {
 
 /// An RFC 1123 date as seconds since 1970.
 pub(crate) fn parse_http_date(text: &str) -> Option<u64> {
+    if let Some(seconds) = date::usual(text.as_bytes()) {
+        return Some(seconds);
+    }
     // Clients lower-case what they sign, and some send that text.
     let parsed = httpdate::parse_http_date(text).ok().or_else(|| {
         let title: String = title_case(text);

@@ -206,8 +206,16 @@ impl<S: Service> Gateway<S> {
                     let (method, segments) = (&parts.method, &segments);
                     let context = &context;
                     let now_seconds = self.clock.now_seconds();
-                    let request =
-                        Request { method, segments, context, readable, locality, now_seconds };
+                    let proved = None;
+                    let request = Request {
+                        method,
+                        segments,
+                        context,
+                        readable,
+                        locality,
+                        now_seconds,
+                        proved,
+                    };
                     let exchange = Exchange { gateway: self, peer, parts, http: &http };
                     exchange.answer(request, body).await
                 }

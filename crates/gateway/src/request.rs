@@ -11,7 +11,7 @@
 //! comes of it is the same for all of them: [`Gateway::answer`]. The order of refusals is fixed: route
 //! (404), credentials (401, 403), headers (400), method (405), permission (403).
 
-use crate::auth::{Denied, Presented, Principal};
+use crate::auth::{Access, Denied, Presented, Principal};
 use crate::handle::Gateway;
 use crate::headers::RequestContext;
 use crate::locality::Stranger;
@@ -24,6 +24,7 @@ use http::Method;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::OnceLock;
 
 /// A request as a wire has read it.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct Request<'a> {
     pub locality: Result<(), Stranger>,
     /// When it came, in seconds since 1970.
     pub now_seconds: u64,
+    /// Where it is written down what a request's credentials allow once they are found good, and found if that was done before.
+    pub proved: Option<&'a OnceLock<Access>>,
 }
 
 impl<'a> Request<'a> {
@@ -77,6 +80,9 @@ impl<S: Service> Gateway<S> {
 
     /// Who asks: the credentials, and whether they still stand.
     pub fn authenticate(&self, request: &Request<'_>) -> Result<Principal, Denied> {
+        if let Some(access) = request.proved.and_then(OnceLock::get) {
+            return Ok(Principal::Account(*access));
+        }
         let presented = Presented {
             method: request.method,
             segments: request.segments,
@@ -85,6 +91,9 @@ impl<S: Service> Gateway<S> {
         };
         let principal = self.authenticator.authenticate(&presented, request.now_seconds)?;
         principal.check_standing(&self.service)?;
+        if let (Some(proved), Principal::Account(access)) = (request.proved, &principal) {
+            proved.get_or_init(|| *access);
+        }
         Ok(principal)
     }
 

@@ -49,7 +49,8 @@ impl Chunk {
         let mut order: Vec<&(Document, Terms)> = rows.iter().collect();
         order.sort_by(|(a, _), (b, _)| (&a.epk, a.docno, a.lsn).cmp(&(&b.epk, b.docno, b.lsn)));
         let mut documents = DocumentsBuilder::with_capacity(rows.len());
-        let mut gathered = Gathered::default();
+        let sizes = rows.iter().map(|(_, terms)| (terms.len(), terms.bytes_len()));
+        let mut gathered = Gathered::with_room_for(sizes);
         for (document, terms) in order {
             let local = documents.push(document.as_ref());
             for (path, value) in terms.iter() {
@@ -64,7 +65,8 @@ impl Chunk {
     pub(crate) fn combine(chunks: &[(&Self, &DeadSet)]) -> (Self, Vec<Vec<u32>>) {
         let tables: Vec<_> = chunks.iter().map(|(chunk, dead)| (&chunk.documents, *dead)).collect();
         let (documents, maps) = merge_documents(&tables);
-        let mut gathered = Gathered::default();
+        let sizes = chunks.iter().map(|(chunk, _)| (chunk.terms.len(), chunk.bytes.len()));
+        let mut gathered = Gathered::with_room_for(sizes);
         for ((chunk, _), map) in chunks.iter().zip(&maps) {
             for term in &chunk.terms {
                 let local = map[term.local as usize];
@@ -180,13 +182,19 @@ impl Chunk {
 }
 
 /// Terms on their way into a chunk.
-#[derive(Default)]
 struct Gathered {
     terms: Vec<Term>,
     bytes: Vec<u8>,
 }
 
 impl Gathered {
+    /// Room for terms and bytes, by their numbers: a chunk is made for every group of writes, and takes no more than it holds.
+    fn with_room_for(sizes: impl Iterator<Item = (usize, usize)>) -> Self {
+        let (terms, bytes) = sizes
+            .fold((0, 0), |(terms, bytes), (more, more_bytes)| (terms + more, bytes + more_bytes));
+        Self { terms: Vec::with_capacity(terms), bytes: Vec::with_capacity(bytes) }
+    }
+
     fn push(&mut self, path: u32, local: u32, value: Value<'_>) {
         let length = u16::try_from(value.bytes.len()).expect("`Terms` shortened the value");
         let start = narrow(self.bytes.len());
@@ -196,9 +204,10 @@ impl Gathered {
 
     fn finish(mut self, documents: Documents) -> Chunk {
         self.terms.sort_by_key(|term| term.path);
-        let mut paths = vec![];
+        let groups = || self.terms.chunk_by(|a, b| a.path == b.path);
+        let mut paths = Vec::with_capacity(groups().count());
         let mut start = 0;
-        for group in self.terms.chunk_by(|a, b| a.path == b.path) {
+        for group in groups() {
             let terms = start..start + group.len();
             start = terms.end;
             paths.push(ChunkPath { path: group[0].path, terms, block: OnceLock::new() });

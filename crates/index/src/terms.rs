@@ -90,6 +90,11 @@ impl Terms {
         self.bytes.len() + self.entries.len() * size_of::<TermEntry>()
     }
 
+    /// The bytes of all values together.
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     fn add(&mut self, path: u32, value: &[u8], cut: bool) {
         let kept = value.get(..VALUE_LENGTH_MAX).unwrap_or(value);
         self.bytes.extend_from_slice(kept);

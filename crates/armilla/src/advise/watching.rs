@@ -34,6 +34,8 @@ const RUN_STEP: Duration = Duration::from_millis(5);
 const RUN_TIME: Duration = Duration::from_secs(1);
 /// How often what is known is written to its file.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
+/// Work on what still waits when the server stops: nobody waits longer for a stop.
+const LAST_LOOK_MAX: Duration = Duration::from_millis(200);
 /// How long an answer is good for others who ask.
 const ANSWER_FRESH: Duration = Duration::from_secs(2);
 
@@ -131,13 +133,18 @@ impl Watching {
 
     /// Looks at everything, whatever that costs: somebody wants to know.
     pub(crate) fn look_at_all(&self) {
+        self.look_at_rest(None);
+    }
+
+    /// Looks at what is left, up to so much work.
+    fn look_at_rest(&self, allowed: Option<Duration>) {
         let mut backlog = self.backlog();
         if backlog.waiting.is_resting() {
             self.feed.open();
             backlog.waiting.end_rest(self.feed.newest(), false);
         }
         self.follow(&mut backlog);
-        self.work(&mut backlog, None);
+        self.work(&mut backlog, allowed);
     }
 
     fn take(&self, backlog: &mut WatchedBacklog, allowance: &Allowance) {
@@ -270,7 +277,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.look_at_all();
+        self.look_at_rest(Some(LAST_LOOK_MAX));
         self.observer.close();
         self.keep();
     }
@@ -324,6 +331,28 @@ mod tests {
         let (requests, lost) = (&observed["requests"], &observed["requestsLeftOut"]);
         let near = |count: i64| (580..=640).contains(&count);
         assert!(near(requests.as_i64().unwrap()) && lost.as_i64().unwrap() > 0, "{observed}");
+        server.stop().await;
+    }
+
+    /// A stop looks at what waits for so long and no longer, whatever waits.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_bounded_look_leaves_the_rest() {
+        let server = LocalServer::start(["--in-memory".into()]).await.unwrap();
+        let watching = server.watching();
+        // Nobody else looks meanwhile.
+        let mut backlog = watching.backlog();
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(read(&server, 100));
+        });
+        let waiting = &mut backlog.waiting;
+        if waiting.is_resting() {
+            waiting.end_rest(0, false);
+        }
+        waiting.take(watching.feed.after(waiting.position()));
+        watching.work(&mut backlog, Some(Duration::from_nanos(1)));
+        let left = backlog.waiting.front().map(|piece| piece.requests.len());
+        assert!(left.is_some_and(|left| left > 50), "{left:?}");
+        drop(backlog);
         server.stop().await;
     }
 

@@ -26,6 +26,9 @@ pub(super) fn parse_credentials(header: &[u8]) -> Result<Credentials<'_>, Denied
     if header.len() > AUTHORIZATION_LENGTH_MAX {
         return Err(malformed());
     }
+    if let Some(signature) = usual(header) {
+        return Ok(Credentials::Master(Cow::Owned(signature)));
+    }
     let decoded = decode(header.trim_ascii()).ok_or_else(malformed)?;
     let (kind, sig_at) = split(&decoded).ok_or_else(malformed)?;
     let signature = match decoded {
@@ -41,6 +44,40 @@ pub(super) fn parse_credentials(header: &[u8]) -> Result<Credentials<'_>, Denied
         CredentialKind::Aad => Ok(Credentials::Aad(signature)),
         CredentialKind::Session => Ok(Credentials::Session(signature)),
     }
+}
+
+/// The signature of a header as SDKs write it: all of it encoded, and no longer than the base64 of a signature is.
+fn usual(header: &[u8]) -> Option<String> {
+    const START: &[u8] = b"type%3dmaster%26ver%3d1.0%26sig%3d";
+    const LENGTH_MAX: usize = 48;
+    let (start, mut rest) = header.split_at_checked(START.len())?;
+    // Only the digits of the encoding may be small or capital.
+    let is_alike = |(byte, usual): (&u8, &u8)| byte == usual || *usual == b'd' && *byte == b'D';
+    if !start.iter().zip(START).all(is_alike) {
+        return None;
+    }
+    let (mut signature, mut length) = ([0; LENGTH_MAX], 0);
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        let mut byte = *byte;
+        if byte == b'%' {
+            let (escape, behind) = rest.split_first_chunk::<2>()?;
+            rest = behind;
+            byte = match escape {
+                b"2B" | b"2b" => b'+',
+                b"2F" | b"2f" => b'/',
+                b"3D" | b"3d" => b'=',
+                _ => return None,
+            };
+        }
+        // Blanks around the header are for the long way to take off.
+        if !byte.is_ascii_graphic() {
+            return None;
+        }
+        *signature.get_mut(length)? = byte;
+        length += 1;
+    }
+    std::str::from_utf8(signature.get(..length)?).ok().map(str::to_owned)
 }
 
 enum CredentialKind {
@@ -94,6 +131,29 @@ mod tests {
         }
     }
 
+    /// Whatever the short way reads, the long way reads alike.
+    fn check_short_way(header: &[u8]) {
+        let Some(signature) = usual(header) else { return };
+        let decoded = decode(header.trim_ascii()).unwrap();
+        let (_, at) = split(&decoded).unwrap();
+        assert_eq!(signature, decoded[at..]);
+        assert!(decoded.starts_with("type=master&"));
+    }
+
+    #[test]
+    fn what_sdks_write_is_read_the_short_way() {
+        let start = "type%3Dmaster%26ver%3D1.0%26sig%3D";
+        let signature = "N9A2+/x%2f%2Bab%3d";
+        let read = usual(format!("{start}{signature}").as_bytes());
+        assert_eq!(read.as_deref(), Some("N9A2+/x/+ab="));
+        for other in ["", "%", "%2", "%zz", "a b", "\u{e9}", &"x".repeat(49)] {
+            let header = format!("{start}{other}");
+            assert!(other.is_empty() || usual(header.as_bytes()).is_none(), "{other}");
+            check_short_way(header.as_bytes());
+        }
+        assert_eq!(usual(b"type%3Dmaster%26ver%3D1.0%26SIG%3Dabc"), None);
+    }
+
     #[test]
     fn signature_may_contain_ampersands() {
         let header = b"type=resource&ver=1&sig=a&b;c;";
@@ -115,6 +175,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn both_ways_read_alike(rest in "[a-zA-Z0-9+/=&%_ ]{0,12}(%2[BbFf]|%3[Dd]|%26|.){0,6}") {
+            check_short_way(format!("type%3dmaster%26ver%3D1.0%26sig%3d{rest}").as_bytes());
+        }
+
         #[test]
         fn any_header_is_answered(header in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = parse_credentials(&header);

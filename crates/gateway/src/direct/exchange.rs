@@ -165,6 +165,7 @@ impl<'a, S: Service> DirectExchange<'a, S> {
             readable,
             locality: self.locality(),
             now_seconds: self.gateway.clock.now_seconds(),
+            proved: None,
         };
         let admitted = request::route_of(&asked.segments).and_then(|route| {
             let principal = self.gateway.authenticate(&request)?;

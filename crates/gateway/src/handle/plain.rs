@@ -4,7 +4,7 @@
 //! whatever this file would have to judge, becomes an [`http::Request`] and takes the way of all others.
 
 use super::{Gateway, Peer, RequestBody};
-use crate::auth;
+use crate::auth::{self, ShownBefore};
 use crate::cluster::Front;
 use crate::headers::RequestContext;
 use crate::locality::Stranger;
@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Where a header lies in the buffer. Its name is in small letters.
 #[derive(Clone, Debug)]
@@ -46,8 +47,13 @@ impl<'b> PlainRequest<'b> {
     /// Names in small letters, and values.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> {
         let (buffer, fields) = (self.buffer, self.fields);
-        fields.iter().filter_map(|field| {
-            let name = std::str::from_utf8(buffer.get(field.name.clone())?).ok()?;
+        // All of a head is text, but for what values may be: looked at once, not name by name.
+        let text = std::str::from_utf8(self.head).unwrap_or_default();
+        fields.iter().filter_map(move |field| {
+            let name = match text.get(field.name.clone()) {
+                Some(name) => name,
+                None => std::str::from_utf8(buffer.get(field.name.clone())?).ok()?,
+            };
             Some((name, buffer.get(field.value.clone())?))
         })
     }
@@ -82,11 +88,11 @@ impl<S: Service> Gateway<S> {
     /// Answers a request in the common form; tells its status.
     pub(crate) async fn handle_plain(
         &self,
-        peer: Peer,
-        request: PlainRequest<'_>,
+        (peer, request): (Peer, PlainRequest<'_>),
         body: Bytes,
         sent: SentHead<'_>,
         out: &mut Http1Answer,
+        shown: &mut ShownBefore,
     ) -> StatusCode {
         let is_about_data = request.path.starts_with(DATA_PATHS)
             && self.settings.health_port != Some(peer.local_address.port());
@@ -118,25 +124,26 @@ impl<S: Service> Gateway<S> {
             return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
         }
         context.activity = given_id;
-        let new_id;
-        let activity_id = match given_id {
-            Some(id) => id,
-            None => {
-                new_id = self.activity_ids.next_text();
-                &new_id
-            }
-        };
+        let new_id = given_id.is_none().then(|| self.activity_ids.next_text());
+        let activity_id = given_id.or(new_id.as_ref().map(|id| &id[..])).unwrap_or_default();
         let locality = request.locality(&peer);
+        let (path, now_seconds) = ((request.method, request.path), sent.now_seconds);
+        let is_local = locality.is_ok();
+        let known = shown.find(path, &context, (now_seconds, is_local));
+        let proved = known.map_or_else(OnceLock::new, OnceLock::from);
         let reply = match Segments::parse(request.path) {
             Ok(segments) => {
                 let (method, segments, context) = (request.method, &segments, &context);
-                let now_seconds = sent.now_seconds;
+                let proved = Some(&proved);
                 let request =
-                    Request { method, segments, context, readable, locality, now_seconds };
+                    Request { method, segments, context, readable, locality, now_seconds, proved };
                 self.answer(request, body, activity_id).await
             }
             Err(error) => error.into(),
         };
+        if let Some(access) = proved.get().filter(|_| known.is_none()) {
+            shown.keep(path, &context, (*access, is_local));
+        }
         if let Some(body) = kept.filter(|_| reply.is_elsewhere()) {
             return Box::pin(self.handle_rare(peer, request, body, sent, out)).await;
         }

@@ -10,6 +10,7 @@ mod head;
 
 use super::connection::InFlight;
 use super::watched::{Pulse, Watched};
+use crate::auth::ShownBefore;
 use crate::handle::{Gateway, Peer};
 use crate::limits::{PLAIN_AHEAD_MAX, PLAIN_BODY_MAX, PLAIN_HEAD_MAX, PLAIN_READS_MAX};
 use crate::reply::{Http1Answer, SentHead};
@@ -55,6 +56,7 @@ pub(super) struct PlainConnection<'c, S, IO> {
     /// The last name that the server was asked by and answers to, and whether it is none of its own.
     known_host: Vec<u8>,
     is_foreign: bool,
+    shown: ShownBefore,
 }
 
 impl<'c, S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send> PlainConnection<'c, S, IO> {
@@ -76,6 +78,7 @@ impl<'c, S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send> PlainConnection<
             date: DateText::default(),
             known_host: Vec::new(),
             is_foreign: false,
+            shown: ShownBefore::default(),
         }
     }
 
@@ -213,7 +216,9 @@ impl<'c, S: Service, IO: AsyncRead + AsyncWrite + Unpin + Send> PlainConnection<
         let now_seconds = self.gateway.clock.now_seconds();
         let sent = self.date.sent(now_seconds, self.pulse.leaving());
         let (io, ahead, answer) = (&mut *self.io, &mut self.ahead, &mut self.answer);
-        let mut status = pin!(self.gateway.handle_plain(self.peer, request, body, sent, answer));
+        let shown = &mut self.shown;
+        let request = (self.peer, request);
+        let mut status = pin!(self.gateway.handle_plain(request, body, sent, answer, shown));
         poll_fn(|context| {
             if let Poll::Ready(status) = status.as_mut().poll(context) {
                 return Poll::Ready(Some(status));

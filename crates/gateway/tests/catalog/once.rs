@@ -84,6 +84,7 @@ impl Bare {
             readable: Ok(()),
             locality: Ok(()),
             now_seconds: super::support::NOW,
+            proved: None,
         };
         let reply = self.0.answer(request, body.to_owned().into(), b"an-id").await;
         reply.into_answer(b"an-id")

@@ -47,6 +47,37 @@ async fn bodies_come_with_a_length_or_in_chunks() {
     assert_eq!(soon(client.answer()).await.unwrap().status, 200);
 }
 
+/// A connection remembers the last signature that was good. That lets nothing in but the very same request by the very same sender.
+#[tokio::test]
+async fn credentials_that_are_shown_again_are_good_for_nothing_else() {
+    let server = Running::start(Limits::default());
+    let mut client = server.connect().await;
+    let good = head("POST", ITEMS, "content-length: 2\r\n\r\n{}");
+    let forged = good.replacen("sig%3D", "sig%3Dx", 1);
+    let elsewhere = good.replacen(ITEMS, "/dbs/d/colls/other/docs", 1);
+    let later = good.replacen("19:24:19", "19:24:20", 1);
+    let by_another_method = good.replacen("POST", "PUT", 1).replacen(ITEMS, ITEM, 1);
+    let unsigned = good.replacen("authorization", "x-authorization", 1);
+    // The published key is good for this machine's own user, and for nobody whose request was passed on.
+    let passed_on = good.replacen("host:", "x-armilla-from: elsewhere\r\nhost:", 1);
+    for (request, status) in [
+        (&good, 201),
+        (&good, 201),
+        (&forged, 401),
+        (&good, 201),
+        (&elsewhere, 401),
+        (&later, 401),
+        (&by_another_method, 401),
+        (&unsigned, 401),
+        (&passed_on, 401),
+        (&good, 201),
+    ] {
+        client.send(request).await;
+        let answer = soon(client.answer()).await.unwrap();
+        assert_eq!(answer.status, status, "{request} {}", answer.text());
+    }
+}
+
 #[tokio::test]
 async fn answers_without_a_body_leave_the_connection_in_step() {
     let server = Running::start(Limits::default());

@@ -8,6 +8,11 @@ use crate::{
     layout::{Block, U32, U64, narrow},
 };
 
+/// Room is made at once for the keys of so many documents, as the chunks of writes have them.
+const EPKS_EXPECTED_MAX: usize = 64;
+/// The length of most keys.
+const EPK_EXPECTED: usize = 16;
+
 /// Makes the block from documents that come in the order of (epk, docno).
 #[derive(Default)]
 pub(crate) struct DocumentsBuilder {
@@ -25,14 +30,19 @@ pub(crate) struct DocumentsBuilder {
 
 impl DocumentsBuilder {
     pub(crate) fn with_capacity(documents: usize) -> Self {
+        // What there is once for each epk and no more: how many there are is not known.
+        let epks = documents.min(EPKS_EXPECTED_MAX);
         Self {
+            offsets: Vec::with_capacity(epks + 1),
+            firsts: Vec::with_capacity(epks + 1),
+            hints: Vec::with_capacity(documents / HINT_EVERY + 1),
+            epks: Vec::with_capacity(epks * EPK_EXPECTED),
             docnos: Vec::with_capacity(documents),
             lsns: Vec::with_capacity(documents),
             hashes: Vec::with_capacity(documents),
             ts: Vec::with_capacity(documents),
             sizes: Vec::with_capacity(documents),
             ttl: Vec::with_capacity(documents),
-            ..Self::default()
         }
     }
 

@@ -229,6 +229,11 @@ pub(super) fn is_not_in(found: &Found, set: &ValueSet) -> Node {
 
 /// Two ranges of one type on one path with one value are one range.
 pub(super) fn merge_ranges(parts: Vec<Node>) -> Vec<Node> {
+    let is_range =
+        |part: &&Node| matches!(part, Node::Atom(atom) if matches!(atom.test, Test::Range { .. }));
+    if parts.iter().filter(is_range).nth(1).is_none() {
+        return parts;
+    }
     let mut merged: Vec<Node> = Vec::with_capacity(parts.len());
     // Where the range on a path is: a condition may have very many parts.
     let mut ranges: HashMap<(Vec<PathStep>, bool), usize> = HashMap::new();

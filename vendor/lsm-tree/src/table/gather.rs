@@ -179,6 +179,12 @@ impl Pass<'_, '_, '_> {
         if let Some(error) = failed {
             return Err(error);
         }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        // Its parts are full one by one: all of it never is, to the last block. Asked once: it adds up all parts.
+        let is_full = cache.size() >= cache.capacity() / 8 * 7;
+        let is_kept = !is_full || passes.is_multiple_of(KEPT_SHARE);
         let mut rest = wanted.as_slice();
         while let Some(first) = rest.first() {
             let from = *first.handle.offset();
@@ -205,7 +211,7 @@ impl Pass<'_, '_, '_> {
             for wanted in &rest[..joined] {
                 let at = (*wanted.handle.offset() - from) as usize;
                 let bytes = &read[at..at + wanted.handle.size() as usize];
-                self.read_block(bytes, wanted, block, *passes)?;
+                self.read_block(bytes, wanted, block, is_kept)?;
             }
             rest = &rest[joined..];
         }
@@ -217,13 +223,10 @@ impl Pass<'_, '_, '_> {
         bytes: &[u8],
         wanted: &WantedBlock,
         memory: &mut Vec<u8>,
-        passes: u32,
+        is_kept: bool,
     ) -> crate::Result<()> {
         let (table, handle) = (self.table, wanted.handle);
         let (cache, compression) = (&table.cache, table.metadata.data_block_compression);
-        // Its parts are full one by one: all of it never is, to the last block.
-        let is_full = cache.size() >= cache.capacity() / 8 * 7;
-        let is_kept = !is_full || passes.is_multiple_of(KEPT_SHARE);
         if is_kept {
             let block = Block::from_bytes(bytes, handle, compression)?;
             check_type(&block.header)?;
