@@ -335,15 +335,14 @@ mod tests {
     }
 
     /// A stop looks at what waits for so long and no longer, whatever waits.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_bounded_look_leaves_the_rest() {
-        let server = LocalServer::start(["--in-memory".into()]).await.unwrap();
+    #[test]
+    fn a_bounded_look_leaves_the_rest() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let server = runtime.block_on(LocalServer::start(["--in-memory".into()])).unwrap();
         let watching = server.watching();
         // Nobody else looks meanwhile.
         let mut backlog = watching.backlog();
-        tokio::task::block_in_place(|| {
-            tokio::runtime::Handle::current().block_on(read(&server, 100));
-        });
+        runtime.block_on(read(&server, 100));
         let waiting = &mut backlog.waiting;
         if waiting.is_resting() {
             waiting.end_rest(0, false);
@@ -353,7 +352,7 @@ mod tests {
         let left = backlog.waiting.front().map(|piece| piece.requests.len());
         assert!(left.is_some_and(|left| left > 50), "{left:?}");
         drop(backlog);
-        server.stop().await;
+        runtime.block_on(server.stop());
     }
 
     fn flags(folder: &std::path::Path) -> Vec<OsString> {
