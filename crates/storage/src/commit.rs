@@ -185,6 +185,12 @@ impl Committer {
         is_alone && self.store.room() == Room::Plenty
     }
 
+    /// The same for a thread that has other things to do: it may wait for a quick disk, and never for another machine.
+    #[must_use]
+    pub fn is_lone_at_disk(&self) -> bool {
+        !self.store.is_remote() && self.is_lone()
+    }
+
     /// How many submissions have been handed in and not yet been notified.
     #[must_use]
     pub fn queue_len(&self) -> usize {

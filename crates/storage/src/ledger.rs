@@ -61,9 +61,6 @@ use crate::{KeyRange, Keyspace};
 /// The version of the tables and functions in the ledger.
 pub const LEDGER_FORMAT: u32 = 1;
 
-/// Called once with what became of each entry of an append, in the order of the entries.
-pub type Appended = Box<dyn FnOnce(Result<Vec<Verdict>, LedgerError>) + Send>;
-
 /// A database that keeps the journals and the base of an account, as one node sees it.
 ///
 /// Every change of a shard is one fenced statement. A method that changes something and fails with
@@ -157,8 +154,14 @@ pub trait Ledger: Send + Sync {
     /// As [`Ledger::join`].
     fn release(&self, shard: ShardAt, epoch: Epoch) -> Result<bool, LedgerError>;
 
-    /// Adds rows to journals, at most one per shard, in one statement. Calls travel in order.
-    fn append(&self, entries: Vec<Entry>, done: Appended);
+    /// Adds rows to journals, at most one per shard, in one statement; answers what became of each, in the order of the entries.
+    ///
+    /// The calling thread waits for the database, and may be the one that moves the bytes: never a thread that runs other tasks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::join`].
+    fn append(&self, entries: &[Entry]) -> Result<Vec<Verdict>, LedgerError>;
 
     /// Brings the state of keys up to a place into the base.
     ///

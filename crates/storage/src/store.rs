@@ -58,6 +58,11 @@ pub trait Store: Send + Sync {
         Pressure::Calm
     }
 
+    /// Whether a commit asks another machine. A thread that has other things to do never waits for that.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Whether there is room for more. Never waits: the engine asks before it admits a write.
     fn room(&self) -> Room {
         Room::Plenty

@@ -6,8 +6,6 @@
 #[path = "ledger/model.rs"]
 mod model;
 
-use std::sync::mpsc;
-
 use armilla_storage::ledger::{
     Chain, Entry, Epoch, Home, Incarnation, KeyStates, Ledger, LedgerError, MemoryLedger, NodeCard,
     NodeRow, NodeState, Place, PostgresLedger, Reshape, ReshapedShard, Shard, ShardAt, ShardState,
@@ -27,9 +25,43 @@ fn card(name: &str) -> NodeCard {
 }
 
 fn append(ledger: &dyn Ledger, entries: Vec<Entry>) -> Result<Vec<Verdict>, LedgerError> {
-    let (tell, told) = mpsc::channel();
-    ledger.append(entries, Box::new(move |answer| tell.send(answer).unwrap()));
-    told.recv().unwrap()
+    ledger.append(&entries)
+}
+
+/// Four shards of a ledger in PostgreSQL are appended to by a thread each, and now and then the database closes all connections of
+/// the lane between two appends.
+#[test]
+fn threads_that_append_at_once_share_a_lane_which_is_opened_again() {
+    let Some(url) = model::fresh_database() else { return };
+    let ledger = PostgresLedger::open(&StoreAddress::new(&url)).unwrap();
+    ledger.join(&card("a")).unwrap().unwrap();
+    let shards: Vec<(Shard, u64)> = (1..=4).map(|shard| (Shard(shard), 0)).collect();
+    Ledger::open(&ledger, HOME, &shards).unwrap();
+    let mut tips: Vec<_> = shards
+        .iter()
+        .map(|(shard, _)| {
+            let taken = ledger.take(at(shard.0), Epoch(0)).unwrap().unwrap();
+            (at(shard.0), taken.epoch, taken.place, taken.chain)
+        })
+        .collect();
+    for round in 0..3 {
+        std::thread::scope(|scope| {
+            for (at, epoch, place, chain) in &mut tips {
+                let ledger = &ledger;
+                scope.spawn(move || {
+                    for number in 0..50 {
+                        let batch = batch(&format!("{round} {number}"));
+                        (*place, *chain) = (place.next(), chain.with(&batch));
+                        let (at, epoch, place, chain) = (*at, *epoch, *place, *chain);
+                        let entry = Entry { at, epoch, place, lsn: place.0, chain, batch };
+                        assert_eq!(append(ledger, vec![entry]).unwrap(), [Verdict::Accepted]);
+                    }
+                });
+            }
+        });
+        assert_eq!(model::close_lanes(&url), 1, "one connection for all threads");
+    }
+    assert_eq!(ledger.take(at(1), tips[0].1).unwrap().unwrap().place, Place(150));
 }
 
 fn batch(value: &str) -> Bytes {

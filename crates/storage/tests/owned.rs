@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use armilla_storage::ledger::{
-    ACCOUNT, Appended, Entry, Epoch, Followed, Home, Incarnation, JournalRow, KeyStates, Ledger,
-    LedgerError, LedgerStore, Member, MemoryLedger, NodeCard, NodeRow, OwnershipWatcher, Place,
-    Position, Replica, ReplicaError, Reshape, Shard, ShardAt, ShardRow, Taken,
+    ACCOUNT, Entry, Epoch, Followed, Home, Incarnation, JournalRow, KeyStates, Ledger, LedgerError,
+    LedgerStore, Member, MemoryLedger, NodeCard, NodeRow, OwnershipWatcher, Place, Position,
+    Replica, ReplicaError, Reshape, Shard, ShardAt, ShardRow, Taken,
 };
 use armilla_storage::{
     Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store, StoreError,
@@ -125,17 +125,8 @@ impl Ledger for Flaky {
         self.inner.release(shard, epoch)
     }
 
-    fn append(&self, entries: Vec<Entry>, done: Appended) {
-        let lost = || LedgerError::OutcomeUnknown("test".into());
-        match self.fate() {
-            Fate::Works => self.inner.append(entries, done),
-            Fate::Unreachable => done(Err(LedgerError::Unreachable("test".into()))),
-            Fate::LostBefore => done(Err(lost())),
-            Fate::LostAfter => {
-                let done = Box::new(move |_| done(Err(LedgerError::OutcomeUnknown("test".into()))));
-                self.inner.append(entries, done);
-            }
-        }
+    fn append(&self, entries: &[Entry]) -> Result<Vec<Verdict>, LedgerError> {
+        self.meet(|| self.inner.append(entries))
     }
 
     fn fold(&self, shard: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError> {

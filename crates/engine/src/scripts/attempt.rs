@@ -75,7 +75,7 @@ impl Txn {
         };
         match made {
             Ok(body) => {
-                txn.commit_here(move |committed| {
+                txn.commit_here_at_disk(move |committed| {
                     let result = committed.map(|committed| (body, committed));
                     done(Executed { result, log, charge });
                 });

@@ -36,15 +36,22 @@ impl Txn {
     }
 
     /// The same on this thread, if nobody else has been writing for a while: the callback has run when this returns. Other writers are
-    /// not waited for, but the disk is.
+    /// not waited for, but the disk is, or the ledger: not for a network thread.
     pub fn commit_here(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
-        let is_lone = self.is_lone();
+        let is_lone = self.container.core.committer.is_lone();
         self.commit_by(if is_lone { CommitThread::Caller } else { CommitThread::Own }, done);
     }
 
-    /// Whether nobody else has been writing for a while, so that [`commit_here`](Self::commit_here) commits on the thread that calls it.
-    pub fn is_lone(&self) -> bool {
-        self.container.core.committer.is_lone()
+    /// The same on a network thread, which waits for a quick disk and for no other machine.
+    pub fn commit_here_at_disk(self, done: impl FnOnce(Result<Committed>) + Send + 'static) {
+        let is_lone = self.is_lone_at_disk();
+        self.commit_by(if is_lone { CommitThread::Caller } else { CommitThread::Own }, done);
+    }
+
+    /// Whether nobody else has been writing for a while, so that [`commit_here_at_disk`](Self::commit_here_at_disk) commits on the
+    /// thread that calls it.
+    pub fn is_lone_at_disk(&self) -> bool {
+        self.container.core.committer.is_lone_at_disk()
     }
 
     fn commit_by(

@@ -250,8 +250,8 @@ async fn stage(
         };
         txn.limit_loading(None);
         if is_light {
-            // A network thread waits for the disk only if nobody else is there, and watched.
-            let is_alone = service.presence.is_alone() && txn.is_lone();
+            // A network thread waits for the disk only if nobody else is there, and watched; for another machine it never does.
+            let is_alone = service.presence.is_alone() && txn.is_lone_at_disk();
             let watched = is_alone.then(|| service.lone.begin()).flatten();
             return Ok(Staged::of(txn, verb, &options, watched.is_some()));
         }

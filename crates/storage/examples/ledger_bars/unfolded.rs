@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use armilla_storage::ledger::{
-    Appended, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, Ledger, LedgerError,
-    NodeCard, NodeRow, Place, PostgresLedger, Reshape, Shard, ShardAt, ShardRow, Taken,
+    Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, Ledger, LedgerError, NodeCard, NodeRow,
+    Place, PostgresLedger, Reshape, Shard, ShardAt, ShardRow, Taken, Verdict,
 };
 use armilla_storage::{KeyRange, Keyspace};
 use bytes::Bytes;
@@ -71,8 +71,8 @@ impl Ledger for Unfolded {
         self.0.release(shard, epoch)
     }
 
-    fn append(&self, entries: Vec<Entry>, done: Appended) {
-        self.0.append(entries, done);
+    fn append(&self, entries: &[Entry]) -> Answer<Vec<Verdict>> {
+        self.0.append(entries)
     }
 
     fn cut(&self, shard: ShardAt, epoch: Epoch, upto: Place) -> Answer<u64> {

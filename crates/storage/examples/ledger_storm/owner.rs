@@ -1,7 +1,6 @@
 //! A node of the storm: takes shards that are free, appends, folds, cuts, and begins anew whenever it was evicted.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -141,9 +140,7 @@ fn append(
     if entries.is_empty() {
         return;
     }
-    let (tell, told) = mpsc::channel();
-    ledger.append(entries.clone(), Box::new(move |answer| tell.send(answer).unwrap()));
-    match told.recv().unwrap() {
+    match ledger.append(&entries) {
         Ok(verdicts) => {
             for (entry, verdict) in entries.into_iter().zip(verdicts) {
                 settle(storm, owned, entry, verdict);

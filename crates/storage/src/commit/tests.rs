@@ -317,6 +317,50 @@ fn a_writer_that_has_been_alone_commits_on_its_own_thread() {
     assert!(!committer.is_lone());
 }
 
+/// A store whose commits ask another machine.
+struct Remote(MemoryStore);
+
+impl Store for Remote {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        self.0.snapshot()
+    }
+
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        self.0.commit(batch, durability)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.0.close()
+    }
+
+    fn stats(&self) -> crate::StoreStats {
+        self.0.stats()
+    }
+}
+
+#[test]
+fn a_network_thread_is_never_lone_where_commits_ask_another_machine() {
+    for (store, waits_here) in [
+        (Arc::new(MemoryStore::new()) as Arc<dyn Store>, true),
+        (Arc::new(Remote(MemoryStore::new())), false),
+    ] {
+        let committer = Committer::start(store, Durability::Synced, Box::new(|_, _| ()));
+        let (applied_in, applied) = mpsc::channel();
+        while !committer.is_lone() {
+            committer.submit(one_write(&applied_in));
+            applied.recv_timeout(PATIENCE).unwrap();
+            while committer.queue_len() > 0 {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(committer.is_lone_at_disk(), waits_here);
+    }
+}
+
 #[test]
 fn what_comes_while_a_writer_commits_is_left_to_the_thread() {
     let bench = Bench::new();

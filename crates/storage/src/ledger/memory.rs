@@ -8,9 +8,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{
-    Appended, Chain, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, Ledger, LedgerError,
-    NodeCard, NodeRow, NodeState, Place, Reshape, Shard, ShardAt, ShardRow, ShardState, Taken,
-    Verdict,
+    Chain, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, Ledger, LedgerError, NodeCard,
+    NodeRow, NodeState, Place, Reshape, Shard, ShardAt, ShardRow, ShardState, Taken, Verdict,
 };
 use crate::{KeyRange, Keyspace};
 
@@ -244,11 +243,9 @@ impl Ledger for MemoryLedger {
         Ok(true)
     }
 
-    fn append(&self, entries: Vec<Entry>, done: Appended) {
+    fn append(&self, entries: &[Entry]) -> Result<Vec<Verdict>, LedgerError> {
         let mut tables = self.tables.lock();
-        let verdicts = entries.into_iter().map(|entry| tables.append(entry)).collect();
-        drop(tables);
-        done(Ok(verdicts));
+        Ok(entries.iter().map(|entry| tables.append(entry.clone())).collect())
     }
 
     fn fold(&self, at: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError> {

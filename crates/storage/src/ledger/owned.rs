@@ -16,7 +16,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -110,7 +109,7 @@ impl LedgerStore {
     fn append(&self, lane: &mut Lane, mut entry: Entry) -> Result<(), StoreError> {
         let next = Position { place: entry.place, chain: entry.chain };
         loop {
-            match self.send(entry.clone()) {
+            match self.send(&entry) {
                 Ok(Verdict::Accepted) => return Ok(()),
                 Ok(Verdict::Refused) => {}
                 Err(error) => self.note_failure(&error),
@@ -122,15 +121,9 @@ impl LedgerStore {
         }
     }
 
-    fn send(&self, entry: Entry) -> Result<Verdict, LedgerError> {
-        let (tell, told) = mpsc::sync_channel(1);
-        let done = Box::new(move |verdicts: Result<Vec<Verdict>, LedgerError>| {
-            // Somebody waits below until this was called.
-            let _ = tell.send(verdicts);
-        });
-        self.ledger.append(vec![entry], done);
-        let unanswered = || LedgerError::OutcomeUnknown("the lane has ended".into());
-        let verdicts = told.recv().unwrap_or_else(|_| Err(unanswered()))?;
+    fn send(&self, entry: &Entry) -> Result<Verdict, LedgerError> {
+        let verdicts = self.ledger.append(std::slice::from_ref(entry))?;
+        let unanswered = || LedgerError::Damage("an append without an answer".into());
         verdicts.first().copied().ok_or_else(unanswered)
     }
 
@@ -264,6 +257,10 @@ impl Store for LedgerStore {
         }
         let local = self.local.pressure();
         if self.folding.is_behind() { local.max(Pressure::High) } else { local }
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Room {

@@ -4,11 +4,12 @@
 //! counts when the database is ready for the next statement, and when no warning came with it: a backend that is cancelled while
 //! it waits for its replica answers "done" with a warning, and the row may be lost.
 //!
-//! Four sessions, each opened when it is first needed and again when it broke: the *lane* (appends, in order), the *folder*
-//! (folds and cuts, whose loss costs nothing and which therefore do not wait for the disk), the *pulse* (beats, and the look at who else beats,
-//! which must not wait behind anything), and the *desk* for everything else. They live on one thread of their own.
+//! Four sessions, each opened when it is first needed and again when it broke: the *[lane]* (appends; the writers' own threads move its bytes), and
+//! on one thread of their own the *folder* (folds and cuts, whose loss costs nothing and which therefore do not wait for the disk), the *pulse*
+//! (beats, and the look at who else beats, which must not wait behind anything), and the *desk* for everything else.
 
 mod encryption;
+mod lane;
 mod operations;
 mod session;
 mod statements;
@@ -27,18 +28,16 @@ use tokio_postgres::Config;
 
 pub use self::encryption::Protection;
 use self::encryption::{Connector, Wish};
+use self::lane::Lane;
 use self::session::{Line, Role};
 use super::{
-    Appended, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT, Ledger,
-    LedgerError, NodeCard, NodeRow, Place, Reshape, Shard, ShardAt, ShardRow, Taken,
+    Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT, Ledger, LedgerError,
+    NodeCard, NodeRow, Place, Reshape, Shard, ShardAt, ShardRow, Taken, Verdict,
 };
 use crate::{KeyRange, Keyspace};
 
 /// The tables and functions of the ledger.
 pub const SCHEMA: &str = include_str!("postgres/schema.sql");
-
-/// Statements of the lane that may be under way at once; later ones wait for the oldest.
-pub(super) const LANE_STATEMENTS_MAX: usize = 4;
 
 /// Where a ledger is, and how to get in. It is never printed, because it may hold a password.
 #[derive(Clone)]
@@ -91,14 +90,14 @@ impl fmt::Debug for StoreAddress {
 pub struct PostgresLedger {
     handle: Handle,
     lines: Arc<Lines>,
-    appends: tokio::sync::mpsc::UnboundedSender<(Vec<Entry>, Appended)>,
+    lane: Lane,
     node: Mutex<Option<(String, Incarnation)>>,
     /// Ends the thread of the sessions when it is dropped.
     _end: oneshot::Sender<()>,
 }
 
+/// The sessions on the thread.
 pub(super) struct Lines {
-    lane: Line,
     folder: Line,
     pulse: Line,
     desk: Line,
@@ -196,17 +195,14 @@ impl PostgresLedger {
         let (config, connector) = address.config()?;
         let line = |role| Line::new(config.clone(), connector.clone(), role);
         let lines = Arc::new(Lines {
-            lane: line(Role::Lane),
             folder: line(Role::Folder),
             pulse: line(Role::Pulse),
             desk: line(Role::Desk),
         });
         let (end, ended) = oneshot::channel();
         let handle = start_thread(ended)?;
-        let (appends, queue) = tokio::sync::mpsc::unbounded_channel();
-        let _guard = handle.enter();
-        handle.spawn(statements::append_in_order(Arc::clone(&lines), queue));
-        Ok(Self { handle: handle.clone(), lines, appends, node: Mutex::new(None), _end: end })
+        let lane = Lane::new(line(Role::Lane))?;
+        Ok(Self { handle, lines, lane, node: Mutex::new(None), _end: end })
     }
 
     /// Runs a statement on the thread of the sessions and waits for it here.
@@ -231,7 +227,7 @@ impl PostgresLedger {
     }
 }
 
-/// Starts the thread on which all sessions live; it ends with the ledger.
+/// Starts the thread on which the other sessions live; it ends with the ledger.
 fn start_thread(ended: oneshot::Receiver<()>) -> Result<Handle, LedgerError> {
     let failed = |error: std::io::Error| {
         LedgerError::Unreachable(format!("the thread of the ledger cannot be started: {error}"))
@@ -314,11 +310,8 @@ impl Ledger for PostgresLedger {
         self.wait(|lines| async move { statements::release(&lines.desk, shard, epoch).await })
     }
 
-    fn append(&self, entries: Vec<Entry>, done: Appended) {
-        if let Err(refused) = self.appends.send((entries, done)) {
-            let (_, done) = refused.0;
-            done(Err(LedgerError::Unreachable("the thread of the ledger has ended".into())));
-        }
+    fn append(&self, entries: &[Entry]) -> Result<Vec<Verdict>, LedgerError> {
+        self.lane.append(entries)
     }
 
     fn fold(&self, shard: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError> {

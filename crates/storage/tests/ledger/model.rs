@@ -42,14 +42,26 @@ pub(crate) fn earlier_database() -> Option<String> {
     Some(url)
 }
 
+/// Has the database close the connections of appends, and waits until they are gone; how many there were.
+pub(crate) fn close_lanes(url: &str) -> usize {
+    let close = "select count(pg_terminate_backend(pid, 60000)) from pg_stat_activity \
+         where application_name = 'armilla lane' and datname = current_database()";
+    let closed = with_client(url, async |client| client.query_one(close, &[]).await.unwrap());
+    usize::try_from(closed.get::<_, i64>(0)).unwrap()
+}
+
 fn execute(url: &str, statement: &str) {
+    with_client(url, async |client| client.batch_execute(statement).await.unwrap());
+}
+
+fn with_client<T>(url: &str, ask: impl AsyncFnOnce(tokio_postgres::Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
         let (client, connection) = connected.unwrap();
         tokio::spawn(connection);
-        client.batch_execute(statement).await.unwrap();
-    });
+        ask(client).await
+    })
 }
 
 /// What is known of one shard.

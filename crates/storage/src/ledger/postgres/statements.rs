@@ -2,23 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::Poll;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_postgres::Row;
 
+use super::SCHEMA;
 use super::operations;
-use super::session::{Line, Parameters, Session};
-use super::{LANE_STATEMENTS_MAX, Lines, SCHEMA};
+use super::session::{Line, Parameters};
 use crate::ledger::{
-    Appended, Chain, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT,
-    LedgerError, NodeCard, NodeRow, NodeState, Place, Reshape, Shard, ShardAt, ShardRow,
-    ShardState, Taken, Verdict,
+    Chain, Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT, LedgerError,
+    NodeCard, NodeRow, NodeState, Place, Reshape, Shard, ShardAt, ShardRow, ShardState, Taken,
+    Verdict,
 };
 use crate::{KeyRange, Keyspace};
 
@@ -173,74 +167,25 @@ pub(super) async fn release(desk: &Line, at: ShardAt, epoch: Epoch) -> Answer<bo
     yes(&desk.change(text, &[&home, &shard, &signed(epoch.0)]).await?)
 }
 
-/// Sends appends one behind the other without waiting for answers, up to a bound.
-pub(super) async fn append_in_order(
-    lines: Arc<Lines>,
-    mut queue: UnboundedReceiver<(Vec<Entry>, Appended)>,
-) {
-    let mut under_way = FuturesOrdered::new();
-    loop {
-        tokio::select! {
-            biased;
-            Some(()) = under_way.next(), if !under_way.is_empty() => {}
-            next = queue.recv(), if under_way.len() < LANE_STATEMENTS_MAX => match next {
-                Some((entries, done)) => under_way.push_back(send(Arc::clone(&lines), entries, done).await),
-                None => break,
-            },
-        }
-    }
-    while under_way.next().await.is_some() {}
-}
-
-type UnderWay = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Hands a statement to the connection before it returns, so that statements travel in order; what is returned waits for
-/// the answer and tells it.
-async fn send(lines: Arc<Lines>, entries: Vec<Entry>, done: Appended) -> UnderWay {
-    let mut asked: UnderWay = match append_statement(&lines, &entries).await {
-        Err(error) => {
-            done(Err(error));
-            return Box::pin(std::future::ready(()));
-        }
-        Ok(prepared) => Box::pin(async move { done(ask(&lines, &prepared, &entries).await) }),
+/// Adds rows: a single one has a statement of its own, which takes no arrays.
+pub(super) async fn append(lane: &Line, entries: &[Entry]) -> Answer<Vec<Verdict>> {
+    let session = lane.session().await?;
+    let ask = async |text: &'static str, parameters: Parameters<'_>| {
+        let statement = session.prepared(text).await?;
+        lane.answer(&session, session.ask(&statement, parameters)).await
     };
-    let finished = std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await;
-    if finished.is_ready() { Box::pin(std::future::ready(())) } else { asked }
-}
-
-/// What an append is sent with.
-struct PreparedAppend {
-    session: Arc<Session>,
-    statement: tokio_postgres::Statement,
-    /// The statement takes one row, not arrays of them.
-    is_of_one: bool,
-}
-
-async fn append_statement(lines: &Lines, entries: &[Entry]) -> Answer<PreparedAppend> {
-    let session = lines.lane.session().await?;
-    let is_of_one = entries.len() == 1 && session.has_append_one();
-    let text = match is_of_one {
-        true => "select armilla.append_one($1, $2, $3, $4, $5, $6, $7)",
-        false => "select armilla.append($1, $2, $3, $4, $5, $6, $7)",
-    };
-    let statement = session.prepared(text).await?;
-    Ok(PreparedAppend { session, statement, is_of_one })
-}
-
-async fn ask(lines: &Lines, prepared: &PreparedAppend, entries: &[Entry]) -> Answer<Vec<Verdict>> {
-    let PreparedAppend { session, statement, is_of_one } = prepared;
-    let ask = async |parameters: Parameters<'_>| {
-        lines.lane.answer(session, session.ask(statement, parameters)).await
-    };
-    if let ([entry], true) = (entries, *is_of_one) {
-        let numbers = numbers_of(entry);
-        let [shard, epoch, place, lsn, chain] = &numbers;
+    if let [entry] = entries
+        && session.has_append_one()
+    {
+        let [shard, epoch, place, lsn, chain] = &numbers_of(entry);
         let home = home_number(entry.at.home);
-        let rows = ask(&[&home, shard, epoch, place, lsn, chain, &&entry.batch[..]]).await?;
+        let text = "select armilla.append_one($1, $2, $3, $4, $5, $6, $7)";
+        let rows = ask(text, &[&home, shard, epoch, place, lsn, chain, &&entry.batch[..]]).await?;
         return Ok(vec![if yes(&rows)? { Verdict::Accepted } else { Verdict::Refused }]);
     }
     let columns = Columns::of(entries);
-    Ok(verdicts(entries, &ask(&columns.parameters()).await?))
+    let text = "select armilla.append($1, $2, $3, $4, $5, $6, $7)";
+    Ok(verdicts(entries, &ask(text, &columns.parameters()).await?))
 }
 
 fn numbers_of(entry: &Entry) -> [i64; 5] {
