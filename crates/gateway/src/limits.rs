@@ -110,6 +110,8 @@ pub const LINKS_KEPT_MAX: usize = 256;
 pub const LINK_IDLE_MAX: Duration = Duration::from_secs(10);
 /// Time for the owner's answer. Longer than any request of a healthy server takes.
 pub const FORWARD_ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Time for the answer to a write when the account is somewhere else by now: it was made before, and may be on its way.
+pub const FORWARD_LAST_ANSWER_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Bytes of an owner's answer.
 pub const FORWARD_ANSWER_MAX: usize = 256 * 1024 * 1024;
 /// How often a write that takes its time looks whether the node still holds its lease.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use armilla_storage::ledger::{
     ACCOUNT, Entry, Epoch, Followed, Home, Incarnation, JournalRow, KeyStates, Ledger, LedgerError,
     LedgerStore, Member, MemoryLedger, NodeCard, NodeRow, OwnershipWatcher, Place, Position,
-    Replica, ReplicaError, Reshape, Shard, ShardAt, ShardRow, Taken,
+    Replica, ReplicaError, Reshape, Shard, ShardAt, ShardRow, Taken, Verdict,
 };
 use armilla_storage::{
     Batch, Direction, Durability, KeyRange, Keyspace, MemoryStore, Snapshot, Store, StoreError,

@@ -6,8 +6,9 @@ use super::late::unknown_outcome;
 use super::links::{Links, Passage, PassedBytes};
 use super::{FROM, NOT_OWNER};
 use crate::limits::{
-    FORWARD_ANSWER_MAX, FORWARD_ANSWER_WAIT_MAX, FORWARD_CONNECT_WAIT_MAX, FORWARD_PAUSE,
-    FORWARDED_MAX, HELD_BYTES_MAX, HELD_RETRY_AFTER, HELD_WAIT_MAX,
+    FORWARD_ANSWER_MAX, FORWARD_ANSWER_WAIT_MAX, FORWARD_CONNECT_WAIT_MAX,
+    FORWARD_LAST_ANSWER_WAIT_MAX, FORWARD_PAUSE, FORWARDED_MAX, HELD_BYTES_MAX, HELD_RETRY_AFTER,
+    HELD_WAIT_MAX,
 };
 use armilla_model::{Error, Result};
 use bytes::Bytes;
@@ -201,11 +202,10 @@ impl Front {
     pub(crate) async fn pass(&self, passed: &PassedBytes<'_>) -> Result<Passage> {
         let OwnerPlace::Elsewhere(owner) = self.place() else { return Ok(Passage::NotDone) };
         let _holding = self.hold(passed.body.len())?;
-        let mut places = self.places.clone();
         let passage = tokio::select! {
             biased;
             passage = self.links.exchange(&owner, &self.name, passed) => passage,
-            _ = places.wait_for(|place| is_other(place, &owner)) => Passage::Unknown,
+            () = self.too_late(&owner, passed.is_read) => Passage::Unknown,
             () = sleep(FORWARD_ANSWER_WAIT_MAX) => Passage::Unknown,
         };
         self.gauges.count(match &passage {
@@ -214,6 +214,17 @@ impl Front {
             Passage::Unknown => ForwardOutcome::Unknown,
         });
         Ok(passage)
+    }
+
+    /// Waits until an owner that was asked is not the owner any more. Nothing that it may still say counts for a read. A write may be done: an
+    /// owner hands the account over when it has made its answers, which may still be on their way.
+    async fn too_late(&self, owner: &NodeAddress, is_read: bool) {
+        let mut places = self.places.clone();
+        // Without news of owners there is none of this one either.
+        drop(places.wait_for(|place| is_other(place, owner)).await);
+        if !is_read {
+            sleep(FORWARD_LAST_ANSWER_WAIT_MAX).await;
+        }
     }
 
     async fn counted(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
@@ -228,11 +239,9 @@ impl Front {
 
     async fn attempt(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
         let Some(request) = self.request(owner, passed) else { return ForwardAttempt::NotDone };
-        let mut places = self.places.clone();
         let answered = tokio::select! {
             answered = self.client.request(request) => answered,
-            // Nothing that the node of before may still say counts for a read; for a write it may have been too late.
-            _ = places.wait_for(|place| is_other(place, owner)) => return ForwardAttempt::Unknown,
+            () = self.too_late(owner, passed.is_read) => return ForwardAttempt::Unknown,
             () = sleep(FORWARD_ANSWER_WAIT_MAX) => return ForwardAttempt::Unknown,
         };
         let response = match answered {

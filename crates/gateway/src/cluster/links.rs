@@ -34,6 +34,8 @@ pub(crate) struct PassedBytes<'a> {
     /// The head, the empty line included.
     pub(crate) head: &'a [u8],
     pub(crate) body: &'a [u8],
+    /// It changes nothing.
+    pub(crate) is_read: bool,
 }
 
 /// What became of a request that was passed on once.

@@ -83,7 +83,7 @@ impl<S: Service> Gateway<S> {
         let Some(is_read) = is_known else {
             return self.handle_rare(peer, request, body, sent, out).await;
         };
-        let passed = PassedBytes { head: request.head, body: &body };
+        let passed = PassedBytes { head: request.head, body: &body, is_read };
         let error = match front.pass(&passed).await {
             Ok(Passage::Answered(answer)) => {
                 out.write_passed(answer.head(), answer.body(), sent);

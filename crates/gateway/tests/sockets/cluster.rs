@@ -187,6 +187,48 @@ async fn a_write_whose_answer_is_lost_is_told_so_and_a_read_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_write_that_the_owner_of_before_has_done_is_told_and_a_read_is_asked_again_at_once() {
+    let (standby, owner) = Node::pair();
+    for is_plain in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let before = listener.local_addr().unwrap();
+        standby.follow(before);
+        let body = "{\"id\":\"b\"}";
+        // Chunks are not passed on as the bytes that came.
+        let framed = match is_plain {
+            true => format!("content-length: {}\r\n\r\n{body}", body.len()),
+            false => format!("transfer-encoding: chunked\r\n\r\na\r\n{body}\r\n0\r\n\r\n"),
+        };
+        let (written, mut connection) =
+            tokio::join!(standby.ask(head("POST", ITEMS, &framed)), async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                while !request.windows(body.len()).any(|part| part == body.as_bytes()) {
+                    assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+                }
+                standby.follow(owner.address);
+                // Pause: the standby shall know of it before the answer comes.
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                let answer = b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+                stream
+            });
+        assert_eq!(written.status, 201, "{}", written.text());
+        // Held open, and silent.
+        standby.follow(before);
+        let (path, mut asked) = (format!("{ITEMS}/a"), [0; 4096]);
+        let (read, ()) = tokio::join!(standby.get(&path), async {
+            tokio::select! {
+                _ = connection.read(&mut asked) => {}
+                _ = listener.accept() => {}
+            }
+            standby.follow(owner.address);
+        });
+        assert_eq!(read.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn an_owner_without_its_lease_reads_nothing_out() {
     let (standby, owner) = Node::pair();
     owner.holds_lease.store(false, Ordering::SeqCst);
