@@ -28,7 +28,7 @@ use tokio_postgres::Config;
 
 pub use self::encryption::Protection;
 use self::encryption::{Connector, Wish};
-use self::lane::Lane;
+use self::lane::AppendLine;
 use self::session::{Line, Role};
 use super::{
     Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, LEDGER_FORMAT, Ledger, LedgerError,
@@ -90,7 +90,7 @@ impl fmt::Debug for StoreAddress {
 pub struct PostgresLedger {
     handle: Handle,
     lines: Arc<Lines>,
-    lane: Lane,
+    lane: AppendLine,
     node: Mutex<Option<(String, Incarnation)>>,
     /// Ends the thread of the sessions when it is dropped.
     _end: oneshot::Sender<()>,
@@ -201,7 +201,7 @@ impl PostgresLedger {
         });
         let (end, ended) = oneshot::channel();
         let handle = start_thread(ended)?;
-        let lane = Lane::new(line(Role::Lane))?;
+        let lane = AppendLine::new(line(Role::Lane))?;
         Ok(Self { handle, lines, lane, node: Mutex::new(None), _end: end })
     }
 

@@ -10,13 +10,14 @@ use super::session::Line;
 use super::statements;
 use crate::ledger::{Entry, LedgerError, Verdict};
 
-pub(super) struct Lane {
+/// The session of the appends, and what runs it while somebody appends.
+pub(super) struct AppendLine {
     /// Until the end.
     runtime: Option<Runtime>,
     line: Line,
 }
 
-impl Lane {
+impl AppendLine {
     pub(super) fn new(line: Line) -> Result<Self, LedgerError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| {
@@ -47,7 +48,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for AppendLine {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // The last owner may be a thread that must not wait.
