@@ -294,9 +294,10 @@ fn storm_trial(binary: &Path, seconds: u64, seed: u64) -> Outcome<String> {
             .map_err(|error| format!("through node {node}: {error}"))?;
     }
     let backup = nodes.backup()?;
-    let owner = nodes.stop_owner_last()?;
+    nodes.wait_until_followed()?;
+    nodes.stop_owner_last()?;
     nodes.verify_all()?;
-    nodes.compare_copy(owner)?;
+    (0..nodes.len()).try_for_each(|node| nodes.compare_copy(node))?;
     nodes.restore(&backup, ("restored", 1))?;
     history.judge(&nodes.client(2)?).map_err(|error| format!("restored: {error}"))?;
     Ok(note)

@@ -108,7 +108,7 @@ pub const FORWARD_CONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 pub const LINKS_KEPT_MAX: usize = 256;
 /// How long one is kept without a request: shorter than any node keeps it.
 pub const LINK_IDLE_MAX: Duration = Duration::from_secs(10);
-/// Time for the owner's answer. Longer than any request of a healthy server takes.
+/// Time for the owner's answer, here or at another node. Longer than any request of a healthy server takes.
 pub const FORWARD_ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time for the answer to a write when the account is somewhere else by now: it was made before, and may be on its way.
 pub const FORWARD_LAST_ANSWER_WAIT_MAX: Duration = Duration::from_secs(1);

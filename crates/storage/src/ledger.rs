@@ -47,7 +47,9 @@ pub use member::{Beat, JoinError, Lease, Member, Ownership};
 pub use memory::MemoryLedger;
 pub use owned::{LedgerStore, OwnershipWatcher};
 pub use position::{ACCOUNT, Position, slice_journal};
-pub use postgres::{PostgresLedger, Protection, SCHEMA, StoreAddress};
+pub use postgres::{
+    LedgerFacts, PostgresLedger, Protection, Replication, SCHEMA, StoreAddress, Unfolded,
+};
 pub use replica::{Followed, Replica, ReplicaError};
 pub use rows::{
     Entry, Epoch, Home, Incarnation, JournalRow, KeyStates, NodeCard, NodeRow, NodeState, Place,

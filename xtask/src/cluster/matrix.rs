@@ -15,7 +15,7 @@ use super::nodes::{Commands, LEASE, Nodes};
 use super::reshape::Reshaped;
 use super::storm::{self, Failure};
 use crate::Outcome;
-use crate::rest::Client;
+use crate::rest::{Answer, Client};
 
 /// How long something goes on before the blow falls, at most.
 const BEFORE_MAX_MS: u64 = 500;
@@ -140,7 +140,7 @@ fn run(
                 scope.spawn(move || reshaped.run((clients, commands), seed, over));
             }
             Moment::Containers => {
-                scope.spawn(move || make_and_drop(&clients[forwarder], over));
+                scope.spawn(move || make_and_drop(clients, forwarder, over, failure));
             }
             Moment::Handover => {
                 scope.spawn(move || commands.hand_to(standby));
@@ -219,12 +219,24 @@ fn strike(nodes: &mut Nodes, blow: Blow, (owner, struck): (usize, usize)) -> Out
 }
 
 /// Makes containers with an item and drops them again. What is answered success must be so.
-fn make_and_drop(client: &Client, over: &AtomicBool) {
+fn make_and_drop(clients: &[Client], forwarder: usize, over: &AtomicBool, failure: &Failure) {
     let definition = json!({ "id": "brief", "partitionKey": { "paths": ["/pk"], "kind": "Hash" } });
+    let (path, client) = ("/dbs/cluster/colls/brief", &clients[forwarder]);
+    let other = &clients[(forwarder + 1) % clients.len()];
+    let status = |answer: Outcome<Answer>| answer.map_or(0, |answer| answer.status);
+    // What was not answered may still come true.
+    let mut is_known = true;
     while !over.load(Ordering::SeqCst) {
-        // Each may fail while the account is between two owners; the next round finds what there is.
-        let _made = client.send("POST", "/dbs/cluster/colls", &[], Some(&definition));
-        let _dropped = client.send("DELETE", "/dbs/cluster/colls/brief", &[], None);
+        let made = status(client.send("POST", "/dbs/cluster/colls", &[], Some(&definition)));
+        is_known &= matches!(made, 201 | 409 | 429);
+        if is_known && made == 201 && status(other.send("GET", path, &[], None)) == 404 {
+            failure.tell("a container that was made is not there");
+        }
+        let dropped = status(client.send("DELETE", path, &[], None));
+        is_known &= matches!(dropped, 204 | 404 | 429);
+        if is_known && dropped == 204 && status(other.send("GET", path, &[], None)) == 200 {
+            failure.tell("a container that was dropped is still there");
+        }
     }
 }
 

@@ -174,9 +174,9 @@ impl NodeLives {
         let folder = self.options.data();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let disk = disk(Some(&folder))?;
-        let incarnation = node.member.incarnation().0;
+        let number = etag_number(&self.ports.account, node.member.incarnation().0);
         let store = Arc::new(store);
-        let life = (Some(incarnation), Slice::WHOLE);
+        let life = (Some(number), Slice::WHOLE);
         let account = open_account(&self.options, store, clock, disk.clone(), life)?;
         let (service, watching) = service(&self.options, &account, &self.authenticator, disk)?;
         let asked = node.clone();
@@ -214,6 +214,14 @@ impl NodeLives {
     }
 }
 
+/// The number that the etags of an ownership carry. Incarnations and epochs begin anew in an account that is made of a backup or after a loss, and etags
+/// of both may be kept by one client: so the account's id is in it.
+pub(super) fn etag_number(account: &str, ownership: u64) -> u64 {
+    let digits: String = account.chars().filter(char::is_ascii_hexdigit).take(10).collect();
+    let account = u64::from_str_radix(&digits, 16).unwrap_or_default();
+    (account << 24).wrapping_add(ownership)
+}
+
 impl NodeLife {
     /// Tells when the account was handed over, and to whom.
     pub(super) fn handover(&self) -> Arc<Handover> {
@@ -226,5 +234,20 @@ impl NodeLife {
         self.opened.lock().close()?;
         self.node.leave(self.beats);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_have_etags_of_their_own() {
+        let (first, second) =
+            ("d3d9d315-e632-224b-a73c-021c642cd1af", "d3d9d315-e732-224b-a73c-021c642cd1af");
+        assert_eq!(etag_number(first, 7), 0xd3d9_d315_e600_0007);
+        assert_ne!(etag_number(first, 7), etag_number(second, 7));
+        assert_ne!(etag_number(first, 7), etag_number(first, 8));
+        assert_eq!(etag_number("", 7), 7);
     }
 }

@@ -233,6 +233,10 @@ impl OwnershipWatcher for NodeState {
     fn reached(&self, place: Place) {
         self.place.store(place.0, Ordering::Release);
     }
+
+    fn appended(&self, took: Duration) {
+        self.gauges.note_append(took);
+    }
 }
 
 /// Ends the process at once: nothing that is still under way may be answered.
@@ -297,9 +301,7 @@ fn beat(node: &NodeState) {
             tracing::warn!(%error, "the other nodes could not be looked at");
         }
     }
-    let left = node.member.lease().left().as_millis();
-    let left = u64::try_from(left).unwrap_or(u64::MAX);
-    node.gauges.lease_millis.store(left, Ordering::Relaxed);
+    node.gauges.note_lease(node.member.lease().left());
 }
 
 /// Starts the thread that follows; `rehearse` makes its indexes ready when it shall own the account, `open` makes an account of the store once it does.

@@ -16,7 +16,7 @@ use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Service, Settings};
 use armilla_model::clock::{Clock, SystemClock, monotonic};
 use armilla_storage::Store;
-use armilla_storage::ledger::{ACCOUNT, Ledger, LedgerError, Member, PostgresLedger};
+use armilla_storage::ledger::{ACCOUNT, Ledger, LedgerError, Member, PostgresLedger, Replication};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -54,11 +54,17 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     let record = AccountRecord::decode(&patiently(|| ledger.settings())?)?;
     record.require_whole()?;
     compare_clocks(&ledger)?;
+    if patiently(|| ledger.replication())? == Replication::Asynchronous {
+        note(
+            "the database has replicas that confirm nothing (synchronous_standby_names is empty): a failover of it may lose acknowledged writes",
+        );
+    }
     let descriptors = Descriptors::claim()?;
     if let Some(warning) = descriptors.warning() {
         note(&warning);
     }
-    let ports = NodePorts { name, advertised, record, descriptors };
+    let account = patiently(|| ledger.account())?;
+    let ports = NodePorts { name, advertised, account, record, descriptors };
     if ports.record.slices() > 1 {
         return super::slices::serve::run(options, ports, &ledger);
     }
@@ -79,6 +85,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
 pub(super) struct NodePorts {
     pub(super) name: String,
     pub(super) advertised: NodeAddress,
+    /// The id of the account, which stays the same while any node is there.
+    pub(super) account: String,
     pub(super) record: AccountRecord,
     pub(super) descriptors: Descriptors,
 }

@@ -286,6 +286,10 @@ impl OwnershipWatcher for SliceWatcher {
     fn reached(&self, place: Place) {
         self.node.slices[self.number as usize].place.store(place.0, Ordering::Release);
     }
+
+    fn appended(&self, took: Duration) {
+        self.node.gauges.note_append(took);
+    }
 }
 
 /// Starts the thread of the beats.
@@ -336,9 +340,7 @@ fn beat(node: &SlicedNode) {
             tracing::warn!(%error, "the other nodes could not be looked at");
         }
     }
-    let left = node.member.lease().left().as_millis();
-    let left = u64::try_from(left).unwrap_or(u64::MAX);
-    node.gauges.lease_millis.store(left, Ordering::Relaxed);
+    node.gauges.note_lease(node.member.lease().left());
 }
 
 /// Begins to hand a slice over, when this node owns it, somebody else shall, and that one's copies have everything but the last moment.

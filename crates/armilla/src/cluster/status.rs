@@ -2,11 +2,14 @@
 
 use super::StatusOptions;
 use crate::terminal::{note, say};
+use armilla_model::clock::{Clock as _, SystemClock};
 use armilla_storage::ledger::{
-    ACCOUNT, Ledger as _, LedgerError, NodeRow, NodeState, PostgresLedger, ShardRow,
+    ACCOUNT, Ledger as _, LedgerError, LedgerFacts, NodeRow, NodeState, PostgresLedger,
+    Replication, ShardAt, ShardRow,
 };
 use serde_json::json;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Nobody owns the account.
 const UNSERVED: u8 = 1;
@@ -34,12 +37,23 @@ struct ClusterStatus {
     journal: Option<ShardRow>,
     /// All journals, in the order of the slices.
     slices: Vec<ShardRow>,
+    facts: LedgerFacts,
+    /// Milliseconds by which the database's clock is ahead of this machine's.
+    clock_ahead: i64,
 }
 
 fn read(ledger: &PostgresLedger) -> Result<ClusterStatus, LedgerError> {
     let slices = ledger.shards()?;
     let journal = slices.iter().find(|row| row.at == ACCOUNT).cloned();
-    Ok(ClusterStatus { account: ledger.account()?, nodes: ledger.nodes()?, journal, slices })
+    let theirs = ledger.now_millis()?.cast_signed();
+    Ok(ClusterStatus {
+        account: ledger.account()?,
+        nodes: ledger.nodes()?,
+        journal,
+        slices,
+        facts: ledger.facts()?,
+        clock_ahead: theirs.saturating_sub(SystemClock.now_millis().cast_signed()),
+    })
 }
 
 impl ClusterStatus {
@@ -86,6 +100,44 @@ impl ClusterStatus {
         }
     }
 
+    /// How many rows of the journals, and how many bytes, wait to be folded.
+    fn unfolded(&self, at: ShardAt) -> (u64, u64) {
+        let found = self.facts.unfolded.iter().find(|unfolded| unfolded.at == at);
+        found.map_or((0, 0), |unfolded| (unfolded.rows, unfolded.bytes))
+    }
+
+    /// How far a journal is.
+    fn place_text(&self, journal: &ShardRow) -> String {
+        let (rows, bytes) = self.unfolded(journal.at);
+        let (epoch, folded) = (journal.epoch, journal.folded);
+        let bytes = bytes_text(bytes);
+        format!("epoch {epoch}, folded up to place {folded}, {rows} rows ({bytes}) behind that")
+    }
+
+    /// Rows of the journals that a node's copies lack, beside the node that is furthest.
+    fn rows_behind(&self, node: &NodeRow) -> u64 {
+        let alive = self.nodes.iter().filter(|node| node.state != NodeState::Gone);
+        let newest = alive.map(|node| node.catalog.0).max().unwrap_or(0);
+        newest.saturating_sub(node.catalog.0)
+    }
+
+    fn database_text(&self) -> String {
+        let LedgerFacts { journal_bytes, base_bytes, oldest_snapshot, replication, .. } =
+            &self.facts;
+        let (journal, base) = (bytes_text(*journal_bytes), bytes_text(*base_bytes));
+        let clock = seconds(Duration::from_millis(self.clock_ahead.unsigned_abs()));
+        let direction = if self.clock_ahead < 0 { "behind" } else { "ahead" };
+        let oldest = oldest_snapshot.map_or("none".to_owned(), seconds);
+        let replicas = match replication {
+            Replication::Alone => "none",
+            Replication::Synchronous => "confirm each write",
+            Replication::Asynchronous => "confirm nothing: a failover may lose acknowledged writes",
+        };
+        format!(
+            "database journal {journal}, base {base}, oldest statement {oldest}, clock {clock} {direction}, replicas {replicas}"
+        )
+    }
+
     fn to_text(&self) -> String {
         let mut lines = vec![format!("account  {}", self.account)];
         lines.push(match self.owner() {
@@ -98,28 +150,26 @@ impl ClusterStatus {
         if self.slices.len() > 1 {
             let line = |(number, slice): (usize, &ShardRow)| {
                 let owner = self.owner_of(slice).map_or("nobody", |owner| &owner.card.name);
-                let (epoch, folded) = (slice.epoch, slice.folded);
-                format!("slice {number:<3}{owner}, epoch {epoch}, folded up to place {folded}")
+                format!("slice {number:<3}{owner}, {}", self.place_text(slice))
             };
             lines.extend(self.slices.iter().enumerate().map(line));
         } else if let Some(journal) = &self.journal {
-            lines.push(format!(
-                "journal  epoch {}, folded up to place {}",
-                journal.epoch, journal.folded
-            ));
+            lines.push(format!("journal  {}", self.place_text(journal)));
         }
+        lines.push(self.database_text());
         lines.push(format!(
-            "{:<20} {:<9} {:>11} {:>10} {:>12} {:<10} address",
-            "node", "role", "incarnation", "beats", "place", "version"
+            "{:<20} {:<9} {:>11} {:>10} {:>12} {:>8} {:<10} address",
+            "node", "role", "incarnation", "beats", "place", "behind", "version"
         ));
         for node in &self.nodes {
             lines.push(format!(
-                "{:<20} {:<9} {:>11} {:>10} {:>12} {:<10} {}",
+                "{:<20} {:<9} {:>11} {:>10} {:>12} {:>8} {:<10} {}",
                 node.card.name,
                 self.role(node),
                 node.incarnation,
                 node.beats,
                 node.catalog,
+                self.rows_behind(node),
                 node.card.version,
                 node.card.address
             ));
@@ -132,31 +182,63 @@ impl ClusterStatus {
             json!({
                 "name": node.card.name, "role": self.role(node), "address": node.card.address,
                 "incarnation": node.incarnation.0, "beats": node.beats, "place": node.catalog.0,
-                "version": node.card.version,
+                "behind": self.rows_behind(node), "version": node.card.version,
             })
         };
         let journal = self.journal.as_ref();
-        let journal = journal.map(|row| json!({ "epoch": row.epoch.0, "folded": row.folded.0 }));
+        let journal = journal.map(|row| {
+            let (rows, bytes) = self.unfolded(row.at);
+            json!({ "epoch": row.epoch.0, "folded": row.folded.0, "unfolded": rows, "unfolded_bytes": bytes })
+        });
         let nodes: Vec<_> = self.nodes.iter().map(node).collect();
         let slice = |row: &ShardRow| {
             let owner = self.owner_of(row).map(|owner| owner.card.name.clone());
-            json!({ "owner": owner, "epoch": row.epoch.0, "folded": row.folded.0 })
+            let (rows, bytes) = self.unfolded(row.at);
+            json!({
+                "owner": owner, "epoch": row.epoch.0, "folded": row.folded.0, "unfolded": rows,
+                "unfolded_bytes": bytes,
+            })
         };
         let slices: Vec<_> = self.slices.iter().map(slice).collect();
         let name = |node: &NodeRow| node.card.name.clone();
         let (owner, heir) = (self.owner().map(name), self.heir().map(name));
+        let facts = &self.facts;
+        let replicas = match facts.replication {
+            Replication::Alone => "none",
+            Replication::Synchronous => "synchronous",
+            Replication::Asynchronous => "asynchronous",
+        };
+        let database = json!({
+            "journal_bytes": facts.journal_bytes, "base_bytes": facts.base_bytes, "replicas": replicas,
+            "oldest_snapshot_seconds": facts.oldest_snapshot.map(|age| age.as_secs_f64()),
+            "clock_ahead_millis": self.clock_ahead,
+        });
         json!({
             "account": self.account, "owner": owner, "moving_to": heir, "journal": journal, "slices": slices,
-            "nodes": nodes,
+            "database": database, "nodes": nodes,
         })
         .to_string()
     }
 }
 
+/// A size as people read it.
+fn bytes_text(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{} KB", bytes / 1_000),
+        10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} GB", bytes / 1_000_000_000),
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armilla_storage::ledger::{Epoch, Incarnation, NodeCard, Place, ShardState};
+    use armilla_storage::ledger::{Epoch, Incarnation, NodeCard, Place, ShardState, Unfolded};
 
     fn node(name: &str, incarnation: u64, state: NodeState) -> NodeRow {
         let address = format!("http://{name}:1");
@@ -182,14 +264,33 @@ mod tests {
             node("c", 3, NodeState::Gone),
         ];
         let slices = vec![journal.clone()];
+        let facts = LedgerFacts {
+            journal_bytes: 1_200_000,
+            base_bytes: 9_000,
+            unfolded: vec![Unfolded { at: ACCOUNT, rows: 4, bytes: 34_000 }],
+            oldest_snapshot: Some(Duration::from_millis(250)),
+            replication: Replication::Asynchronous,
+        };
+        let (account, journal) = ("x".into(), Some(journal));
         let mut status =
-            ClusterStatus { account: "x".into(), nodes, journal: Some(journal), slices };
+            ClusterStatus { account, nodes, journal, slices, facts, clock_ahead: -1_500 };
+        status.nodes[1].catalog = Place(2);
         let text = status.to_text();
         assert!(text.contains("owner    a at http://a:1"), "{text}");
+        assert!(text.contains("folded up to place 5, 4 rows (34 KB) behind that"), "{text}");
+        let database = "database journal 1200 KB, base 9000 B, oldest statement 0.2 s, clock 1.5 s behind, replicas confirm nothing";
+        assert!(text.contains(database), "{text}");
+        let behind: Vec<_> = status.nodes.iter().map(|node| status.rows_behind(node)).collect();
+        assert_eq!(behind, [0, 7, 0]);
         let roles: Vec<_> = status.nodes.iter().map(|node| status.role(node)).collect();
         assert_eq!(roles, ["owner", "standby", "gone"]);
         let json: serde_json::Value = serde_json::from_str(&status.to_json()).unwrap();
         assert_eq!((&json["owner"], &json["journal"]["epoch"]), (&"a".into(), &4.into()));
+        assert_eq!(
+            (&json["journal"]["unfolded"], &json["nodes"][1]["behind"]),
+            (&4.into(), &7.into())
+        );
+        assert_eq!(json["database"]["replicas"], "asynchronous");
         status.journal.as_mut().unwrap().heir = Some(("b".into(), Incarnation(2)));
         assert!(status.to_text().contains("moving   to b"));
         status.journal.as_mut().unwrap().heir = Some(("b".into(), Incarnation(1)));

@@ -134,6 +134,16 @@ impl Front {
         self.places.borrow().clone()
     }
 
+    /// Whether requests can be answered, here or by another node: somebody serves the account, and this node has not lost sight of who.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.gauges.holds_lease() && self.is_served()
+    }
+
+    /// Whether somebody serves the account, as far as this node knows.
+    pub(crate) fn is_served(&self) -> bool {
+        matches!(*self.places.borrow(), OwnerPlace::Here | OwnerPlace::Elsewhere(_))
+    }
+
     /// Whether this node serves the account now.
     pub(crate) fn is_here(&self) -> bool {
         *self.places.borrow() == OwnerPlace::Here
@@ -239,12 +249,17 @@ impl Front {
 
     async fn attempt(&self, owner: &NodeAddress, passed: &Passed<'_>) -> ForwardAttempt {
         let Some(request) = self.request(owner, passed) else { return ForwardAttempt::NotDone };
-        let answered = tokio::select! {
-            answered = self.client.request(request) => answered,
-            () = self.too_late(owner, passed.is_read) => return ForwardAttempt::Unknown,
-            () = sleep(FORWARD_ANSWER_WAIT_MAX) => return ForwardAttempt::Unknown,
-        };
-        let response = match answered {
+        tokio::select! {
+            biased;
+            attempt = self.exchange(request) => attempt,
+            () = self.too_late(owner, passed.is_read) => ForwardAttempt::Unknown,
+            () = sleep(FORWARD_ANSWER_WAIT_MAX) => ForwardAttempt::Unknown,
+        }
+    }
+
+    /// Sends a request and reads the whole answer. A node that vanishes in the middle says no more: whoever waits for this has a limit.
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> ForwardAttempt {
+        let response = match self.client.request(request).await {
             Ok(response) => response,
             Err(error) if error.is_connect() => return ForwardAttempt::NotDone,
             Err(_) => return ForwardAttempt::Unknown,

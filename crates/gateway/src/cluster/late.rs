@@ -1,7 +1,7 @@
 //! A service that begins when its node takes the account over, and whose answers count while the lease is held.
 
 use crate::auth::{PermissionId, Standing};
-use crate::limits::{LEASE_LOOK_EVERY, LEASE_RETRY_AFTER};
+use crate::limits::{FORWARD_ANSWER_WAIT_MAX, LEASE_LOOK_EVERY, LEASE_RETRY_AFTER};
 use crate::reply::Reply;
 use crate::routes::ContainerPath;
 use crate::service::{
@@ -14,7 +14,7 @@ use http::StatusCode;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Tells whether this node holds its lease now.
 type HoldsLease = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -143,11 +143,14 @@ impl<S: Service> Service for LateService<S> {
             return begun.judge(begun.service.call(call).await, true);
         }
         let mut answer = pin!(begun.service.call(call));
+        let end = Instant::now() + FORWARD_ANSWER_WAIT_MAX;
         loop {
             match timeout(LEASE_LOOK_EVERY, answer.as_mut()).await {
                 Ok(reply) => return begun.judge(reply, false),
-                // It waits for a ledger that is away, and nobody knows for how long.
-                Err(_) if !(begun.holds_lease)() => return Reply::error(unknown_outcome()),
+                // It waits for a ledger that is away, or that hears beats and takes no rows, and nobody knows for how long.
+                Err(_) if !(begun.holds_lease)() || Instant::now() > end => {
+                    return Reply::error(unknown_outcome());
+                }
                 Err(_) => {}
             }
         }
@@ -211,6 +214,10 @@ impl<S: Service> Standing for LateService<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{Access, Principal};
+    use crate::headers::RequestContext;
+    use crate::routes::Operation;
+    use bytes::Bytes;
 
     struct Nothing;
 
@@ -257,6 +264,26 @@ mod tests {
         assert!(late.metrics().is_none() && !late.is_here());
         late.begin(Nothing, Arc::new(|| true));
         assert!(late.is_here() && late.gate.enter().is_some(), "a node may own the account again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_the_ledger_never_takes_is_told_in_the_end_although_the_lease_is_held() {
+        struct Stuck;
+        impl Service for Stuck {
+            async fn call(&self, _call: Call<'_>) -> Reply {
+                std::future::pending().await
+            }
+        }
+        impl Standing for Stuck {}
+        let late = LateService::new();
+        late.begin(Stuck, Arc::new(|| true));
+        let begun = Instant::now();
+        let (operation, principal) =
+            (Operation::CreateDatabase, &Principal::Account(Access::ReadWrite));
+        let (context, body) = (&RequestContext::default(), Bytes::new());
+        let reply = late.call(Call { operation, context, principal, body }).await;
+        assert_eq!(reply.status(), StatusCode::REQUEST_TIMEOUT);
+        assert!((60..62).contains(&begun.elapsed().as_secs()));
     }
 
     #[tokio::test]

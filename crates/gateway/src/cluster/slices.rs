@@ -88,6 +88,12 @@ impl SliceFronts {
         &self.fronts
     }
 
+    /// Whether requests for every slice can be answered, here or by another node. The first front counts for the whole node.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.fronts.first().is_some_and(|front| front.is_ready())
+            && self.fronts.iter().all(|front| front.is_served())
+    }
+
     /// The slice of a key, where this node has heard how the container hashes its keys.
     pub(crate) fn slice_of(&self, path: ContainerPath<'_>, key: &PartitionKey) -> Option<u32> {
         let definition = self.learned.read().get(&text_of(path)).cloned()?;

@@ -38,7 +38,7 @@ impl<S: Service> Gateway<S> {
         let started = monotonic();
         let deadline = Front::deadline();
         let reply = match about_this_node(parts) {
-            Some(Route::Ready | Route::Status) if !self.is_ready(front) => not_ready(),
+            Some(Route::Ready | Route::Status) if !front.is_ready() => not_ready(),
             Some(_) => return AtOwner::Here(body),
             // The node that passed it on holds it, and knows then that it was not done.
             None if parts.headers.contains_key(FROM) && front.place() != OwnerPlace::Here => {
@@ -59,11 +59,6 @@ impl<S: Service> Gateway<S> {
         let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
         self.settings.cors.decorate(parts, response.headers_mut());
         AtOwner::Answered(response)
-    }
-
-    /// Requests can be answered, here or by another node.
-    fn is_ready(&self, front: &Front) -> bool {
-        matches!(front.place(), OwnerPlace::Here | OwnerPlace::Elsewhere(_))
     }
 
     /// Has the owner answer a request in the common form, bytes for bytes where that is possible.

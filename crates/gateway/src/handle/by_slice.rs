@@ -82,7 +82,7 @@ impl<S: Service> Gateway<S> {
         mut body: RequestBody,
     ) -> BySlice {
         match super::at_owner::about_this_node(parts) {
-            Some(Route::Ready | Route::Status) if !is_ready(slices) => {
+            Some(Route::Ready | Route::Status) if !slices.is_ready() => {
                 let activity_id = self.activity_ids.next();
                 let reply = super::at_owner::not_ready();
                 let response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
@@ -338,12 +338,6 @@ const RANGES: &str = "PartitionKeyRanges";
 
 pub(super) fn invalid_token() -> Error {
     Error::bad_request("The continuation token is not one of this container's.")
-}
-
-/// Requests for every slice can be answered, here or by another node.
-fn is_ready(slices: &SliceFronts) -> bool {
-    let is_served = |place| matches!(place, OwnerPlace::Here | OwnerPlace::Elsewhere(_));
-    slices.fronts().iter().all(|front| is_served(front.place()))
 }
 
 /// What an answer tells of a key that lies elsewhere.

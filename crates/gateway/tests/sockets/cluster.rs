@@ -3,13 +3,14 @@
 use super::support::{Answer, Client, DATE, NOW, Stub, authorization, head, soon};
 use armilla_gateway::activity::ActivityIds;
 use armilla_gateway::auth::{Access, Authenticator, MasterKeys, WELL_KNOWN_KEY, WellKnownKey};
-use armilla_gateway::cluster::{Front, LateService, OwnerPlace, OwnerPlaces};
+use armilla_gateway::cluster::{Front, LateService, NodeGauges, OwnerPlace, OwnerPlaces};
 use armilla_gateway::serve::Protocols;
 use armilla_gateway::{Gateway, Server, Settings};
 use armilla_model::clock::ManualClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -21,6 +22,7 @@ struct Node {
     places: OwnerPlaces,
     late: LateService<Stub>,
     holds_lease: Arc<AtomicBool>,
+    gauges: Arc<NodeGauges>,
 }
 
 impl Node {
@@ -31,6 +33,8 @@ impl Node {
         let mut keys = MasterKeys::new(WellKnownKey::Nowhere);
         keys.add(WELL_KNOWN_KEY, Access::ReadWrite).unwrap();
         let (front, places) = Front::new(name, rustls::RootCertStore::empty()).unwrap();
+        let gauges = front.gauges();
+        gauges.note_lease(Duration::from_secs(3600));
         let gateway = Gateway {
             service: late.clone(),
             settings: Settings { front: Some(Arc::new(front)), ..Settings::default() },
@@ -42,7 +46,7 @@ impl Node {
         let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
         let address = server.local_addresses().unwrap()[0];
         tokio::spawn(server.run(std::future::pending()));
-        Self { address, places, late, holds_lease }
+        Self { address, places, late, holds_lease, gauges }
     }
 
     /// Two nodes, the second of which owns the account.
@@ -92,6 +96,35 @@ async fn any_node_answers_what_the_owner_answers() {
 }
 
 #[tokio::test]
+async fn a_node_that_has_lost_sight_of_the_owner_is_not_ready_and_still_passes_on() {
+    let (standby, owner) = Node::pair();
+    standby.gauges.note_lease(Duration::ZERO);
+    assert_eq!(standby.get("/ready").await.status, 503);
+    assert_eq!(standby.get("/alive").await.status, 200);
+    assert_eq!(standby.get(&format!("{ITEMS}/a")).await.status, 200);
+    assert_eq!(owner.get("/ready").await.status, 200);
+    standby.gauges.note_lease(Duration::from_secs(3600));
+    assert_eq!(standby.get("/ready").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_owner_that_vanishes_in_the_middle_of_its_answer_is_not_waited_for() {
+    let (standby, owner) = Node::pair();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    standby.follow(listener.local_addr().unwrap());
+    // Chunks are not passed on as the bytes that came.
+    let framed = "transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+    let (written, _stream) = tokio::join!(standby.ask(head("POST", ITEMS, framed)), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_buf(&mut Vec::with_capacity(4096)).await.unwrap();
+        stream.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+        standby.follow(owner.address);
+        stream
+    });
+    assert_eq!(written.status, 408, "{}", written.text());
+}
+
+#[tokio::test]
 async fn a_stranger_is_refused_where_it_comes_and_its_body_goes_nowhere() {
     let standby = Node::start("standby");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -101,8 +134,7 @@ async fn a_stranger_is_refused_where_it_comes_and_its_body_goes_nowhere() {
         authorization("POST", "/dbs/other/colls/c/docs")
     );
     assert_eq!(standby.ask(unsigned).await.status, 401);
-    let nobody =
-        tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
+    let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
     assert!(nobody.is_err(), "the owner was asked");
 }
 
@@ -161,7 +193,7 @@ async fn a_request_waits_for_the_next_owner() {
     let path = format!("{ITEMS}/a");
     let (answer, ()) = tokio::join!(standby.get(&path), async {
         // Pause: the request shall be held when the owner appears; it is answered in any case.
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         standby.follow(owner.address);
     });
     assert_eq!(answer.status, 200);
@@ -208,7 +240,7 @@ async fn a_write_that_the_owner_of_before_has_done_is_told_and_a_read_is_asked_a
                 }
                 standby.follow(owner.address);
                 // Pause: the standby shall know of it before the answer comes.
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 let answer = b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n";
                 stream.write_all(answer).await.unwrap();
                 stream

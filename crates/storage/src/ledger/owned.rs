@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{io, thread};
 
+use armilla_model::clock::monotonic;
 use parking_lot::Mutex;
 
 use super::folding::Folding;
@@ -45,6 +46,11 @@ pub trait OwnershipWatcher: Send + Sync {
 
     /// The local copy has everything up to here.
     fn reached(&self, place: Place);
+
+    /// The ledger has taken a row, after so long.
+    fn appended(&self, took: Duration) {
+        let _ = took;
+    }
 }
 
 /// What an owner starts with.
@@ -207,7 +213,9 @@ impl Store for LedgerStore {
         let Position { place, chain } = next;
         let entry =
             Entry { at: self.at, epoch: lane.epoch, place, lsn: place.0, chain, batch: bytes };
+        let begun = monotonic();
         self.append(&mut lane, entry)?;
+        self.watcher.appended(begun.elapsed());
         if self.failing.swap(false, Ordering::Relaxed) {
             self.watcher.recovered();
         }

@@ -9,6 +9,7 @@
 //! (beats, and the look at who else beats, which must not wait behind anything), and the *desk* for everything else.
 
 mod encryption;
+mod facts;
 mod lane;
 mod operations;
 mod session;
@@ -28,6 +29,7 @@ use tokio_postgres::Config;
 
 pub use self::encryption::Protection;
 use self::encryption::{Connector, Wish};
+pub use self::facts::{LedgerFacts, Replication, Unfolded};
 use self::lane::AppendLine;
 use self::session::{Line, Role};
 use super::{
@@ -189,6 +191,24 @@ impl PostgresLedger {
     /// When the database cannot be reached.
     pub fn now_millis(&self) -> Result<u64, LedgerError> {
         self.wait(|lines| async move { statements::now_millis(&lines.desk).await })
+    }
+
+    /// What the database says of itself.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached.
+    pub fn facts(&self) -> Result<LedgerFacts, LedgerError> {
+        self.wait(|lines| async move { facts::facts(&lines.desk).await })
+    }
+
+    /// Who confirms a write beside the database.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached.
+    pub fn replication(&self) -> Result<Replication, LedgerError> {
+        self.wait(|lines| async move { facts::replication(&lines.desk).await })
     }
 
     fn connect(address: &StoreAddress) -> Result<Self, LedgerError> {

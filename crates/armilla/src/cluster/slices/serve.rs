@@ -3,6 +3,7 @@
 use super::SlicedNode;
 use super::term::{self, OpenSlice, OpenTerm, SliceWork};
 use crate::cluster::folder::{self, FolderCopy, NodeFile};
+use crate::cluster::life::etag_number;
 use crate::cluster::serve::{Doors, NodePorts, bind, greet, patiently, trusted};
 use crate::config::ServeOptions;
 use crate::control::{self, Tickets};
@@ -142,7 +143,7 @@ async fn serve(
         clock: Arc::new(SystemClock),
         address: address.clone(),
     };
-    let open = opener(options, ports.record.slices(), node.clone(), tickets);
+    let open = opener(options, ports, node.clone(), tickets);
     let mut threads = Vec::new();
     for (number, told) in (0..).zip(told) {
         threads.push(term::start(SliceWork {
@@ -173,11 +174,12 @@ async fn serve(
 /// What makes an account of the store of a slice.
 fn opener(
     options: &ServeOptions,
-    count: u32,
+    ports: &NodePorts,
     nodes: Arc<SlicedNode>,
     tickets: impl Fn() -> Tickets + Send + Sync + 'static,
 ) -> OpenTerm {
     let (options, folder) = (options.clone(), options.data());
+    let (account, count) = (ports.account.clone(), ports.record.slices());
     let runtime = tokio::runtime::Handle::current();
     Arc::new(move |number, store, term| {
         // Webhooks are called from tasks of the server.
@@ -185,7 +187,8 @@ fn opener(
         let tickets = tickets();
         let disk = disk(Some(&slice_folder(&folder, number)))?;
         let slice = Slice::new(number, count).ok_or("there is no such slice")?;
-        let (clock, life) = (tickets.clock.clone(), (Some(term), slice));
+        let etags = etag_number(&account, term);
+        let (clock, life) = (tickets.clock.clone(), (Some(etags), slice));
         let account = open_account(&options, Arc::new(store), clock, disk.clone(), life)?;
         account.set_copies(Box::new(nodes.copies()));
         let (service, _watching) = service(&options, &account, &tickets.authenticator, disk)?;

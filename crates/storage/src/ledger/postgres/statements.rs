@@ -369,7 +369,7 @@ pub(super) const fn home_number(home: Home) -> i32 {
     home.0.cast_signed()
 }
 
-fn number(row: &Row, column: usize) -> u64 {
+pub(super) fn number(row: &Row, column: usize) -> u64 {
     row.get::<_, i64>(column).cast_unsigned()
 }
 
@@ -377,7 +377,7 @@ fn optional_number(rows: &[Row]) -> Option<u64> {
     rows.first()?.get::<_, Option<i64>>(0).map(i64::cast_unsigned)
 }
 
-fn shard_at(row: &Row) -> ShardAt {
+pub(super) fn shard_at(row: &Row) -> ShardAt {
     ShardAt { home: Home(row.get::<_, i32>(0).cast_unsigned()), shard: Shard(number(row, 1)) }
 }
 
