@@ -9,7 +9,7 @@ mod model;
 use armilla_storage::ledger::{
     Chain, Entry, Epoch, Home, Incarnation, KeyStates, Ledger, LedgerError, MemoryLedger, NodeCard,
     NodeRow, NodeState, Place, PostgresLedger, Reshape, ReshapedShard, Shard, ShardAt, ShardState,
-    StoreAddress, Verdict, decode_batch, encode_batch,
+    StoreAddress, Unfolded, Verdict, decode_batch, encode_batch,
 };
 use armilla_storage::{Batch, KeyRange, Keyspace};
 use bytes::Bytes;
@@ -62,6 +62,34 @@ fn threads_that_append_at_once_share_a_lane_which_is_opened_again() {
         assert_eq!(model::close_lanes(&url), 1, "one connection for all threads");
     }
     assert_eq!(ledger.take(at(1), tips[0].1).unwrap().unwrap().place, Place(150));
+}
+
+/// What operators are told is what is there.
+#[test]
+fn a_database_tells_what_is_not_folded_and_who_confirms() {
+    let Some(url) = model::fresh_database() else { return };
+    let ledger = PostgresLedger::open(&StoreAddress::new(&url)).unwrap();
+    ledger.join(&card("a")).unwrap().unwrap();
+    Ledger::open(&ledger, HOME, &[(Shard(1), 0), (Shard(2), 0)]).unwrap();
+    let taken = ledger.take(at(1), Epoch(0)).unwrap().unwrap();
+    let (mut chain, mut bytes) = (taken.chain, 0);
+    for place in 1..=3 {
+        let batch = batch(&place.to_string());
+        (chain, bytes) = (chain.with(&batch), bytes + batch.len() as u64);
+        let (place, lsn) = (Place(place), place);
+        let entry = Entry { at: at(1), epoch: taken.epoch, place, lsn, chain, batch };
+        assert_eq!(append(&ledger, vec![entry]).unwrap(), [Verdict::Accepted]);
+    }
+    let unfolded = |rows, bytes| {
+        [Unfolded { at: at(1), rows, bytes }, Unfolded { at: at(2), rows: 0, bytes: 0 }]
+    };
+    let facts = ledger.facts().unwrap();
+    assert_eq!(facts.unfolded, unfolded(3, bytes));
+    assert!(facts.journal_bytes > 0 && facts.base_bytes > 0);
+    assert_eq!(facts.replication, ledger.replication().unwrap());
+    let states = KeyStates { upto: Place(3), lsn: 3, keys: vec![] };
+    assert!(ledger.fold(at(1), taken.epoch, states).unwrap());
+    assert_eq!(ledger.facts().unwrap().unfolded, unfolded(0, 0));
 }
 
 fn batch(value: &str) -> Bytes {
