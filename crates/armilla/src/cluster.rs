@@ -8,6 +8,7 @@
 
 mod folder;
 mod handover;
+mod heir;
 pub(crate) mod keeping;
 mod life;
 mod node;

@@ -6,12 +6,13 @@
 //! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one. A node that
 //! hands the account over ([`super::handover`]) begins another life in the same process, once nothing of the account is left ([`super::life`]).
 
+use super::heir::{HeirSeen, epoch_as_heir};
 use crate::terminal::note;
 use armilla_gateway::cluster::{NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
 use armilla_model::clock::monotonic;
 use armilla_storage::ledger::{
-    Beat, Epoch, Followed, Incarnation, LedgerError, LedgerStore, Member, NodeRow, Ownership,
-    OwnershipWatcher, Place, Position, Replica, ReplicaError,
+    Beat, Epoch, Followed, LedgerError, LedgerStore, Member, NodeRow, Ownership, OwnershipWatcher,
+    Place, Position, Replica, ReplicaError,
 };
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,8 +45,7 @@ pub(super) struct NodeState {
     ownership: Mutex<Option<Ownership>>,
     /// Since when the account is free in an epoch and left to a named heir.
     left_to_heir: Mutex<Option<(Epoch, Instant)>>,
-    /// The heir of this account, and its beats when it was first seen to be.
-    heir_seen: Mutex<Option<(Incarnation, u64)>>,
+    heir_seen: Mutex<HeirSeen>,
     /// As heir of the account in this epoch, this node has its indexes ready. One more, so that nothing is 0.
     rehearsed: AtomicU64,
     /// Who is told to hand the account over.
@@ -73,7 +73,7 @@ impl NodeState {
             place_before: AtomicU64::new(0),
             ownership: Mutex::new(None),
             left_to_heir: Mutex::new(None),
-            heir_seen: Mutex::new(None),
+            heir_seen: Mutex::default(),
             rehearsed: AtomicU64::new(0),
             successors,
             serving: AtomicBool::new(false),
@@ -141,11 +141,8 @@ impl NodeState {
     /// The epoch in which another node owns an account that this one shall have, and has not made ready for.
     fn wants_rehearsal(&self) -> Option<Epoch> {
         let ownership = self.ownership.lock();
-        let (own, ownership) = (self.member.incarnation(), ownership.as_ref()?);
-        let is_heir = ownership.heir.as_ref().is_some_and(|heir| heir.incarnation == own);
-        let has_owner = ownership.owner.as_ref().is_some_and(|owner| owner.incarnation != own);
-        let is_ready = self.rehearsed.load(Ordering::Acquire) == ownership.epoch.0 + 1;
-        (is_heir && has_owner && !is_ready).then_some(ownership.epoch)
+        let epoch = epoch_as_heir(ownership.as_ref()?, self.member.incarnation())?;
+        (self.rehearsed.load(Ordering::Acquire) != epoch.0 + 1).then_some(epoch)
     }
 
     /// How far this node's copy is, for others to know. An heir that is not ready says that it has nothing: the owner waits for it.
@@ -154,16 +151,6 @@ impl NodeState {
             Some(_) => Place(0),
             None => Place(self.place.load(Ordering::Acquire)),
         }
-    }
-
-    /// Whether an heir has had the time to find out that it is one.
-    fn is_told(&self, heir: &NodeRow) -> bool {
-        let mut seen = self.heir_seen.lock();
-        let fresh = (heir.incarnation, heir.beats);
-        let kept = seen.filter(|seen| seen.0 == fresh.0).unwrap_or(fresh);
-        *seen = Some(kept);
-        // The beat after the next one is sent by a node that has looked meanwhile.
-        heir.beats >= kept.1 + 2
     }
 
     /// The account is to change its owner.
@@ -271,7 +258,9 @@ fn consider_successor(node: &NodeState, ownership: &Ownership) {
         if let Err(error) = node.member.name_heir(ownership.epoch, successor) {
             tracing::warn!(%error, "the node that shall own the account could not be named");
         }
-    } else if node.is_told(successor) && successor.catalog.0 >= before {
+    } else if node.heir_seen.lock().is_told(ownership.epoch, successor)
+        && successor.catalog.0 >= before
+    {
         // Nobody hears it only when the account is being handed over already.
         let _ = node.successors.send(successor.clone());
     }

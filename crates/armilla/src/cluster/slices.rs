@@ -10,6 +10,7 @@ pub(super) mod operations;
 pub(super) mod serve;
 mod term;
 
+use super::heir::{HeirSeen, epoch_as_heir};
 use super::node::{LOST_STATUS, end};
 use crate::terminal::note;
 use armilla_engine::Account;
@@ -42,8 +43,6 @@ pub(super) struct SlicedNode {
     pub(super) slices: Vec<SliceState>,
     gauges: Arc<NodeGauges>,
     balance: Balance,
-    /// The sum of the places of all copies at the look before.
-    places_before: AtomicU64,
     /// Set when the process is told to stop: nothing is answered and nothing is taken any more.
     stopping: AtomicBool,
     /// Set when beats are to end.
@@ -58,7 +57,12 @@ pub(super) struct SliceState {
     places: OwnerPlaces,
     /// The newest row that is in the copy.
     place: AtomicU64,
+    /// The copy had everything when its journal was last read.
+    is_complete: AtomicBool,
     ownership: Mutex<Option<Ownership>>,
+    heir_seen: Mutex<HeirSeen>,
+    /// As heir of the slice in this epoch, this node has its indexes ready. One more, so that nothing is 0.
+    rehearsed: AtomicU64,
     /// Since when the slice is free in an epoch and left to another node.
     left_to_other: Mutex<Option<(Epoch, Instant)>>,
     /// Who is told to hand the slice over.
@@ -84,7 +88,10 @@ impl SlicedNode {
                 store,
                 places,
                 place: AtomicU64::new(0),
+                is_complete: AtomicBool::new(false),
                 ownership: Mutex::new(None),
+                heir_seen: Mutex::default(),
+                rehearsed: AtomicU64::new(0),
                 left_to_other: Mutex::new(None),
                 successors,
                 serving: AtomicBool::new(false),
@@ -97,7 +104,6 @@ impl SlicedNode {
             slices,
             gauges,
             balance: Balance::new(balance_after),
-            places_before: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
         };
@@ -135,6 +141,26 @@ impl SlicedNode {
 
     fn places(&self) -> u64 {
         self.slices.iter().map(|slice| slice.place.load(Ordering::Acquire)).sum()
+    }
+
+    /// The epoch in which another node owns a slice that this one shall have, and has not made ready for.
+    fn wants_rehearsal(&self, slice: &SliceState) -> Option<Epoch> {
+        let epoch = slice.epoch_as_heir(self.member.incarnation())?;
+        (slice.rehearsed.load(Ordering::Acquire) != epoch.0 + 1).then_some(epoch)
+    }
+
+    /// How far this node's copies are, for others to know: the sum of their places. An heir of any slice says that it has nothing until all its copies
+    /// are complete and it has made ready: a sum does not tell which copy lacks something.
+    fn told_places(&self) -> Place {
+        let own = self.member.incarnation();
+        let is_heir = self.slices.iter().any(|slice| slice.epoch_as_heir(own).is_some());
+        let is_ready = |slice: &SliceState| {
+            slice.is_complete.load(Ordering::Acquire) && self.wants_rehearsal(slice).is_none()
+        };
+        match is_heir && !self.slices.iter().all(is_ready) {
+            true => Place(0),
+            false => Place(self.places()),
+        }
     }
 
     /// Whether it is this node's turn to take a free slice, so that slices spread.
@@ -182,6 +208,10 @@ impl SliceState {
     fn pause_serving(&self) {
         self.serving.store(false, Ordering::Release);
         self.places.send_replace(OwnerPlace::HereSoon);
+    }
+
+    fn epoch_as_heir(&self, own: Incarnation) -> Option<Epoch> {
+        epoch_as_heir(self.ownership.lock().as_ref()?, own)
     }
 
     fn is_elsewhere(&self) -> bool {
@@ -310,8 +340,7 @@ pub(super) fn start_beats(node: Arc<SlicedNode>) -> thread::JoinHandle<()> {
 }
 
 fn beat(node: &SlicedNode) {
-    let places = node.places();
-    match node.member.beat(Place(places)) {
+    match node.member.beat(node.told_places()) {
         Beat::Heard => {}
         Beat::Gone => end(
             LOST_STATUS,
@@ -322,18 +351,17 @@ fn beat(node: &SlicedNode) {
             tracing::warn!(%error, "a beat was not heard");
         }
     }
-    let before = node.places_before.swap(places, Ordering::AcqRel);
     let journals: Vec<_> = node.slices.iter().map(|slice| slice.at).collect();
     match node.member.look_at(&journals) {
         Ok(seen) => {
             balance::consider(node, &seen);
             let own = node.member.incarnation();
+            measure(node, &seen);
             for (number, (slice, ownership)) in (0..).zip(node.slices.iter().zip(seen)) {
                 slice.publish(&ownership, own);
-                consider_successor(node, (number, slice), &ownership, before);
+                consider_successor(node, (number, slice), &ownership);
                 *slice.ownership.lock() = Some(ownership);
             }
-            measure(node);
         }
         Err(error) => {
             node.gauges.ledger_errors.fetch_add(1, Ordering::Relaxed);
@@ -343,12 +371,11 @@ fn beat(node: &SlicedNode) {
     node.gauges.note_lease(node.member.lease().left());
 }
 
-/// Begins to hand a slice over, when this node owns it, somebody else shall, and that one's copies have everything but the last moment.
+/// Begins to hand a slice over, when this node owns it, somebody else shall, and that one says that it is ready ([`SlicedNode::told_places`]).
 fn consider_successor(
     node: &SlicedNode,
     (number, slice): (usize, &SliceState),
     ownership: &Ownership,
-    before: u64,
 ) {
     let own = node.member.incarnation();
     let is_owner = ownership.owner.as_ref().is_some_and(|owner| owner.incarnation == own);
@@ -367,17 +394,117 @@ fn consider_successor(
         if let Err(error) = node.member.name_heir_at(slice.at, ownership.epoch, successor) {
             tracing::warn!(%error, "the node that shall own the slice could not be named");
         }
-    } else if successor.catalog.0 >= before {
+    } else if slice.heir_seen.lock().is_told(ownership.epoch, successor)
+        && (successor.catalog.0 > 0 || node.places() == 0)
+    {
         // Nobody hears it only when the slice is being handed over already.
         let _ = slice.successors.send(successor.clone());
     }
 }
 
 /// Writes down what the metrics tell.
-fn measure(node: &SlicedNode) {
+fn measure(node: &SlicedNode, seen: &[Ownership]) {
+    let places = node.places();
+    let living = seen.first().into_iter().flat_map(|first| first.owner.iter().chain(&first.others));
+    let newest = living.map(|node| node.catalog.0).max().unwrap_or(0);
     let owned = node.slices.iter().filter(|slice| slice.serving.load(Ordering::Acquire)).count();
     let set = |gauge: &AtomicU64, value| gauge.store(value, Ordering::Relaxed);
     set(&node.gauges.owned, owned as u64);
     set(&node.gauges.following, (node.slices.len() - owned) as u64);
-    set(&node.gauges.place, node.places());
+    set(&node.gauges.place, places);
+    set(&node.gauges.lag, newest.saturating_sub(places));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armilla_storage::MemoryStore;
+    use armilla_storage::ledger::{Ledger as _, MemoryLedger, NodeCard};
+    use tokio::sync::watch;
+
+    /// A node of two slices, whose copies are complete and at these places.
+    fn node(
+        ledger: &MemoryLedger,
+        name: &str,
+        places: [u64; 2],
+    ) -> (SlicedNode, Vec<mpsc::Receiver<NodeRow>>) {
+        let (address, version) = ("http://127.0.0.1:1".to_owned(), String::new());
+        let card = NodeCard { name: name.to_owned(), address, version };
+        let lease = Duration::from_secs(60);
+        let member = Member::join(Arc::new(ledger.clone()), card, None, lease).unwrap();
+        let copy = || -> (Arc<dyn Store>, OwnerPlaces) {
+            (Arc::new(MemoryStore::new()), watch::Sender::new(OwnerPlace::Nobody))
+        };
+        let (node, told) = SlicedNode::new(member, vec![copy(), copy()], (Arc::default(), None));
+        for (slice, place) in node.slices.iter().zip(places) {
+            slice.place.store(place, Ordering::Release);
+            slice.is_complete.store(true, Ordering::Release);
+        }
+        (node, told)
+    }
+
+    /// The owner `a` of the second slice, and `b`, which was just named its heir.
+    fn owner_and_heir(
+        places: [u64; 2],
+        heir_places: [u64; 2],
+    ) -> (SlicedNode, Vec<mpsc::Receiver<NodeRow>>, SlicedNode) {
+        let ledger = MemoryLedger::new();
+        let journals = [slice_journal(0), slice_journal(1)];
+        journals.iter().for_each(|at| ledger.open(at.home, &[(at.shard, 0)]).unwrap());
+        let (a, told) = node(&ledger, "a", places);
+        let (b, _) = node(&ledger.another_node(), "b", heir_places);
+        ledger.take(journals[1], Epoch(0)).unwrap().unwrap();
+        a.slices[1].serve();
+        look(&a, &b, 1);
+        let ownership = a.slices[1].ownership.lock().clone().unwrap();
+        let heir = ownership.others.first().unwrap();
+        assert!(a.member.name_heir_at(journals[1], ownership.epoch, heir).unwrap());
+        (a, told, b)
+    }
+
+    fn look(owner: &SlicedNode, heir: &SlicedNode, times: u32) {
+        for _ in 0..times {
+            beat(heir);
+            beat(owner);
+        }
+    }
+
+    fn make_ready(heir: &SlicedNode) {
+        let epoch = heir.wants_rehearsal(&heir.slices[1]).expect("it is an heir");
+        heir.slices[1].rehearsed.store(epoch.0 + 1, Ordering::Release);
+    }
+
+    #[test]
+    fn a_slice_is_handed_over_when_its_heir_has_made_ready() {
+        let (a, told, b) = owner_and_heir([5, 5], [5, 5]);
+        look(&a, &b, 5);
+        assert!(told[1].try_recv().is_err(), "it has no indexes yet");
+        make_ready(&b);
+        look(&a, &b, 1);
+        assert_eq!(told[1].try_recv().unwrap().card.name, "b");
+        assert!(told[0].try_recv().is_err());
+    }
+
+    #[test]
+    fn rows_of_other_slices_do_not_stand_for_a_copy_that_is_being_made() {
+        // The owner lags far behind in the first slice, and the heir has nothing of the second.
+        let (a, told, b) = owner_and_heir([10, 500], [9_000, 0]);
+        b.slices[1].is_complete.store(false, Ordering::Release);
+        look(&a, &b, 3);
+        make_ready(&b);
+        look(&a, &b, 3);
+        assert!(told[1].try_recv().is_err());
+        b.slices[1].place.store(500, Ordering::Release);
+        b.slices[1].is_complete.store(true, Ordering::Release);
+        look(&a, &b, 1);
+        assert_eq!(told[1].try_recv().unwrap().card.name, "b");
+    }
+
+    #[test]
+    fn the_lag_of_a_node_is_what_the_newest_one_has_more() {
+        let (a, _told, b) = owner_and_heir([5, 5], [2, 0]);
+        look(&b, &a, 1);
+        let lag = |node: &SlicedNode| node.gauges.lag.load(Ordering::Relaxed);
+        assert_eq!((lag(&a), lag(&b)), (0, 8));
+    }
 }

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Account {
-    /// Opens the account in a copy that nobody writes to meanwhile, saves its indexes, and closes it. False when there was nothing to be won.
+    /// Opens the account as a copy has it now, saves its indexes, and closes it. The copy may be written to meanwhile, the index files are nobody else's. False
+    /// when there was nothing to be won.
     ///
     /// # Errors
     ///
     /// When the copy cannot be read.
     pub fn rehearse(copy: &Arc<dyn Store>, options: Options) -> Result<bool, StoreError> {
-        let store =
-            Arc::new(Untouched { copy: Arc::clone(copy), is_touched: AtomicBool::new(false) });
+        let store = Arc::new(Untouched::new(copy));
         let folders = IndexFolders::new(options.disk.clone(), options.index_limits);
         let rehearsed = Self::open(store.clone(), Options { background: false, ..options })
             .and_then(|account| account.close());
         let is_kept = rehearsed.is_ok() && !store.is_touched.load(Ordering::SeqCst);
-        let kept = if is_kept { open::serving_indexes(&*copy.snapshot())? } else { HashSet::new() };
+        let kept = if is_kept { open::serving_indexes(&*store.snapshot)? } else { HashSet::new() };
         folders.retain(&kept);
         rehearsed.map(|()| is_kept)
     }
@@ -32,13 +32,22 @@ impl Account {
 /// A store that takes nothing in.
 struct Untouched {
     copy: Arc<dyn Store>,
+    /// What the copy held in the beginning.
+    snapshot: Arc<dyn Snapshot>,
     /// Somebody wanted to commit something.
     is_touched: AtomicBool,
 }
 
+impl Untouched {
+    fn new(copy: &Arc<dyn Store>) -> Self {
+        let (snapshot, is_touched) = (copy.snapshot(), AtomicBool::new(false));
+        Self { copy: Arc::clone(copy), snapshot, is_touched }
+    }
+}
+
 impl Store for Untouched {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
-        self.copy.snapshot()
+        Arc::clone(&self.snapshot)
     }
 
     fn commit(&self, batch: Batch, _durability: Durability) -> Result<(), StoreError> {
@@ -67,7 +76,7 @@ mod tests {
     #[test]
     fn who_wants_to_commit_leaves_no_index_behind() {
         let copy: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let store = Untouched { copy: copy.clone(), is_touched: AtomicBool::new(false) };
+        let store = Untouched::new(&copy);
         store.commit(Batch::new(), Durability::Synced).unwrap();
         assert!(!store.is_touched.load(Ordering::SeqCst));
         let mut batch = Batch::new();
@@ -75,6 +84,18 @@ mod tests {
         store.commit(batch, Durability::Synced).unwrap();
         assert!(store.is_touched.load(Ordering::SeqCst));
         assert!(copy.snapshot().get(Keyspace::Meta, b"k").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_copy_that_goes_on_meanwhile_is_opened_as_it_was() {
+        let copy: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let store = Untouched::new(&copy);
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Meta, b"k".to_vec(), b"v".to_vec());
+        copy.commit(batch, Durability::Synced).unwrap();
+        assert!(copy.snapshot().get(Keyspace::Meta, b"k").unwrap().is_some());
+        assert!(store.snapshot().get(Keyspace::Meta, b"k").unwrap().is_none());
+        assert!(!store.is_touched.load(Ordering::SeqCst));
     }
 
     #[test]

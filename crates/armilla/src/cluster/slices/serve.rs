@@ -1,7 +1,7 @@
 //! `armilla serve --store …` for an account that is cut into slices, from its start to its end.
 
 use super::SlicedNode;
-use super::term::{self, OpenSlice, OpenTerm, SliceWork};
+use super::term::{self, OpenSlice, OpenTerm, Rehearse, SliceWork};
 use crate::cluster::folder::{self, FolderCopy, NodeFile};
 use crate::cluster::life::etag_number;
 use crate::cluster::serve::{Doors, NodePorts, bind, greet, patiently, trusted};
@@ -10,9 +10,9 @@ use crate::control::{self, Tickets};
 use crate::descriptors::Descriptors;
 use crate::offline::refusal;
 use crate::private;
-use crate::serve::{disk, open_account, open_store, service, stop_signal};
+use crate::serve::{account_options, disk, open_account, open_store, service, stop_signal};
 use crate::terminal::{note, say};
-use armilla_engine::Slice;
+use armilla_engine::{Account, Options, Slice};
 use armilla_gateway::cluster::{Front, LateService, SliceFronts, SlicedService};
 use armilla_gateway::serve::{Stopped, runtime};
 use armilla_model::clock::SystemClock;
@@ -144,6 +144,7 @@ async fn serve(
         address: address.clone(),
     };
     let open = opener(options, ports, node.clone(), tickets);
+    let rehearse = rehearser(options, stores.clone());
     let mut threads = Vec::new();
     for (number, told) in (0..).zip(told) {
         threads.push(term::start(SliceWork {
@@ -155,6 +156,7 @@ async fn serve(
             told,
             disk: disk(Some(&slice_folder(&folder, number)))?,
             open: open.clone(),
+            rehearse: rehearse.clone(),
         }));
     }
     greet(ports, &bound, &folder);
@@ -198,5 +200,17 @@ fn opener(
         let place = if number == 0 { &folder } else { &own };
         let _control = control::start(place, account.clone(), tickets);
         Ok(OpenSlice { account, service, _control, _watching })
+    })
+}
+
+/// What makes the indexes of a slice over the local copy of it.
+fn rehearser(options: &ServeOptions, copies: Vec<Arc<dyn Store>>) -> Rehearse {
+    let (options, folder) = (options.clone(), options.data());
+    let count = u32::try_from(copies.len()).unwrap_or(u32::MAX);
+    Arc::new(move |number| {
+        let disk = disk(Some(&slice_folder(&folder, number)))?;
+        let slice = Slice::new(number, count).ok_or("there is no such slice")?;
+        let given = account_options(&options, Arc::new(SystemClock), disk, None)?;
+        Account::rehearse(&copies[number as usize], Options { slice, ..given }).map_err(refusal)
     })
 }

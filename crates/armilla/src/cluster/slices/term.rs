@@ -1,4 +1,5 @@
-//! One slice at one node, over and over: follow, take over, serve, hand over, follow.
+//! One slice at one node, over and over: follow, take over, serve, hand over, follow. An heir makes its indexes ready before it takes over, as
+//! [`crate::cluster::heir`] says.
 //!
 //! What belongs to an ownership (the account, the service, the owner's store) is made when the slice is taken and gone when it is
 //! handed over. Nothing of it is used again: the service of the next ownership is another one, and an answer that the old one still
@@ -17,11 +18,11 @@ use armilla_storage::disk::Disk;
 use armilla_storage::ledger::{
     Epoch, Followed, KeptOpen, Ledger, LedgerStore, NodeRow, Place, Position, Replica,
 };
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// How often a copy reads its journal.
@@ -49,6 +50,9 @@ pub(super) struct OpenSlice {
 pub(super) type OpenTerm =
     Arc<dyn Fn(u32, LedgerStore, u64) -> Result<OpenSlice, String> + Send + Sync>;
 
+/// Makes the indexes of a slice that this node will own soon.
+pub(super) type Rehearse = Arc<dyn Fn(u32) -> Result<bool, String> + Send + Sync>;
+
 /// What the thread of a slice works with.
 pub(super) struct SliceWork {
     pub(super) node: Arc<SlicedNode>,
@@ -60,6 +64,7 @@ pub(super) struct SliceWork {
     /// Where the index files of the slice lie.
     pub(super) disk: Option<Arc<dyn Disk>>,
     pub(super) open: OpenTerm,
+    pub(super) rehearse: Rehearse,
 }
 
 /// Starts the thread of a slice. It ends when the node stops.
@@ -79,7 +84,8 @@ impl SliceWork {
             let kept: Arc<dyn Store> = Arc::new(KeptOpen::new(self.slice().store.clone()));
             let replica = Replica::of_journal(self.slice().at, kept, self.ledger.clone());
             let replica = replica.unwrap_or_else(|error| end(REFUSED_STATUS, &error.to_string()));
-            let Some((store, epoch)) = self.follow_until_owner(replica) else { return };
+            let followed = thread::scope(|scope| self.follow_until_owner(scope, replica));
+            let Some((store, epoch)) = followed else { return };
             match (self.open)(self.number, store, epoch.0) {
                 Ok(opened) => self.own(opened),
                 Err(_) if self.node.is_stopping() => return,
@@ -103,12 +109,19 @@ impl SliceWork {
     }
 
     /// Follows until this node owns the slice; nothing when it is told to stop before.
-    fn follow_until_owner(&self, mut replica: Replica) -> Option<(LedgerStore, Epoch)> {
+    fn follow_until_owner<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        mut replica: Replica,
+    ) -> Option<(LedgerStore, Epoch)> {
         let every = if self.number == 0 { FOLLOW_FIRST_EVERY } else { FOLLOW_EVERY };
+        let mut rehearsal: Option<ScopedJoinHandle<'_, ()>> = None;
         while !self.node.is_stopping() {
             let followed = replica.follow();
             let place = replica.position().map_or(Place(0), |position: Position| position.place);
             self.slice().place.store(place.0, Ordering::Release);
+            let is_complete = matches!(followed, Ok(Followed::UpToDate));
+            self.slice().is_complete.store(is_complete, Ordering::Release);
             match followed {
                 Ok(Followed::Behind) => continue,
                 Ok(Followed::UpToDate) => {}
@@ -117,6 +130,19 @@ impl SliceWork {
                     thread::sleep(FAILED_PAUSE);
                     continue;
                 }
+            }
+            if let Some(ended) = rehearsal.take_if(|rehearsal| rehearsal.is_finished()) {
+                ended.join().unwrap_or_else(|panic| resume_unwind(panic));
+            }
+            // The slice is not taken while its index files are being made. The copy is followed: the other slices adopt the catalog of the first one.
+            if rehearsal.is_some() {
+                thread::sleep(every);
+                continue;
+            }
+            if let Some(epoch) = self.node.wants_rehearsal(self.slice()) {
+                let (node, rehearse, number) = (&*self.node, &self.rehearse, self.number);
+                rehearsal = Some(scope.spawn(move || make_ready(node, number, epoch, rehearse)));
+                continue;
             }
             let Some(epoch) = self.node.free_epoch(self.number) else {
                 thread::sleep(every);
@@ -209,6 +235,15 @@ impl SliceWork {
             tracing::warn!(%error, slice = self.number, "the catalog could not be taken over; it is tried again");
         }
     }
+}
+
+/// Makes ready for a slice that another node owns in this epoch.
+fn make_ready(node: &SlicedNode, slice: u32, epoch: Epoch, rehearse: &Rehearse) {
+    let begun = monotonic();
+    let rehearsed = rehearse(slice);
+    let took_ms = begun.elapsed().as_millis();
+    tracing::info!(slice, ?rehearsed, took_ms, "the indexes of the slice are made ready");
+    node.slices[slice as usize].rehearsed.store(epoch.0 + 1, Ordering::Release);
 }
 
 fn wait(at_most: Duration, is_over: impl Fn() -> bool) {
