@@ -48,7 +48,7 @@ pub use memory::MemoryLedger;
 pub use owned::{LedgerStore, OwnershipWatcher};
 pub use position::{ACCOUNT, Position, slice_journal};
 pub use postgres::{
-    LedgerFacts, PostgresLedger, Protection, Replication, SCHEMA, StoreAddress, Unfolded,
+    LedgerFacts, PostgresLedger, Protection, Replication, SCHEMA, StoreAddress, UnfoldedRows,
 };
 pub use replica::{Followed, Replica, ReplicaError};
 pub use rows::{

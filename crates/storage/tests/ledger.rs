@@ -9,7 +9,7 @@ mod model;
 use armilla_storage::ledger::{
     Chain, Entry, Epoch, Home, Incarnation, KeyStates, Ledger, LedgerError, MemoryLedger, NodeCard,
     NodeRow, NodeState, Place, PostgresLedger, Reshape, ReshapedShard, Shard, ShardAt, ShardState,
-    StoreAddress, Unfolded, Verdict, decode_batch, encode_batch,
+    StoreAddress, UnfoldedRows, Verdict, decode_batch, encode_batch,
 };
 use armilla_storage::{Batch, KeyRange, Keyspace};
 use bytes::Bytes;
@@ -81,7 +81,7 @@ fn a_database_tells_what_is_not_folded_and_who_confirms() {
         assert_eq!(append(&ledger, vec![entry]).unwrap(), [Verdict::Accepted]);
     }
     let unfolded = |rows, bytes| {
-        [Unfolded { at: at(1), rows, bytes }, Unfolded { at: at(2), rows: 0, bytes: 0 }]
+        [UnfoldedRows { at: at(1), rows, bytes }, UnfoldedRows { at: at(2), rows: 0, bytes: 0 }]
     };
     let facts = ledger.facts().unwrap();
     assert_eq!(facts.unfolded, unfolded(3, bytes));

@@ -238,7 +238,7 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armilla_storage::ledger::{Epoch, Incarnation, NodeCard, Place, ShardState, Unfolded};
+    use armilla_storage::ledger::{Epoch, Incarnation, NodeCard, Place, ShardState, UnfoldedRows};
 
     fn node(name: &str, incarnation: u64, state: NodeState) -> NodeRow {
         let address = format!("http://{name}:1");
@@ -267,7 +267,7 @@ mod tests {
         let facts = LedgerFacts {
             journal_bytes: 1_200_000,
             base_bytes: 9_000,
-            unfolded: vec![Unfolded { at: ACCOUNT, rows: 4, bytes: 34_000 }],
+            unfolded: vec![UnfoldedRows { at: ACCOUNT, rows: 4, bytes: 34_000 }],
             oldest_snapshot: Some(Duration::from_millis(250)),
             replication: Replication::Asynchronous,
         };

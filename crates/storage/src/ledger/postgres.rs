@@ -29,7 +29,7 @@ use tokio_postgres::Config;
 
 pub use self::encryption::Protection;
 use self::encryption::{Connector, Wish};
-pub use self::facts::{LedgerFacts, Replication, Unfolded};
+pub use self::facts::{LedgerFacts, Replication, UnfoldedRows};
 use self::lane::AppendLine;
 use self::session::{Line, Role};
 use super::{

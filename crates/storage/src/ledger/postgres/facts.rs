@@ -15,7 +15,7 @@ pub struct LedgerFacts {
     /// Bytes of what was folded, with its index.
     pub base_bytes: u64,
     /// What each open shard has behind its fold, in order.
-    pub unfolded: Vec<Unfolded>,
+    pub unfolded: Vec<UnfoldedRows>,
     /// The age of the oldest statement that is under way: rows that died since are not cleaned away. Nothing if there is none that may be seen.
     pub oldest_snapshot: Option<Duration>,
     /// Who confirms a write beside the database.
@@ -24,7 +24,7 @@ pub struct LedgerFacts {
 
 /// Rows of a journal that are not yet in the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfolded {
+pub struct UnfoldedRows {
     /// Whose.
     pub at: ShardAt,
     /// How many.
@@ -54,7 +54,7 @@ pub(super) async fn facts(desk: &Line) -> Answer<LedgerFacts> {
                         on j.home = s.home and j.shard = s.shard and j.place > s.folded \
                      where s.state = 0 group by s.home, s.shard order by s.home, s.shard";
     let unfolded = desk.read(unfolded, &[]).await?;
-    let unfolded = unfolded.iter().map(|row| Unfolded {
+    let unfolded = unfolded.iter().map(|row| UnfoldedRows {
         at: shard_at(row),
         rows: number(row, 2),
         bytes: number(row, 3),
