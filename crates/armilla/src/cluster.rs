@@ -120,6 +120,8 @@ pub(crate) enum ClusterCommand {
     Drain(MoveOptions),
     /// Strike a node from the list that is gone, or whose machine is off
     Remove(RemoveOptions),
+    /// Let the account's certificate authority vouch for further hosts, of new nodes or of a balancer before them
+    VouchFor(VouchForOptions),
     /// Serve what the database has left after it lost acknowledged writes
     AcceptLoss(AcceptLossOptions),
 }
@@ -131,6 +133,15 @@ pub(crate) struct AcceptLossOptions {
     /// Yes: what only the nodes' copies have will be gone for good
     #[arg(long)]
     yes: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct VouchForOptions {
+    #[command(flatten)]
+    store: StoreOptions,
+    /// Host names or addresses; a name covers those below it
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
 }
 
 /// A node of an account.
@@ -205,6 +216,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<ExitCode, String> {
         ClusterCommand::Rebalance(options) => done(slices::operations::rebalance(options)),
         ClusterCommand::Drain(options) => done(operations::drain(options)),
         ClusterCommand::Remove(options) => done(operations::remove(options)),
+        ClusterCommand::VouchFor(options) => done(vouch_for(options)),
         ClusterCommand::AcceptLoss(options) => {
             done(keeping::accept_loss(&options.store, options.yes))
         }
@@ -299,15 +311,39 @@ fn init(options: &InitOptions) -> Result<(), String> {
         }
         other => other.to_string(),
     })?;
-    let ledger = PostgresLedger::open(&address).map_err(|error| error.to_string())?;
-    for slice in 0..options.slices {
-        let at = slice_journal(slice);
-        ledger.open(at.home, &[(at.shard, 0)]).map_err(|error| error.to_string())?;
-    }
+    // Said at once: nobody prints it again.
     say("the account is made");
     say(&format!("  account key  {}", record.first_key()));
+    open_journals(&address, options.slices).map_err(|error| {
+        format!("its journals could not be made: {error}. The first node makes them when it starts")
+    })?;
     say(
         "  next         armilla serve --store URL --node-name NAME --advertise http://HOST:PORT --data FOLDER",
+    );
+    Ok(())
+}
+
+fn open_journals(address: &StoreAddress, slices: u32) -> Result<(), LedgerError> {
+    let ledger = PostgresLedger::open(address)?;
+    (0..slices).try_for_each(|slice| {
+        let at = slice_journal(slice);
+        ledger.open(at.home, &[(at.shard, 0)])
+    })
+}
+
+fn vouch_for(options: &VouchForOptions) -> Result<(), String> {
+    let ledger =
+        PostgresLedger::open(&options.store.address()?).map_err(|error| error.to_string())?;
+    let before = AccountRecord::read(&ledger)?;
+    if options.names.iter().all(|name| before.may_vouch_for(name)) {
+        say("the account's authority may vouch for these already");
+        return Ok(());
+    }
+    let after = before.clone().vouching_for(&options.names)?;
+    keeping::replace(&ledger, &before, &after)?;
+    say(
+        "the account's authority may vouch for them. Restart the nodes that run, one after the other, so that they know it; then start \
+         new ones. Clients that use the new names take the authority anew from /_explorer/emulator.pem",
     );
     Ok(())
 }

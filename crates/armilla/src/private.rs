@@ -16,7 +16,8 @@ pub(crate) fn new_files() {
 /// Takes a data folder that is there from everybody but its owner. A folder with other things in it is
 /// left as it is: whoever opens it says whether it may be used.
 pub(crate) fn tighten(folder: &Path) {
-    let is_ours = folder.join("format").exists();
+    // A node of an account in slices has a store for each of them.
+    let is_ours = ["format", "slice-0/format"].iter().any(|file| folder.join(file).exists());
     let is_empty = || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
     if !folder.is_dir() || !(is_ours || is_empty()) {
         return;
@@ -40,8 +41,9 @@ mod tests {
         let folder = |name: &str, file: Option<&str>| {
             let folder = temporary.path().join(name);
             fs::create_dir(&folder).unwrap();
-            if let Some(file) = file {
-                fs::write(folder.join(file), "").unwrap();
+            if let Some(file) = file.map(|file| folder.join(file)) {
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, "").unwrap();
             }
             fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
             tighten(&folder);
@@ -49,6 +51,7 @@ mod tests {
         };
         assert_eq!(folder("empty", None), 0o700);
         assert_eq!(folder("ours", Some("format")), 0o700);
+        assert_eq!(folder("slices", Some("slice-0/format")), 0o700);
         assert_eq!(folder("home", Some("letter.txt")), 0o755);
         tighten(&temporary.path().join("absent"));
     }

@@ -55,11 +55,32 @@ pub struct Identity {
 impl Authority {
     /// Makes a new authority, for this machine and the given host names and addresses.
     pub fn generate(names: &[String], now_seconds: u64) -> Result<Self> {
-        let key = KeyPair::generate().map_err(unusable)?;
+        Self::with_key(&KeyPair::generate().map_err(unusable)?, names, now_seconds)
+    }
+
+    /// The same authority with other names: same key, so that certificates it has issued stay good for whoever trusts it anew.
+    pub fn renamed(&self, names: &[String], now_seconds: u64) -> Result<Self> {
+        Self::with_key(&KeyPair::from_pem(&self.key_pem).map_err(unusable)?, names, now_seconds)
+    }
+
+    fn with_key(key: &KeyPair, names: &[String], now_seconds: u64) -> Result<Self> {
         let mut params = authority_params(now_seconds)?;
         params.name_constraints = Some(constraints(names)?);
-        let certificate = params.self_signed(&key).map_err(unusable)?;
+        let certificate = params.self_signed(key).map_err(unusable)?;
         Ok(Self { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+
+    /// Whether an authority made for a name may vouch for another one: for the name itself and what is below it, as its constraint says.
+    pub fn covers(made_for: &str, name: &str) -> bool {
+        let (made_for, name) = (made_for.to_ascii_lowercase(), name.to_ascii_lowercase());
+        if made_for == name {
+            return true;
+        }
+        let above = made_for.strip_prefix("*.").unwrap_or(&made_for);
+        let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+        let is_below =
+            name.strip_suffix(above).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'));
+        is_below && !is_address(above) && !is_address(&name)
     }
 
     /// Makes a certificate for this machine: `localhost`, the loopback addresses, and the given
@@ -343,6 +364,43 @@ mod tests {
         let stolen = authority.issue(&other, NOW).unwrap().server_config().unwrap();
         for name in ["bank.example", "10.1.2.4", "localhost"] {
             assert!(handshake(&stolen, &authority, name, NOW).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_authority_that_is_renamed_vouches_for_old_and_new_names() {
+        let old = ["a.example".to_owned()];
+        let both = ["a.example".to_owned(), "b.example".to_owned()];
+        let authority = Authority::generate(&old, NOW).unwrap();
+        let issued = authority.issue(&old, NOW).unwrap().server_config().unwrap();
+        let renamed = authority.renamed(&both, NOW + 60).unwrap();
+        handshake(&issued, &renamed, "a.example", NOW + 60).unwrap();
+        let added = renamed.issue(&both, NOW + 60).unwrap().server_config().unwrap();
+        for name in ["a.example", "b.example"] {
+            handshake(&added, &renamed, name, NOW + 60).unwrap();
+        }
+        assert!(handshake(&added, &authority, "b.example", NOW + 60).is_err(), "the old one");
+    }
+
+    #[test]
+    fn an_authority_covers_what_clients_accept_of_it() {
+        let made_for = ["internal.example", "*.wild.example", "10.1.2.3"];
+        let authority = Authority::generate(&made_for.map(str::to_owned), NOW).unwrap();
+        for (name, is_good) in [
+            ("internal.example", true),
+            ("a.internal.example", true),
+            ("A.Internal.Example", true),
+            ("a.b.internal.example", true),
+            ("a.wild.example", true),
+            ("10.1.2.3", true),
+            ("example", false),
+            ("notinternal.example", false),
+            ("10.1.2.4", false),
+        ] {
+            let covered = made_for.iter().any(|known| Authority::covers(known, name));
+            assert_eq!(covered, is_good, "{name}");
+            let server = authority.issue(&[name.to_owned()], NOW).unwrap().server_config().unwrap();
+            assert_eq!(handshake(&server, &authority, name, NOW).is_ok(), is_good, "{name}");
         }
     }
 

@@ -511,8 +511,23 @@ fn init(binary: &Path, store: &str, (slices, lease): (u32, Duration)) -> Outcome
     let output = command.args(words).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let key = said.lines().find_map(|line| line.trim().strip_prefix("account key"));
-    match key {
-        Some(key) if output.status.success() => Ok(key.trim().to_owned()),
-        _ => Err(format!("cluster init: {}", String::from_utf8_lossy(&output.stderr)).into()),
+    let key = match key {
+        Some(key) if output.status.success() => key.trim().to_owned(),
+        _ => {
+            return Err(format!("cluster init: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+    };
+    vouch_for(binary, store, "added-later.example")?;
+    Ok(key)
+}
+
+/// Nodes work with an authority that was given a further name as with the first one.
+fn vouch_for(binary: &Path, store: &str, name: &str) -> Outcome<()> {
+    let mut command = Command::new(binary);
+    forget_settings(&mut command);
+    let output = command.args(["cluster", "vouch-for", name, "--store", store]).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("vouch-for: {}", String::from_utf8_lossy(&output.stderr)).into()),
     }
 }

@@ -119,7 +119,7 @@ fn restore_slices(
     writers.into_iter().try_for_each(RestoreWriter::finish)
 }
 
-fn replace(
+pub(super) fn replace(
     ledger: &PostgresLedger,
     before: &AccountRecord,
     after: &AccountRecord,

@@ -155,7 +155,19 @@ impl AccountRecord {
 
     /// Whether certificates of the account may name a host.
     pub(super) fn may_vouch_for(&self, name: &str) -> bool {
-        self.authority_names.iter().any(|known| known.eq_ignore_ascii_case(name))
+        self.authority_names.iter().any(|known| Authority::covers(known, name))
+    }
+
+    /// The same, with an authority that may vouch for further hosts. Its key stays, so certificates that it has issued stay good.
+    pub(super) fn vouching_for(mut self, names: &[String]) -> Result<Self, String> {
+        for name in names {
+            if !self.may_vouch_for(name) {
+                self.authority_names.push(name.clone());
+            }
+        }
+        let renamed = self.authority().renamed(&self.authority_names, SystemClock.now_seconds());
+        self.authority_certificate = renamed.map_err(|error| error.to_string())?.certificate_pem;
+        Ok(self)
     }
 }
 
@@ -173,6 +185,10 @@ mod tests {
         assert_eq!(back.token_secret().unwrap(), record.token_secret().unwrap());
         assert!(back.account_keys().is_ok());
         assert!(back.may_vouch_for("DB.example") && !back.may_vouch_for("other"));
+        let further = back.clone().vouching_for(&["other".to_owned()]).unwrap();
+        let further = AccountRecord::decode(&further.encode()).unwrap();
+        assert!(further.may_vouch_for("db.example") && further.may_vouch_for("a.other"));
+        assert_eq!(further.authority().key_pem, back.authority().key_pem);
         assert!(AccountRecord::decode(b"{}").is_err());
         let lost = back.clone().with_loss_of("one");
         let lost = AccountRecord::decode(&lost.encode()).unwrap();

@@ -291,8 +291,8 @@ fn certificate_names(options: &ServeOptions, ports: &NodePorts) -> Result<Vec<St
     let has_own = options.tls.tls_cert.is_some() || options.tls.tls_pfx.is_some();
     if let Some(name) = names.iter().find(|name| !has_own && !ports.record.may_vouch_for(name)) {
         return Err(format!(
-            "the account's certificate authority may not vouch for '{name}': give --tls-name {name} to armilla cluster \
-             init, or a certificate of your own (--tls-cert)"
+            "the account's certificate authority may not vouch for '{name}': run armilla cluster vouch-for {name}, \
+             or give a certificate of your own (--tls-cert)"
         ));
     }
     let host = ports.advertised.host().to_owned();
@@ -300,8 +300,8 @@ fn certificate_names(options: &ServeOptions, ports: &NodePorts) -> Result<Vec<St
         names.push(host);
     } else if ports.advertised.is_secure() && !has_own && !is_loopback(&host) {
         return Err(format!(
-            "other nodes could not check the certificate of {}: the account's authority may not vouch for '{host}'. Give \
-             --tls-name {host} to armilla cluster init, or a certificate of your own (--tls-cert)",
+            "other nodes could not check the certificate of {}: the account's authority may not vouch for '{host}'. Run \
+             armilla cluster vouch-for {host}, or give a certificate of your own (--tls-cert)",
             ports.advertised
         ));
     }

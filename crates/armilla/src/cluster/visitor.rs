@@ -8,8 +8,8 @@ use super::StoreOptions;
 use super::record::AccountRecord;
 use crate::offline::refusal;
 use armilla_storage::ledger::{
-    Beat, Epoch, Followed, LedgerError, LedgerStore, Member, NodeCard, NodeRow, OwnershipWatcher,
-    Place, PostgresLedger, Replica, ShardAt, slice_journal,
+    Beat, Epoch, Followed, Ledger as _, LedgerError, LedgerStore, Member, NodeCard, NodeRow,
+    OwnershipWatcher, Place, PostgresLedger, Replica, ShardAt, slice_journal,
 };
 use armilla_storage::{EmbeddedOptions, EmbeddedStore, Store};
 use std::sync::Arc;
@@ -105,12 +105,19 @@ impl Visitor {
         let changed = own_all(&member, copies, change);
         beats.end();
         // What is not told is noticed after a lease.
-        let left = member.leave();
+        let left = member.leave().and_then(|()| forget(&ledger, &member));
         drop(folder);
         changed?;
         left.map_err(|error| error.to_string())?;
         Ok((ledger, record))
     }
+}
+
+/// Strikes the command from the list of nodes: nobody would ever start it again under its name.
+fn forget(ledger: &PostgresLedger, member: &Member) -> Result<(), LedgerError> {
+    let nodes = ledger.nodes()?;
+    let own = nodes.iter().find(|node| node.incarnation == member.incarnation());
+    own.map_or(Ok(()), |own| ledger.forget(own).map(drop))
 }
 
 fn own_all(

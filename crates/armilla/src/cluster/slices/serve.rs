@@ -69,19 +69,26 @@ fn join(
     if copy == FolderCopy::None {
         refuse_used(&folder)?;
     }
-    if let FolderCopy::Lost(_) = copy {
-        folder::empty(&folder)?;
-    }
+    private::tighten(&folder);
     let slices = ports.record.slices();
     let share = usize::try_from(slices).unwrap_or(usize::MAX);
     let descriptors =
         Descriptors { tables: (ports.descriptors.tables / share).max(1), ..ports.descriptors };
-    let mut stores = Vec::new();
-    for slice in 0..slices {
-        let place = slice_folder(&folder, slice);
-        stores.push(open_store(options, Some(&place), &descriptors)?);
+    let open_all = || -> Result<Vec<Arc<dyn Store>>, String> {
+        let places = (0..slices).map(|slice| slice_folder(&folder, slice));
+        places.map(|place| open_store(options, Some(&place), &descriptors)).collect()
+    };
+    let mut stores = open_all()?;
+    if let FolderCopy::Lost(_) = copy {
+        note(
+            "the database has lost writes, which was accepted: this node's copies are thrown away and made anew",
+        );
+        // They could be opened, so no other process has the folder.
+        stores.iter().try_for_each(|store| store.close()).map_err(refusal)?;
+        stores.clear();
+        folder::empty(&folder)?;
+        stores = open_all()?;
     }
-    private::tighten(&folder);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let address = ports.advertised.to_string();
     let card = NodeCard { name: ports.name.clone(), address, version };
