@@ -103,7 +103,8 @@ impl<S: Service> Service for SlicedService<S> {
         if !self.wait_for_catalog(call.context.slice).await {
             return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
         }
-        let changes_catalog = !call.operation.is_read() && call.operation.items_of().is_none();
+        let changes_catalog =
+            !call.operation.changes_nothing() && call.operation.items_of().is_none();
         let reply = slice.call(call).await;
         if changes_catalog && reply.status().is_success() && !self.wait_for_adoption().await {
             return Reply::error(unknown_outcome());

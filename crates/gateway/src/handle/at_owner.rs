@@ -120,7 +120,7 @@ impl<S: Service> Gateway<S> {
         }
         let operation = Route::find(&segments)
             .map(|route| Operation::find(route, request.method, context.intent));
-        let is_reading = matches!(operation, Some(Ok(operation)) if operation.is_read());
+        let is_reading = matches!(operation, Some(Ok(operation)) if operation.changes_nothing());
         Some(*request.method == Method::GET || is_reading)
     }
 
@@ -159,7 +159,7 @@ impl<S: Service> Gateway<S> {
         }
         let operation = route.map(|route| Operation::find(route, &parts.method, context.intent));
         let is_read = matches!(parts.method, Method::GET | Method::HEAD)
-            || matches!(operation, Some(Ok(operation)) if operation.is_read());
+            || matches!(operation, Some(Ok(operation)) if operation.changes_nothing());
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
         let passed = Passed { parts, body, is_secure: peer.is_secure, is_read, deadline };
         Ok(match front.forward(&passed).await? {

@@ -143,7 +143,7 @@ impl<S: Service> Gateway<S> {
         let operation = route.map(|route| Operation::find(route, &parts.method, context.intent));
         let operation = operation.and_then(Result::ok);
         let is_read = matches!(parts.method, Method::GET | Method::HEAD)
-            || operation.is_some_and(|operation| operation.is_read());
+            || operation.is_some_and(|operation| operation.changes_nothing());
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
         let reach = match route {
             Some(Route::Addresses) => SliceReach::Addresses,

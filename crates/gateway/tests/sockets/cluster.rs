@@ -271,6 +271,25 @@ async fn an_owner_without_its_lease_reads_nothing_out() {
 }
 
 #[tokio::test]
+async fn an_owner_without_its_lease_tells_nothing_that_it_only_read() {
+    let (standby, owner) = Node::pair();
+    let body = "content-length: 2\r\n\r\n[]";
+    let batch = || head("POST", ITEMS, &format!("x-ms-cosmos-is-batch-request: True\r\n{body}"));
+    let procedure = || head("POST", "/dbs/d/colls/c/sprocs/p", body);
+    let permission = || head("GET", "/dbs/d/users/u/permissions/p", "\r\n");
+    for (holds, expected) in [(true, 200), (false, 429)] {
+        owner.holds_lease.store(holds, Ordering::SeqCst);
+        for node in [&standby, &owner] {
+            for request in [batch(), procedure(), permission()] {
+                assert_eq!(node.ask(request.clone()).await.status, expected, "{request}");
+            }
+        }
+    }
+    let made = owner.ask(head("POST", "/dbs", "content-length: 2\r\n\r\n{}")).await;
+    assert_eq!(made.status, 408, "what the catalog was changed to is in the ledger, or is not");
+}
+
+#[tokio::test]
 async fn sessions_are_the_owners() {
     let (standby, owner) = Node::pair();
     let request = "GET /_armilla/session HTTP/1.1\r\nhost: localhost\r\n\r\n";
