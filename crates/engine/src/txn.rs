@@ -119,6 +119,8 @@ pub struct Committed {
     pub lsn: Lsn,
     /// The partition.
     pub partition: u32,
+    /// Whether it changed anything. One that only read says how far the log was.
+    pub wrote: bool,
 }
 
 impl Txn {

@@ -10,6 +10,7 @@ mod at_owner;
 mod body;
 mod by_slice;
 mod gathered;
+mod placed;
 mod plain;
 mod session;
 
@@ -34,17 +35,15 @@ use crate::service::{Call, Service};
 use armilla_model::clock::Clock;
 use armilla_model::clock::monotonic;
 use armilla_model::{Error, Result};
-use at_owner::AtOwner;
-use by_slice::BySlice;
 use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
-use std::borrow::Cow;
+use placed::{Arrived, Elsewhere};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// What the gateway is told by configuration.
@@ -129,16 +128,6 @@ impl Peer {
     }
 }
 
-/// What is known of a request before its walk begins.
-struct Arrived<'a> {
-    started: Instant,
-    /// The name it was sent to, where that is another's.
-    foreign: Option<Cow<'a, str>>,
-    misdirected: Option<Error>,
-    /// The parts of all slices that a page is to be put together of.
-    gathered: &'a [Bytes],
-}
-
 impl<S: Service> Gateway<S> {
     /// Answers one HTTP request, whatever it is.
     pub(crate) async fn handle(
@@ -154,30 +143,21 @@ impl<S: Service> Gateway<S> {
         if parts.method == Method::OPTIONS && misdirected.is_none() {
             return self.preflight(&parts);
         }
+        let is_for_health = self.settings.health_port == Some(peer.local_address.port());
         if misdirected.is_none()
-            && self.settings.health_port != Some(peer.local_address.port())
+            && !is_for_health
             && self.settings.explorer.may_be_meant(&parts)
             && let Some(response) = Box::pin(self.settings.explorer.answer(&peer, &parts)).await
         {
             return response;
         }
-        let body: (RequestBody, u32) = match (&self.settings.slices, &self.settings.front) {
-            (Some(slices), _) if misdirected.is_none() => {
-                match Box::pin(self.by_slice(slices, peer, &parts, body)).await {
-                    BySlice::Here(body, slice) => (body, slice),
-                    BySlice::Answered(response) => return response,
-                }
-            }
-            (None, Some(front)) if misdirected.is_none() => {
-                match Box::pin(self.at_owner(front, peer, &parts, body)).await {
-                    AtOwner::Here(body) => (body, 0),
-                    AtOwner::Answered(response) => return response,
-                }
-            }
-            _ => (body, 0),
-        };
+        // What the port of health checks refuses is refused here and asked nowhere.
+        let is_refused = is_for_health && at_owner::about_this_node(&parts).is_none();
+        if misdirected.is_none() && !is_refused && self.is_node() {
+            return Box::pin(self.handle_at_node(peer, &parts, body, started)).await;
+        }
         let arrived = Arrived { started, foreign, misdirected, gathered: &[] };
-        self.walk(peer, &parts, body, arrived).await
+        self.walk(peer, &parts, (body, 0), arrived).await
     }
 
     /// Answers a request that is answered here, for one slice of the account.
@@ -196,6 +176,7 @@ impl<S: Service> Gateway<S> {
         context.activity = http.activity_id.map(HeaderValue::as_bytes);
         let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
         let locality = locality(&peer, parts, &http, foreign.as_deref());
+        let kept = OnceLock::new();
         let answer = pin!(async {
             let path = Segments::parse(path_of(&parts.uri));
             match (misdirected, path) {
@@ -216,13 +197,18 @@ impl<S: Service> Gateway<S> {
                         now_seconds,
                         proved,
                     };
-                    let exchange = Exchange { gateway: self, peer, parts, http: &http };
+                    let (http, kept) = (&http, &kept);
+                    let exchange = Exchange { gateway: self, peer, parts, http, kept };
                     exchange.answer(request, body).await
                 }
             }
         });
         let reply = request::caught(answer, activity_id.as_bytes()).await;
+        let is_elsewhere = reply.is_elsewhere();
         let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
+        if is_elsewhere {
+            response.extensions_mut().insert(Elsewhere(kept.into_inner().unwrap_or_default()));
+        }
         self.settings.cors.decorate(parts, response.headers_mut());
         if parts.uri.path().starts_with(OWN_PATHS) {
             // Tokens, figures of this moment, texts of queries: nothing that a browser should keep.
@@ -252,6 +238,8 @@ struct Exchange<'a, S> {
     peer: Peer,
     parts: &'a Parts,
     http: &'a HttpContext<'a>,
+    /// Where the body is kept of a request that another node may have to answer after all.
+    kept: &'a OnceLock<Bytes>,
 }
 
 /// The path of a request. No resource takes a query string, and some clients send a question mark
@@ -283,6 +271,9 @@ impl<S: Service> Exchange<'_, S> {
         let limits = &self.gateway.settings.limits;
         match body::read(body, limits, self.http.expects_continue).await {
             Ok(body) => {
+                if self.gateway.is_node() {
+                    self.kept.get_or_init(|| body.clone());
+                }
                 let call =
                     Call { operation, context: request.context, principal: &principal, body };
                 self.gateway.service.call(call).await

@@ -41,6 +41,8 @@ pub struct Reply {
     subject: Option<Subject>,
     /// Nothing was done, because another node has the account by now.
     is_elsewhere: bool,
+    /// Whether the transaction that it tells of changed anything; nothing where it tells of no transaction, or of several.
+    wrote: Option<bool>,
     payload: ReplyBody,
 }
 
@@ -88,6 +90,7 @@ impl Reply {
             throttled: 0,
             subject: None,
             is_elsewhere: false,
+            wrote: None,
             payload: ReplyBody::Empty,
         }
     }
@@ -149,6 +152,17 @@ impl Reply {
     /// Whether another node has to be asked.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
+    }
+
+    /// Says whether the one transaction that was committed changed anything.
+    #[must_use]
+    pub fn wrote(self, wrote: bool) -> Self {
+        Self { wrote: Some(wrote), ..self }
+    }
+
+    /// Whether the transaction that it tells of changed anything; nothing where that is not known.
+    pub(crate) fn has_written(&self) -> Option<bool> {
+        self.wrote
     }
 
     /// Says what a refused request was about. Where the resource's parent is missing, it was never looked

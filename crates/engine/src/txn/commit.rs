@@ -63,7 +63,7 @@ impl Txn {
         if self.is_clean() {
             let (lsn, partition) = (partition.lsn(), partition.range.id);
             drop(self);
-            return done(Ok(Committed { lsn, partition }));
+            return done(Ok(Committed { lsn, partition, wrote: false }));
         }
         if let Err(error) = self.container.check_alive() {
             drop(self);
@@ -543,7 +543,8 @@ impl Completion for TxnCompletion {
             observer.committed(self.queued.elapsed());
         }
         if let Some(done) = self.done.take() {
-            done(Ok(Committed { lsn: self.lsn, partition: self.partition.range.id }));
+            let partition = self.partition.range.id;
+            done(Ok(Committed { lsn: self.lsn, partition, wrote: true }));
         }
     }
 }

@@ -183,6 +183,11 @@ impl Front {
     /// `Overloaded` when it was surely not done, `Timeout` when nobody can tell.
     pub(crate) async fn forward(&self, passed: &Passed<'_>) -> Result<Forwarded> {
         let _holding = self.hold(passed.body.len())?;
+        self.forward_held(passed).await
+    }
+
+    /// The same for a request that has its place among those that are passed on.
+    pub(crate) async fn forward_held(&self, passed: &Passed<'_>) -> Result<Forwarded> {
         loop {
             match self.find(passed.deadline).await {
                 OwnerPlace::Elsewhere(owner) => match self.counted(&owner, passed).await {
@@ -205,6 +210,13 @@ impl Front {
         let mut places = self.places.clone();
         // No news is no reason not to ask again.
         let _news = timeout(FORWARD_PAUSE, places.wait_for(|place| is_other(place, owner))).await;
+    }
+
+    /// Waits a moment, or until the account is not here.
+    pub(crate) async fn left(&self) {
+        let mut places = self.places.clone();
+        let _news = timeout(FORWARD_PAUSE, places.wait_for(|place| *place != OwnerPlace::Here));
+        drop(_news.await);
     }
 
     /// Has the owner answer a request that is passed on as the bytes that came, once. What was not done, or was only to be read, can be

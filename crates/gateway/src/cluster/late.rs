@@ -110,17 +110,22 @@ impl<S: Service> LateService<S> {
 impl<S: Service> Begun<S> {
     /// What may be said at the end of a request. The lease is looked at now, after the answer was made: another node may have taken the
     /// account over meanwhile, and then everything that was read is old.
-    fn judge(&self, reply: Reply, is_read: bool) -> Reply {
+    fn judge(&self, reply: Reply, changes_nothing: bool) -> Reply {
         if (self.holds_lease)() {
             return reply;
         }
-        match reply.status() {
-            // It is in the ledger, which only the owner could write to.
-            status if !is_read && status.is_success() && status != StatusCode::MULTI_STATUS => {
-                reply
+        let (status, wrote) = (reply.status(), reply.has_written());
+        match wrote {
+            // It is in the ledger, which only the owner could write to, and so is what it went by.
+            Some(true) if status.is_success() => reply,
+            // Several transactions may be done, or the catalog changed; and who failed to hear of a commit says so by these.
+            None if !changes_nothing
+                && (status.is_success()
+                    || status.is_server_error()
+                    || status == StatusCode::REQUEST_TIMEOUT) =>
+            {
+                Reply::error(unknown_outcome())
             }
-            // Some of its operations may be done.
-            StatusCode::MULTI_STATUS => Reply::error(unknown_outcome()),
             _ => Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER }),
         }
     }
@@ -139,7 +144,7 @@ impl<S: Service> Service for LateService<S> {
         let not_here = || Reply::elsewhere(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
         let Some(_inside) = self.gate.enter() else { return not_here() };
         let Some(begun) = self.begun.load_full() else { return not_here() };
-        if call.operation.is_read() {
+        if call.operation.changes_nothing() {
             return begun.judge(begun.service.call(call).await, true);
         }
         let mut answer = pin!(begun.service.call(call));
@@ -230,7 +235,7 @@ mod tests {
     impl Standing for Nothing {}
 
     #[test]
-    fn without_the_lease_only_finished_writes_are_told() {
+    fn without_the_lease_only_what_was_written_is_told() {
         let holds = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&holds);
         let holds_lease: HoldsLease = Arc::new(move || asked.load(Ordering::Relaxed));
@@ -239,12 +244,18 @@ mod tests {
         let not_found = || Reply::error(Error::not_found());
         assert_eq!(status(Reply::ok("{}"), true), 200);
         assert_eq!(status(not_found(), true), 404);
+        assert_eq!(status(Reply::ok("{}").wrote(false), false), 200);
         holds.store(false, Ordering::Relaxed);
         assert_eq!(status(Reply::ok("{}"), true), 429, "it may be old");
         assert_eq!(status(not_found(), true), 429, "that may be old, too");
         assert_eq!(status(not_found(), false), 429, "and so may be what a write was refused for");
-        assert_eq!(status(Reply::created("{}"), false), 201, "it is in the ledger");
+        assert_eq!(status(Reply::created("{}").wrote(true), false), 201, "it is in the ledger");
+        assert_eq!(status(Reply::ok("{}").wrote(false), false), 429, "a batch that only read");
+        assert_eq!(status(Reply::created("{}"), false), 408, "a container, perhaps");
         assert_eq!(status(Reply::new(StatusCode::MULTI_STATUS), false), 408);
+        assert_eq!(status(Reply::error(unknown_outcome()), false), 408, "it may be done");
+        assert_eq!(status(Reply::error(Error::Internal("unconfirmed".to_owned())), false), 408);
+        assert_eq!(status(Reply::error(Error::Internal("unreadable".to_owned())), true), 429);
     }
 
     #[test]

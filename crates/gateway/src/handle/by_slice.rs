@@ -7,7 +7,10 @@
 mod addresses;
 mod each;
 
+pub(super) use each::turned;
+
 use super::gathered::GATHER;
+use super::placed::{Placed, is_elsewhere};
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -20,23 +23,13 @@ use crate::routes::{Operation, Route, Segments};
 use crate::service::Service;
 use armilla_engine::Slice;
 use armilla_model::clock::monotonic;
-use armilla_model::value::Value;
-use armilla_model::{Error, Result, json};
+use armilla_model::{Error, Result};
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Where a request is answered.
-pub(super) enum BySlice {
-    /// By this node, which has this slice.
-    Here(RequestBody, u32),
-    /// It is answered.
-    Answered(Response<Full<Bytes>>),
-}
 
 /// Which slices a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,40 +73,40 @@ impl<S: Service> Gateway<S> {
         peer: Peer,
         parts: &Parts,
         mut body: RequestBody,
-    ) -> BySlice {
+    ) -> Placed {
         match super::at_owner::about_this_node(parts) {
             Some(Route::Ready | Route::Status) if !slices.is_ready() => {
                 let activity_id = self.activity_ids.next();
                 let reply = super::at_owner::not_ready();
                 let response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
-                return BySlice::Answered(response);
+                return Placed::Answered(response);
             }
-            Some(_) => return BySlice::Here(body, 0),
+            Some(_) => return Placed::Here(body, 0),
             None => {}
         }
         if parts.headers.contains_key(FROM) {
             match self.passed_on(slices, parts, body) {
-                BySlice::Here(given, 0) if parts.headers.contains_key(GATHER) => body = given,
+                Placed::Here(given, 0) if parts.headers.contains_key(GATHER) => body = given,
                 done => return done,
             }
         }
         let reply = match self.routed(slices, peer, parts, body).await {
-            Ok(response) => return BySlice::Answered(response),
+            Ok(response) => return Placed::Answered(response),
             Err(error) => Reply::error(error),
         };
         let activity_id = self.activity_ids.next();
         let mut response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
         self.settings.cors.decorate(parts, response.headers_mut());
-        BySlice::Answered(response)
+        Placed::Answered(response)
     }
 
     /// A request that another node has sent for a slice of this one.
-    fn passed_on(&self, slices: &SliceFronts, parts: &Parts, body: RequestBody) -> BySlice {
+    fn passed_on(&self, slices: &SliceFronts, parts: &Parts, body: RequestBody) -> Placed {
         let named = parts.headers.get(SLICE).and_then(|slice| slice.to_str().ok()?.parse().ok());
         let slice: u32 = named.unwrap_or(0);
         match slices.front(slice) {
-            Some(front) if front.place() == OwnerPlace::Here => BySlice::Here(body, slice),
-            _ => BySlice::Answered(super::at_owner::not_owner(self, parts)),
+            Some(front) if front.place() == OwnerPlace::Here => Placed::Here(body, slice),
+            _ => Placed::Answered(super::at_owner::not_owner(self, parts)),
         }
     }
 
@@ -143,7 +136,7 @@ impl<S: Service> Gateway<S> {
         let operation = route.map(|route| Operation::find(route, &parts.method, context.intent));
         let operation = operation.and_then(Result::ok);
         let is_read = matches!(parts.method, Method::GET | Method::HEAD)
-            || operation.is_some_and(|operation| operation.is_read());
+            || operation.is_some_and(|operation| operation.changes_nothing());
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
         let reach = match route {
             Some(Route::Addresses) => SliceReach::Addresses,
@@ -155,7 +148,12 @@ impl<S: Service> Gateway<S> {
             SliceReach::InTurn(slice) => {
                 self.ask_in_turn(slices, &routed, slice, parts.clone()).await
             }
-            SliceReach::Query(slice) => self.query_slices(slices, &routed, slice).await,
+            SliceReach::Query(slice) => loop {
+                let response = self.query_slices(slices, &routed, slice).await?;
+                if !is_elsewhere(&response) || Instant::now() >= deadline {
+                    return Ok(response);
+                }
+            },
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
             SliceReach::Each => self.ask_each(slices, &routed).await,
             SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
@@ -193,7 +191,7 @@ impl<S: Service> Gateway<S> {
             let front = slices.front(slice).ok_or_else(come_back)?;
             parts.headers.insert(SLICE, HeaderValue::from(slice));
             // What waits for an owner is counted for the whole node.
-            let _held = match front.place() {
+            let held = match front.place() {
                 OwnerPlace::Here => None,
                 _ => slices.front(0).map(|first| first.hold(routed.body.len())).transpose()?,
             };
@@ -207,8 +205,16 @@ impl<S: Service> Gateway<S> {
                         misdirected: None,
                         gathered: &[],
                     };
-                    Box::pin(self.walk(routed.peer, &parts, (body, slice), arrived)).await
+                    let walk = self.walk(routed.peer, &parts, (body, slice), arrived);
+                    let response = Box::pin(walk).await;
+                    if is_elsewhere(&response) && Instant::now() < routed.deadline {
+                        front.left().await;
+                        continue;
+                    }
+                    response
                 }
+                // It has just gone, and is counted first.
+                OwnerPlace::Elsewhere(_) if held.is_none() => continue,
                 OwnerPlace::Elsewhere(_) => {
                     let passed = Passed {
                         parts: &parts,
@@ -217,7 +223,7 @@ impl<S: Service> Gateway<S> {
                         is_read: routed.is_read,
                         deadline: routed.deadline,
                     };
-                    match front.forward(&passed).await? {
+                    match front.forward_held(&passed).await? {
                         Forwarded::Answered(response) => response,
                         // It has just come here.
                         Forwarded::Here => continue,
@@ -268,50 +274,6 @@ impl<S: Service> Gateway<S> {
         }
         Ok(response)
     }
-
-    /// The ranges of all slices, in the order of their keys, or 304 when there is no news.
-    async fn ask_for_ranges(
-        &self,
-        slices: &SliceFronts,
-        routed: &Routed<'_>,
-    ) -> Result<Response<Full<Bytes>>> {
-        let mut parts = routed.parts.clone();
-        let known = parts.headers.remove(IF_NONE_MATCH);
-        let mut ranges = Vec::new();
-        let mut etags = String::new();
-        let mut last = None;
-        for slice in 0..slices.count() {
-            let response = self.ask(slices, routed, slice, parts.clone()).await?;
-            if response.status() != StatusCode::OK {
-                return Ok(response);
-            }
-            let (head, body) = response.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            let feed = json::parse(&body).map_err(|error| Error::Internal(error.to_string()))?;
-            let page = feed.get(RANGES).and_then(Value::as_array).unwrap_or_default();
-            ranges.extend(page.iter().cloned());
-            let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-            etags.push_str(etag.unwrap_or_default().trim_matches('"'));
-            etags.push('.');
-            last = Some((head, feed));
-        }
-        let Some((mut head, feed)) = last else { return Err(come_back()) };
-        let etag = HeaderValue::from_str(&format!("\"{etags}\"")).map_err(|_| invalid_token())?;
-        let is_known = known.is_some_and(|known| known == etag);
-        head.headers.insert(ETAG, etag);
-        head.headers.remove(CONTENT_LENGTH);
-        if is_known {
-            head.status = StatusCode::NOT_MODIFIED;
-            return Ok(Response::from_parts(head, Full::default()));
-        }
-        let mut feed = feed.as_object().cloned().unwrap_or_default();
-        feed.insert("_count", i64::try_from(ranges.len()).unwrap_or(i64::MAX).into());
-        head.headers.insert(names::ITEM_COUNT, HeaderValue::from(ranges.len()));
-        feed.insert(RANGES, Value::array(ranges));
-        let mut body = Vec::new();
-        feed.write_json(&mut body);
-        Ok(Response::from_parts(head, Full::new(body.into())))
-    }
 }
 
 /// Where the page behind one of a slice begins, as far as there is one: in the same slice, or in the next one, which may have to know how many rows there were.
@@ -332,9 +294,6 @@ fn next_turn<'a>(
         (_, None) => None,
     }
 }
-
-/// The member that has the ranges.
-const RANGES: &str = "PartitionKeyRanges";
 
 pub(super) fn invalid_token() -> Error {
     Error::bad_request("The continuation token is not one of this container's.")

@@ -176,8 +176,8 @@ impl ItemTarget {
     /// Says which container and partition took a write: the one that was asked at first may have been
     /// split meanwhile.
     pub(super) fn with_commit(&self, reply: Reply, committed: Committed) -> Reply {
-        let Committed { partition: range, lsn } = committed;
-        self.with_owner(reply).position(SessionToken { range, lsn })
+        let Committed { partition: range, lsn, wrote } = committed;
+        self.with_owner(reply).position(SessionToken { range, lsn }).wrote(wrote)
     }
 
     /// The answer to a refusal after routing: it carries the partition's position too.

@@ -493,6 +493,16 @@ impl<'a> Operation<'a> {
             _ => false,
         }
     }
+
+    /// Whether the operation leaves everything as it is, whoever may ask for it: what it answers was read, and is asked again without harm.
+    pub fn changes_nothing(&self) -> bool {
+        use Operation as O;
+        self.is_read()
+            || matches!(
+                self,
+                O::ListPermissions(_) | O::QueryPermissions(_) | O::ReadPermission { .. }
+            )
+    }
 }
 
 impl Verb {
@@ -554,6 +564,13 @@ mod tests {
         let query = Intent { query: true, ..Intent::default() };
         assert!(Operation::find(route, &Method::POST, query).unwrap().is_read());
         assert!(!Operation::find(route, &Method::POST, Intent::default()).unwrap().is_read());
+        let permission = Segments::parse("/dbs/d/users/u/permissions/p").unwrap();
+        let operation = |method: Method| {
+            Operation::find(Route::find(&permission).unwrap(), &method, Intent::default()).unwrap()
+        };
+        let (read, replaced) = (operation(Method::GET), operation(Method::PUT));
+        assert!(!read.is_read() && read.changes_nothing(), "its token may allow more");
+        assert!(!replaced.changes_nothing());
     }
 
     #[test]

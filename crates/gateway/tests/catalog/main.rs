@@ -16,6 +16,7 @@ mod encryption;
 mod execution;
 mod explained;
 mod explorer;
+mod lease;
 mod offers;
 mod official;
 mod once;

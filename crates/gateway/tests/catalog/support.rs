@@ -145,6 +145,23 @@ impl Armilla {
         node
     }
 
+    /// The same account at a node that has lost its lease.
+    pub(crate) fn without_lease(&self) -> Self {
+        let keys = MasterKeys::new(WellKnownKey::OnLoopback);
+        let authenticator = Arc::new(Authenticator::new(keys, &[1; 32]));
+        let service = EngineService::new(self.account.clone(), authenticator.clone());
+        let (late, clock) = (LateService::new(), self.clock.clone());
+        late.begin(service, Arc::new(|| false));
+        let (settings, activity_ids) = (Settings::default(), ActivityIds::new(2));
+        let gateway =
+            Gateway { service: late, settings, authenticator, clock: clock.clone(), activity_ids };
+        let server = Server::bind(&[NOWHERE], Protocols::Plain, gateway).unwrap();
+        let address = server.local_addresses().unwrap()[0];
+        tokio::spawn(server.run(std::future::pending()));
+        let (account, certificate) = (self.account.clone(), String::new());
+        Self { address, direct: address, certificate, account, clock }
+    }
+
     fn engine(store: Arc<dyn Store>, options: Options) -> Self {
         let clock = Arc::new(ManualClock::at_seconds(NOW));
         let options = Options { clock: clock.clone(), background: false, ..options };

@@ -27,6 +27,11 @@ struct Node {
 
 impl Node {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &["127.0.0.1:0".parse().unwrap()], None)
+    }
+
+    /// A node at these addresses, the port of one of which may be for health checks.
+    fn start_with(name: &str, addresses: &[SocketAddr], health_port: Option<u16>) -> Self {
         let holds_lease = Arc::new(AtomicBool::new(true));
         let late = LateService::new();
         // The account's own key, as nodes have it: it happens to be the one that the requests here are signed with.
@@ -37,13 +42,12 @@ impl Node {
         gauges.note_lease(Duration::from_secs(3600));
         let gateway = Gateway {
             service: late.clone(),
-            settings: Settings { front: Some(Arc::new(front)), ..Settings::default() },
+            settings: Settings { front: Some(Arc::new(front)), health_port, ..Settings::default() },
             authenticator: Arc::new(Authenticator::new(keys, &[1; 32])),
             clock: Arc::new(ManualClock::at_seconds(NOW)),
             activity_ids: ActivityIds::new(1),
         };
-        let any_port = ["127.0.0.1:0".parse().unwrap()];
-        let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
+        let server = Server::bind(addresses, Protocols::Plain, gateway).unwrap();
         let address = server.local_addresses().unwrap()[0];
         tokio::spawn(server.run(std::future::pending()));
         Self { address, places, late, holds_lease, gauges }
@@ -261,6 +265,30 @@ async fn a_write_that_the_owner_of_before_has_done_is_told_and_a_read_is_asked_a
 }
 
 #[tokio::test]
+async fn a_request_that_meets_the_moment_of_a_handover_is_asked_elsewhere() {
+    let (standby, owner) = Node::pair();
+    let next = Node::start("next");
+    next.late.begin(Stub::new(), Arc::new(|| true));
+    next.places.send_replace(OwnerPlace::Here);
+    let body = "{\"id\":\"b\"}";
+    // Chunks do not take the quick way.
+    let create = format!("transfer-encoding: chunked\r\n\r\na\r\n{body}\r\n0\r\n\r\n");
+    for node in [&standby, &owner] {
+        standby.follow(owner.address);
+        owner.places.send_replace(OwnerPlace::Here);
+        // It has given the account up, and has yet to say so.
+        owner.late.shut();
+        let (written, ()) = tokio::join!(node.ask(head("POST", ITEMS, &create)), async {
+            // Pause: the request shall meet the gate before; it is answered in any case.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            owner.follow(next.address);
+            standby.follow(next.address);
+        });
+        assert_eq!((written.status, written.text().as_str()), (201, body));
+    }
+}
+
+#[tokio::test]
 async fn an_owner_without_its_lease_reads_nothing_out() {
     let (standby, owner) = Node::pair();
     owner.holds_lease.store(false, Ordering::SeqCst);
@@ -268,6 +296,49 @@ async fn an_owner_without_its_lease_reads_nothing_out() {
         assert_eq!(node.get(&format!("{ITEMS}/a")).await.status, 429);
         assert_eq!(node.create("{\"id\":\"b\"}").await.status, 201, "it is in the ledger");
     }
+}
+
+#[tokio::test]
+async fn an_owner_without_its_lease_tells_nothing_that_it_only_read() {
+    let (standby, owner) = Node::pair();
+    let body = "content-length: 2\r\n\r\n[]";
+    let batch = || head("POST", ITEMS, &format!("x-ms-cosmos-is-batch-request: True\r\n{body}"));
+    let procedure = || head("POST", "/dbs/d/colls/c/sprocs/p", body);
+    let permission = || head("GET", "/dbs/d/users/u/permissions/p", "\r\n");
+    for (holds, expected) in [(true, 200), (false, 429)] {
+        owner.holds_lease.store(holds, Ordering::SeqCst);
+        for node in [&standby, &owner] {
+            for request in [batch(), procedure(), permission()] {
+                assert_eq!(node.ask(request.clone()).await.status, expected, "{request}");
+            }
+        }
+    }
+    let made = owner.ask(head("POST", "/dbs", "content-length: 2\r\n\r\n{}")).await;
+    assert_eq!(made.status, 408, "what the catalog was changed to is in the ledger, or is not");
+}
+
+#[tokio::test]
+async fn the_port_of_health_checks_passes_nothing_on() {
+    let owner = Node::pair().1;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let health = free.local_addr().unwrap();
+    drop(free);
+    let addresses = ["127.0.0.1:0".parse().unwrap(), health];
+    let mut standby = Node::start_with("standby", &addresses, Some(health.port()));
+    standby.gauges.note_lease(Duration::from_secs(3600));
+    standby.follow(owner.address);
+    let path = format!("{ITEMS}/a");
+    assert_eq!(standby.get(&path).await.status, 200);
+    standby.address = health;
+    for path in ["/alive", "/ready", "/status"] {
+        assert_eq!(standby.get(path).await.status, 200, "{path}");
+    }
+    let body = "content-length: 2\r\n\r\n{}";
+    for request in [head("GET", &path, "\r\n"), head("POST", ITEMS, body)] {
+        assert_eq!(standby.ask(request.clone()).await.status, 404, "{request}");
+    }
+    standby.places.send_replace(OwnerPlace::Nobody);
+    assert_eq!(standby.get("/ready").await.status, 503);
 }
 
 #[tokio::test]

@@ -83,9 +83,17 @@ impl Service for Stub {
                 id => Reply::ok(format!("{{\"id\":\"{id}\"}}")).charge(RequestCharge::ONE).lsn(7),
             },
             Operation::CreateItem(_) => {
-                Reply::created(call.body).charge(RequestCharge::from_21sts(120))
+                Reply::created(call.body).charge(RequestCharge::from_21sts(120)).wrote(true)
             }
-            Operation::DeleteItem(_) => Reply::no_content(),
+            Operation::DeleteItem(_) => Reply::no_content().wrote(true),
+            // A batch or a procedure that only reads: its transaction changes nothing.
+            Operation::ExecuteBatch(_) | Operation::ExecuteProcedure(_) => {
+                Reply::ok("[]").wrote(false)
+            }
+            Operation::ReadPermission { .. } => Reply::ok("{\"id\":\"p\"}"),
+            Operation::CreateDatabase => Reply::created("{}"),
+            Operation::PauseSubscription(_) | Operation::TurnDials(None) => Reply::no_content(),
+            Operation::ReadChangeFeed(_) => Reply::not_modified().etag("\"7\""),
             _ => Reply::error(Error::Internal("the stub does not know this".to_owned())),
         }
     }

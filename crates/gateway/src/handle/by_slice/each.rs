@@ -1,17 +1,20 @@
-//! Requests that every slice answers for its own part: how a subscription is doing, and what lets it rest and go on.
+//! Requests that every slice answers for its own part: how a subscription is doing, what lets it rest and go on, and the ranges of a container.
 //!
 //! Each slice delivers the changes that it has, and keeps how far it has come.
 
-use super::{Gateway, Routed, come_back};
+use super::{Gateway, Routed, come_back, invalid_token};
 use crate::cluster::slices::SliceFronts;
+use crate::headers::names;
 use crate::service::Service;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result, json};
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{Response, StatusCode};
+use http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
+use http::{HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 
+/// The member that has the ranges.
+const RANGES: &str = "PartitionKeyRanges";
 /// States of a subscription, the one that tells most first.
 const STATES: [&str; 4] = ["stopped", "retrying", "paused", "running"];
 
@@ -24,10 +27,11 @@ impl<S: Service> Gateway<S> {
     ) -> Result<Response<Full<Bytes>>> {
         let (mut parts, mut last) = (Vec::new(), None);
         for slice in 0..slices.count() {
-            let response = self.ask(slices, routed, slice, routed.parts.clone()).await?;
-            if !response.status().is_success() {
-                return Ok(response);
-            }
+            let answer = self.ask(slices, routed, slice, routed.parts.clone()).await;
+            let response = match turned(routed, (slice, slices.count()), answer)? {
+                response if response.status().is_success() => response,
+                refusal => return Ok(refusal),
+            };
             let (head, body) = response.into_parts();
             let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             if head.status == StatusCode::OK {
@@ -45,6 +49,68 @@ impl<S: Service> Gateway<S> {
         joined(&parts).write_json(&mut body);
         Ok(Response::from_parts(head, Full::new(body.into())))
     }
+
+    /// The ranges of all slices, in the order of their keys, or 304 when there is no news.
+    pub(super) async fn ask_for_ranges(
+        &self,
+        slices: &SliceFronts,
+        routed: &Routed<'_>,
+    ) -> Result<Response<Full<Bytes>>> {
+        let mut parts = routed.parts.clone();
+        let known = parts.headers.remove(IF_NONE_MATCH);
+        let mut ranges = Vec::new();
+        let mut etags = String::new();
+        let mut last = None;
+        for slice in 0..slices.count() {
+            let response = self.ask(slices, routed, slice, parts.clone()).await?;
+            if response.status() != StatusCode::OK {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let feed = json::parse(&body).map_err(|error| Error::Internal(error.to_string()))?;
+            let page = feed.get(RANGES).and_then(Value::as_array).unwrap_or_default();
+            ranges.extend(page.iter().cloned());
+            let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+            etags.push_str(etag.unwrap_or_default().trim_matches('"'));
+            etags.push('.');
+            last = Some((head, feed));
+        }
+        let Some((mut head, feed)) = last else { return Err(come_back()) };
+        let etag = HeaderValue::from_str(&format!("\"{etags}\"")).map_err(|_| invalid_token())?;
+        let is_known = known.is_some_and(|known| known == etag);
+        head.headers.insert(ETAG, etag);
+        head.headers.remove(CONTENT_LENGTH);
+        if is_known {
+            head.status = StatusCode::NOT_MODIFIED;
+            return Ok(Response::from_parts(head, Full::default()));
+        }
+        let mut feed = feed.as_object().cloned().unwrap_or_default();
+        feed.insert("_count", i64::try_from(ranges.len()).unwrap_or(i64::MAX).into());
+        head.headers.insert(names::ITEM_COUNT, HeaderValue::from(ranges.len()));
+        feed.insert(RANGES, Value::array(ranges));
+        let mut body = Vec::new();
+        feed.write_json(&mut body);
+        Ok(Response::from_parts(head, Full::new(body.into())))
+    }
+}
+
+/// What a slice has answered to a request that slices do one after the other. If it has not done what others before it have, or nobody knows, the client is
+/// told that: a refusal would say that nothing was done.
+pub(in crate::handle) fn turned(
+    routed: &Routed<'_>,
+    (slice, count): (u32, u32),
+    answer: Result<Response<Full<Bytes>>>,
+) -> Result<Response<Full<Bytes>>> {
+    let reason = match &answer {
+        _ if slice == 0 || routed.is_read => return answer,
+        Ok(response) if response.status().is_success() => return answer,
+        Ok(refusal) => format!("it answered {}", refusal.status().as_u16()),
+        Err(error) => error.message().to_owned(),
+    };
+    Err(Error::Timeout(format!(
+        "The first {slice} of the {count} slices of the account have done this. Slice {slice} has not, or nobody knows ({reason}). Repeat the request until it is answered."
+    )))
 }
 
 /// The status of a subscription, of those that slices tell: ranges one after the other, counts added up, the last error of all, and the state that tells most.
