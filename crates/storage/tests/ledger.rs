@@ -267,6 +267,20 @@ fn what_is_folded_is_in_the_base_and_may_be_cut() {
 }
 
 #[test]
+fn a_cut_and_an_append_do_not_wait_for_each_other() {
+    let Some(url) = model::fresh_database() else { return };
+    let open =
+        || Box::new(PostgresLedger::open(&StoreAddress::new(&url)).unwrap()) as Box<dyn Ledger>;
+    let pair = Pair::new([open(), open()]);
+    let first = pair.entry(1, Chain::START, "1");
+    assert_eq!(append(&*pair.a, vec![first]).unwrap(), [Verdict::Accepted]);
+    let states = KeyStates { upto: Place(1), lsn: 8, keys: vec![] };
+    assert!(pair.a.fold(at(1), pair.epoch, states).unwrap());
+    let cut = || pair.a.cut(at(1), pair.epoch, Place(1));
+    assert_eq!(model::while_appending(&url, 1, cut).unwrap(), 1);
+}
+
+#[test]
 fn a_reshape_closes_and_opens_in_one_moment() {
     for pair in pairs() {
         let new = |shard| ReshapedShard { shard: Shard(shard), lsn: 8, batch: batch("child") };

@@ -28,6 +28,9 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(6);
 
 /// What a lane is told beside: it keeps one plan for each statement, by the index, however small the tables were when it was made.
 const LANE_GREETING: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_bitmapscan = off";
+/// What a folder is told beside: rows that were cut lie in the index until the database has cleaned it up. A scan of the index itself notes which they are
+/// and passes them by; a bitmap has all of them again for every piece of a cut.
+const FOLDER_GREETING: &str = "set enable_seqscan = off; set enable_bitmapscan = off";
 const HAS_APPEND_ONE: &str = "select to_regprocedure('armilla.append_one(int,bigint,bigint,bigint,bigint,bigint,bytea)') is not null";
 
 /// Parameters of a statement.
@@ -170,6 +173,9 @@ impl Session {
         let mut session = Self { client, warnings, statements, driver, has_append_one: false };
         session.client.batch_execute(&greeting()).await.map_err(unreachable)?;
         session.check(role).await?;
+        if role == Role::Folder {
+            session.client.batch_execute(FOLDER_GREETING).await.map_err(unreachable)?;
+        }
         if role == Role::Lane {
             session.client.batch_execute(LANE_GREETING).await.map_err(unreachable)?;
             let found = session.client.query_one(HAS_APPEND_ONE, &[]).await.map_err(unreachable)?;
