@@ -31,6 +31,7 @@ mod chain;
 mod error;
 mod folding;
 mod kept;
+mod kept_rows;
 mod member;
 mod memory;
 mod owned;
@@ -172,7 +173,7 @@ pub trait Ledger: Send + Sync {
     /// As [`Ledger::join`].
     fn fold(&self, shard: ShardAt, epoch: Epoch, states: KeyStates) -> Result<bool, LedgerError>;
 
-    /// Removes rows below `upto` that are folded; the newest row always stays. Answers how many went.
+    /// Removes rows below `upto` that are folded; the newest row always stays. Answers how many went. Appends do not wait for it.
     ///
     /// # Errors
     ///

@@ -29,6 +29,21 @@ struct Flaky {
     percent: AtomicUsize,
     /// So many of the next folds are not done.
     folds_lost: AtomicUsize,
+    /// Rows are not taken, as by a database whose disk is full; all else works.
+    takes_no_rows: AtomicBool,
+    /// How often rows were sent.
+    sent: AtomicUsize,
+    /// What the journal is read as.
+    reading: Mutex<Reading>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Reading {
+    #[default]
+    Works,
+    /// Its rows are gone.
+    Empty,
+    Unreachable,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +65,9 @@ impl Flaky {
             random,
             percent: AtomicUsize::new(0),
             folds_lost: AtomicUsize::new(0),
+            takes_no_rows: AtomicBool::new(false),
+            sent: AtomicUsize::new(0),
+            reading: Mutex::default(),
         })
     }
 
@@ -126,6 +144,10 @@ impl Ledger for Flaky {
     }
 
     fn append(&self, entries: &[Entry]) -> Result<Vec<Verdict>, LedgerError> {
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        if self.takes_no_rows.load(Ordering::SeqCst) {
+            return Err(LedgerError::OutcomeUnknown("permission denied (42501)".into()));
+        }
         self.meet(|| self.inner.append(entries))
     }
 
@@ -150,7 +172,11 @@ impl Ledger for Flaky {
         after: &[(ShardAt, Place)],
         bytes_max: usize,
     ) -> Result<Vec<JournalRow>, LedgerError> {
-        self.inner.journal(after, bytes_max)
+        match *self.reading.lock() {
+            Reading::Works => self.inner.journal(after, bytes_max),
+            Reading::Empty => Ok(Vec::new()),
+            Reading::Unreachable => Err(LedgerError::Unreachable("test".into())),
+        }
     }
 
     fn base(
@@ -171,6 +197,7 @@ impl Ledger for Flaky {
 #[derive(Default)]
 struct Ears {
     lost: AtomicBool,
+    ending: AtomicBool,
 }
 
 impl OwnershipWatcher for Ears {
@@ -183,6 +210,10 @@ impl OwnershipWatcher for Ears {
     fn recovered(&self) {}
 
     fn reached(&self, _place: Place) {}
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
 }
 
 /// A node: its member, its local store, and who hears of its losses.
@@ -240,7 +271,7 @@ impl Node {
         loop {
             match replica.follow() {
                 Ok(Followed::UpToDate) => return replica.position().unwrap(),
-                Ok(Followed::Behind) | Err(ReplicaError::Ledger(_)) => {}
+                Ok(Followed::Behind | Followed::Outrun) | Err(ReplicaError::Ledger(_)) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -420,6 +451,60 @@ fn an_owner_knows_its_successor_and_a_drained_node_stays_drained_when_it_starts_
     assert!(!anew.member.look().unwrap().is_draining, "it had left");
 }
 
+#[test]
+fn a_row_that_is_never_taken_is_sent_with_pauses_and_given_up_when_the_node_stops() {
+    let tables = MemoryLedger::new();
+    let node = Node::join(&tables, "a", 1);
+    let store = node.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    node.ledger.takes_no_rows.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let first = write(&mut random, &mut model);
+        let writing = scope.spawn(|| store.commit(first, Durability::Synced));
+        // Pause: in so long a row without pauses would be sent thousands of times.
+        std::thread::sleep(Duration::from_millis(300));
+        let sent = node.ledger.sent.load(Ordering::SeqCst);
+        node.ledger.takes_no_rows.store(false, Ordering::SeqCst);
+        writing.join().unwrap().unwrap();
+        assert!((2..30).contains(&sent), "sent {sent} times");
+        node.ledger.takes_no_rows.store(true, Ordering::SeqCst);
+        let second = write(&mut random, &mut model.clone());
+        let (send, ended) = std::sync::mpsc::channel();
+        let store = &store;
+        scope.spawn(move || send.send(store.commit(second, Durability::Synced)));
+        store.end_waits();
+        let ended = ended.recv_timeout(Duration::from_secs(10));
+        // Whoever still tries comes to an end.
+        node.ledger.takes_no_rows.store(false, Ordering::SeqCst);
+        assert!(ended.unwrap().is_err());
+    });
+    assert!(node.ears.lost.load(Ordering::Relaxed));
+    assert_eq!(content(&*node.local.snapshot()), model, "nothing is applied that was not accepted");
+}
+
+#[test]
+fn a_transaction_that_a_statement_has_no_time_for_is_not_taken() {
+    const LARGE: usize = 70 << 20;
+    let tables = MemoryLedger::new();
+    let node = Node::join(&tables, "a", 1);
+    let store = node.own();
+    let batch = |value: Vec<u8>| {
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Items, b"key".to_vec(), value);
+        batch
+    };
+    assert!(store.takes(&batch(vec![7; LARGE])), "it is short once it is compressed");
+    let mut noise = vec![0; LARGE];
+    fastrand::Rng::with_seed(1).fill(&mut noise);
+    assert!(store.takes(&batch(noise[..LARGE / 2].to_vec())));
+    assert!(!store.takes(&batch(noise)));
+    let mut long = Batch::new();
+    for number in 0..9u8 {
+        long.put(Keyspace::Items, vec![b'k', number], vec![7; LARGE]);
+    }
+    assert!(!store.takes(&long), "followers would hold it whole");
+}
+
 /// A database that lost rows is not followed, by nobody who knows better.
 #[test]
 fn a_copy_that_knows_more_than_the_ledger_refuses() {
@@ -466,8 +551,44 @@ fn a_follower_that_missed_rows_copies_anew() {
     let epoch = next.member.look().unwrap().epoch;
     let taken = next.ledger.take(ACCOUNT, epoch).unwrap().unwrap();
     assert_eq!(next.ledger.cut(ACCOUNT, taken.epoch, taken.folded).unwrap(), taken.folded.0);
+    assert_eq!(follower.replica().follow().unwrap(), Followed::Outrun, "and that is told");
     follower.follow();
     assert_eq!(content(&*follower.local.snapshot()), model);
+}
+
+/// Rows that vanish while a node takes the account, and a ledger that is away then: the take ends.
+#[test]
+fn a_take_waits_for_no_rows_that_are_gone_and_for_nothing_when_the_node_stops() {
+    let tables = MemoryLedger::new();
+    let owner = Node::join(&tables, "a", 1);
+    owner.ledger.folds_lost.store(usize::MAX, Ordering::SeqCst);
+    let store = owner.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    for _ in 0..3 {
+        store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    }
+    store.give_up();
+    owner.evict("a");
+    // What the next owner knows, and whether it has all rows that are not folded.
+    for (name, follows) in [("knows nothing", false), ("knows all", true)] {
+        let node = Node::join(&tables, name, 2);
+        let mut replica = node.replica();
+        while follows && replica.follow().unwrap() != Followed::UpToDate {}
+        *node.ledger.reading.lock() = Reading::Empty;
+        let epoch = node.member.look().unwrap().epoch;
+        let (replica, error) = replica.take(epoch, RETENTION, node.ears.clone()).err().unwrap();
+        let error = error.unwrap().to_string();
+        assert!(error.contains("the journal lacks place 1"), "{name}: {error}");
+        *node.ledger.reading.lock() = Reading::Unreachable;
+        let epoch = node.member.look().unwrap().epoch;
+        let ears = node.ears.clone();
+        let (send, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || send.send(replica.take(epoch, RETENTION, ears).err()));
+        node.ears.ending.store(true, Ordering::Relaxed);
+        let (_, error) = ended.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+        assert!(matches!(error, Some(ReplicaError::Ledger(LedgerError::Unreachable(_)))));
+        node.evict(name);
+    }
 }
 
 /// A local store on a disk that fails.

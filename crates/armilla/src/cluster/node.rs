@@ -6,7 +6,9 @@
 //! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one. A node that
 //! hands the account over ([`super::handover`]) begins another life in the same process, once nothing of the account is left ([`super::life`]).
 
+use super::folder::{Joined, NodeNotes};
 use super::heir::{HeirSeen, epoch_as_heir};
+use super::pace::Pace;
 use crate::terminal::note;
 use armilla_gateway::cluster::{NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
 use armilla_model::clock::monotonic;
@@ -33,9 +35,13 @@ const MOVING_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Pause after the ledger failed.
 const FAILED_PAUSE: Duration = Duration::from_millis(200);
 
+/// What is told of a copy that was too slow.
+pub(super) const OUTRUN: &str = "rows of the journal were removed before this copy had them, and it is made anew: if that comes again, give all nodes a --retention that is longer than a copy takes";
+
 /// What the threads of a node share.
 pub(super) struct NodeState {
     pub(super) member: Member,
+    notes: NodeNotes,
     places: OwnerPlaces,
     gauges: Arc<NodeGauges>,
     /// The newest row that is in the local copy, as far as this thread knows.
@@ -60,13 +66,15 @@ pub(super) struct NodeState {
 impl NodeState {
     /// The state of a node that has joined, and whom it shall hand the account over to, once it shall.
     pub(super) fn new(
-        member: Member,
+        joined: Joined,
         places: OwnerPlaces,
         gauges: Arc<NodeGauges>,
     ) -> (Self, mpsc::Receiver<NodeRow>) {
         let (successors, told) = mpsc::channel();
+        let Joined { member, notes } = joined;
         let state = Self {
             member,
+            notes,
             places,
             gauges,
             place: AtomicU64::new(0),
@@ -121,6 +129,7 @@ impl NodeState {
     /// Ends the beats, and tells the others not to wait.
     pub(super) fn leave(&self, beats: thread::JoinHandle<()>) {
         self.end_beats(beats);
+        self.notes.note_draining(false);
         if let Err(error) = self.member.leave() {
             note(&format!("the others wait for the end of this node's lease: {error}"));
         }
@@ -221,6 +230,10 @@ impl OwnershipWatcher for NodeState {
         self.place.store(place.0, Ordering::Release);
     }
 
+    fn is_ending(&self) -> bool {
+        self.is_stopping()
+    }
+
     fn appended(&self, took: Duration) {
         self.gauges.note_append(took);
     }
@@ -235,12 +248,14 @@ pub(super) fn end(status: i32, line: &str) -> ! {
 /// Starts the thread of the beats.
 pub(super) fn start_beats(node: Arc<NodeState>) -> thread::JoinHandle<()> {
     spawn("beats", move || {
-        let every = node.member.lease().beat_every();
+        let mut pace = Pace::new(node.member.lease(), MOVING_LOOK_EVERY, monotonic());
         while !node.leaving.load(Ordering::Acquire) {
             let begun = monotonic();
-            beat(&node);
-            let every = if node.is_moving() { every.min(MOVING_LOOK_EVERY) } else { every };
-            thread::sleep(every.saturating_sub(begun.elapsed()));
+            if pace.is_beat_due(begun, node.is_moving()) {
+                beat(&node);
+            }
+            look(&node);
+            thread::sleep(pace.pause(begun, monotonic(), node.is_moving()));
         }
     })
 }
@@ -278,11 +293,18 @@ fn beat(node: &NodeState) {
             tracing::warn!(%error, "a beat was not heard");
         }
     }
+}
+
+/// Sees who owns the account, and tells the front.
+fn look(node: &NodeState) {
     match node.member.look() {
         Ok(ownership) => {
             node.publish(&ownership);
             node.measure(&ownership);
             consider_successor(node, &ownership);
+            if ownership.is_draining {
+                node.notes.note_draining(true);
+            }
             *node.ownership.lock() = Some(ownership);
         }
         Err(error) => {
@@ -335,6 +357,10 @@ fn follow_until_owner(
         node.place.store(place.0, Ordering::Release);
         match followed {
             Ok(Followed::Behind) => continue,
+            Ok(Followed::Outrun) => {
+                tracing::warn!("{OUTRUN}");
+                continue;
+            }
             Ok(Followed::UpToDate) => {}
             Err(error) => {
                 complain(&error);

@@ -1,20 +1,21 @@
 //! Folding: the last state of every key goes from the journal into the base, behind the writers' backs.
 //!
 //! The owner keeps the rows above `folded`. A thread of its own sorts them by key, brings the last state of each into the base every second, and
-//! removes rows of the journal that are folded and that no follower is expected to miss. What is folded in several statements
-//! moves `folded` with the last: a base that is ahead of it is what copies expect anyway.
+//! removes rows of the journal that are folded and that no follower is expected to miss ([`super::kept_rows`]). What is folded in several
+//! statements moves `folded` with the last: a base that is ahead of it is what copies expect anyway.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use armilla_model::clock::monotonic;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::{Epoch, KeyStates, Ledger, Place, ShardAt};
+use super::kept_rows::KeptRows;
+use super::{Epoch, KeyStates, Ledger, LedgerError, Place, ShardAt};
 use crate::{Batch, Keyspace, Operation};
 
 /// States are folded so often, if not sooner.
@@ -23,8 +24,6 @@ const FOLD_EVERY: Duration = Duration::from_secs(1);
 const FOLD_BYTES: usize = 8 << 20;
 /// Beyond so many bytes, writers wait.
 const UNFOLDED_BYTES_MAX: usize = 64 << 20;
-/// Rows of the journal are removed so often.
-const CUT_EVERY: Duration = Duration::from_secs(30);
 /// What is counted for a key beside its bytes.
 const KEY_OVERHEAD: usize = 64;
 
@@ -152,7 +151,7 @@ impl Drop for Folding {
 
 impl FoldShared {
     fn run(&self) {
-        let mut rows = KeptRows { marks: VecDeque::new(), next_cut: monotonic() + CUT_EVERY };
+        let mut rows = KeptRows::new(self.retention, monotonic());
         loop {
             let (keys, bytes, upto, closing) = self.wait();
             if self.unfolded.lock().abandoned {
@@ -179,8 +178,29 @@ impl FoldShared {
                 // There is no use in asking again at once.
                 thread::sleep(FOLD_EVERY);
             }
-            rows.cut(self, upto);
+            rows.note(upto, monotonic());
+            // Rows that stay cost room, and go next time.
+            let _cut = self.cut(&mut rows);
         }
+    }
+
+    /// Removes rows that nobody is expected to miss, until it is time to fold again.
+    fn cut(&self, rows: &mut KeptRows) -> Result<(), LedgerError> {
+        let begun = monotonic();
+        let Some(upto) = rows.due(begun) else { return Ok(()) };
+        let oldest = || {
+            let oldest = self.ledger.journal(&[(self.at, Place(0))], 1)?;
+            Ok(oldest.first().map_or(upto, |row| row.place))
+        };
+        let is_time = || {
+            let unfolded = self.unfolded.lock();
+            unfolded.bytes >= FOLD_BYTES || unfolded.closing || begun.elapsed() >= FOLD_EVERY
+        };
+        let cut = |upto| {
+            let epoch = Epoch(self.epoch.load(Ordering::Acquire));
+            self.ledger.cut(self.at, epoch, upto)
+        };
+        rows.cut(upto, oldest, cut, is_time)
     }
 
     /// Waits for the next time to fold, and takes what there is.
@@ -225,35 +245,5 @@ impl FoldShared {
         let epoch = Epoch(self.epoch.load(Ordering::Acquire));
         let states = KeyStates { upto, lsn: upto.0, keys };
         matches!(self.ledger.fold(self.at, epoch, states), Ok(true))
-    }
-}
-
-/// Which rows of the journal followers may still ask for.
-struct KeptRows {
-    /// Places, and when they were the newest.
-    marks: VecDeque<(Place, Instant)>,
-    next_cut: Instant,
-}
-
-impl KeptRows {
-    fn cut(&mut self, shared: &FoldShared, newest: Place) {
-        let now = monotonic();
-        if now < self.next_cut {
-            return;
-        }
-        self.next_cut = now + CUT_EVERY.min(shared.retention);
-        self.marks.push_back((newest, now));
-        let mut upto = None;
-        while let Some((place, then)) = self.marks.front()
-            && now.duration_since(*then) >= shared.retention
-        {
-            upto = Some(*place);
-            self.marks.pop_front();
-        }
-        if let Some(upto) = upto {
-            let epoch = Epoch(shared.epoch.load(Ordering::Acquire));
-            // Rows that stay cost room, and go next time.
-            let _cut = shared.ledger.cut(shared.at, epoch, upto);
-        }
     }
 }

@@ -50,6 +50,18 @@ pub(crate) fn close_lanes(url: &str) -> usize {
     usize::try_from(closed.get::<_, i64>(0)).unwrap()
 }
 
+/// Does something while a connection of its own has a shard's row locked as an append locks it.
+pub(crate) fn while_appending<T>(url: &str, shard: u64, act: impl FnOnce() -> T) -> T {
+    with_client(url, async |client| {
+        let lock =
+            format!("begin; select 1 from armilla.shards where shard = {shard} for no key update");
+        client.batch_execute(&lock).await.unwrap();
+        let acted = act();
+        client.batch_execute("rollback").await.unwrap();
+        acted
+    })
+}
+
 fn execute(url: &str, statement: &str) {
     with_client(url, async |client| client.batch_execute(statement).await.unwrap());
 }

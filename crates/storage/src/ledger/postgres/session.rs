@@ -28,6 +28,9 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(6);
 
 /// What a lane is told beside: it keeps one plan for each statement, by the index, however small the tables were when it was made.
 const LANE_GREETING: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_bitmapscan = off";
+/// What a folder is told beside: rows that were cut lie in the index until the database has cleaned it up. A scan of the index itself notes which they are
+/// and passes them by; a bitmap has all of them again for every piece of a cut.
+const FOLDER_GREETING: &str = "set enable_seqscan = off; set enable_bitmapscan = off";
 const HAS_APPEND_ONE: &str = "select to_regprocedure('armilla.append_one(int,bigint,bigint,bigint,bigint,bigint,bytea)') is not null";
 
 /// Parameters of a statement.
@@ -75,8 +78,16 @@ impl Line {
         Self { config, connector, role, session: tokio::sync::Mutex::new(None) }
     }
 
-    /// The open session, or a new one.
+    /// The open session, or a new one, in the time of an answer: who else opens it is waited for, and a database may take a connection and then say nothing.
     pub(super) async fn session(&self) -> Result<Arc<Session>, LedgerError> {
+        let opened = tokio::time::timeout(ANSWER_WAIT_MAX, self.open_session()).await;
+        opened.unwrap_or_else(|_| {
+            let waited = ANSWER_WAIT_MAX.as_secs();
+            Err(LedgerError::Unreachable(format!("no session in {waited} s")))
+        })
+    }
+
+    async fn open_session(&self) -> Result<Arc<Session>, LedgerError> {
         let mut kept = self.session.lock().await;
         if let Some(session) = kept.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(session));
@@ -170,6 +181,9 @@ impl Session {
         let mut session = Self { client, warnings, statements, driver, has_append_one: false };
         session.client.batch_execute(&greeting()).await.map_err(unreachable)?;
         session.check(role).await?;
+        if role == Role::Folder {
+            session.client.batch_execute(FOLDER_GREETING).await.map_err(unreachable)?;
+        }
         if role == Role::Lane {
             session.client.batch_execute(LANE_GREETING).await.map_err(unreachable)?;
             let found = session.client.query_one(HAS_APPEND_ONE, &[]).await.map_err(unreachable)?;
@@ -249,7 +263,11 @@ impl Session {
 
     /// Runs several statements as one implicit transaction.
     pub(super) async fn run_text(&self, text: &str) -> Result<(), LedgerError> {
-        let ran = self.client.batch_execute(text).await;
+        let ran = tokio::time::timeout(ANSWER_WAIT_MAX, self.client.batch_execute(text)).await;
+        let Ok(ran) = ran else {
+            self.end();
+            return Err(LedgerError::OutcomeUnknown("no answer in time".into()));
+        };
         ran.map_err(|error| LedgerError::OutcomeUnknown(told(&error)))
     }
 
