@@ -15,7 +15,7 @@ use crate::ranges::{self, Range};
 use crate::ranked::{Rank, RankedGuard, RankedLock};
 use crate::txn::IndexChange;
 use arc_swap::ArcSwap;
-use armilla_index::{Change, Index, Job, JobResult, Version, View};
+use armilla_index::{Change, Index, Job, JobResult, Part, Version, View};
 use armilla_model::lsn::Lsn;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -91,6 +91,25 @@ pub struct PublishedView {
     pub view: Arc<View>,
     /// What the index was built for.
     pub definition: Arc<IndexDefinition>,
+    /// Whether some documents of some part have no value at a path, once that was asked.
+    bare: OnceLock<(u32, bool)>,
+}
+
+impl PublishedView {
+    fn new(group: u64, view: Arc<View>, definition: Arc<IndexDefinition>) -> Self {
+        Self { group, view, definition, bare: OnceLock::new() }
+    }
+
+    /// True when some documents of some part have no value at this path. It is mostly asked for one path, and kept for that.
+    pub(crate) fn is_any_bare(&self, path: u32) -> bool {
+        let lacks =
+            |part: &Part| part.path(path).is_none_or(|index| index.documents_with() < part.len());
+        let find = || (path, self.view.parts().iter().any(lacks));
+        match *self.bare.get_or_init(find) {
+            (known, is_bare) if known == path => is_bare,
+            _ => find().1,
+        }
+    }
 }
 
 /// What the next write of a partition gets.
@@ -166,11 +185,7 @@ impl Partition {
             documents: count(view.live_count()),
             bytes: count(view.live_bytes()),
             trimmed: AtomicU64::new(0),
-            view: ArcSwap::from_pointee(PublishedView {
-                group: 0,
-                view,
-                definition: definition.clone(),
-            }),
+            view: ArcSwap::from_pointee(PublishedView::new(0, view, definition.clone())),
             serving: RankedLock::new(Rank::Index, Serving { index, definition, build: 0 }),
             unsplittable: AtomicU64::new(0),
             splitting: AtomicBool::new(false),
@@ -212,7 +227,7 @@ impl Partition {
         let mut serving = self.serving.lock();
         let (view, definition) = (serving.index.publish(), serving.definition.clone());
         assert!(group >= self.view.load().group, "the view of an older group is published");
-        self.view.store(Arc::new(PublishedView { group, view, definition }));
+        self.view.store(Arc::new(PublishedView::new(group, view, definition)));
         let job = if job_wanted { serving.index.take_job() } else { None }?;
         Some(Assignment { partition: self.clone(), build: serving.build, job })
     }

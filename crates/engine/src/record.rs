@@ -16,7 +16,7 @@ use armilla_model::lsn::Lsn;
 use armilla_model::ttl::Liveness;
 use armilla_model::value::Value;
 use armilla_storage::StoreError;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 /// Length of the header.
 pub(crate) const HEADER_LENGTH: usize = 54;
@@ -179,6 +179,12 @@ impl Record {
     /// The JSON text, sharing the stored bytes.
     pub fn text(&self) -> Bytes {
         self.bytes.slice(HEADER_LENGTH..)
+    }
+
+    /// The same, where nobody wants the header any more.
+    pub(crate) fn into_text(mut self) -> Bytes {
+        self.bytes.advance(HEADER_LENGTH);
+        self.bytes
     }
 
     /// The same without a share in the bytes.

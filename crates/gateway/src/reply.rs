@@ -31,7 +31,8 @@ pub const API_VERSION: &str = "2020-07-15";
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: StatusCode,
-    facts: Facts,
+    /// Apart, because an answer is handed on many times.
+    facts: Box<Facts>,
     charge: RequestCharge,
     /// How the charge is spread over ranges, where several answered.
     shares: Vec<(u32, RequestCharge)>,
@@ -62,7 +63,7 @@ pub struct Answer {
     /// The status, which all wires share with HTTP.
     pub status: StatusCode,
     /// What is told beside the body.
-    pub facts: Facts,
+    pub facts: Box<Facts>,
     /// Request units.
     pub charge: RequestCharge,
     /// The body; nothing where there is none.
@@ -84,7 +85,7 @@ impl Reply {
     pub fn new(status: StatusCode) -> Self {
         Self {
             status,
-            facts: Facts::default(),
+            facts: Box::default(),
             charge: RequestCharge::ZERO,
             shares: Vec::new(),
             throttled: 0,

@@ -20,7 +20,7 @@ mod builder;
 
 use std::{
     cmp::Ordering,
-    ops::Range,
+    ops::{Bound, Range},
     sync::atomic::{AtomicU64, Ordering as Memory},
 };
 
@@ -146,17 +146,43 @@ impl Documents {
 
     /// The local numbers of a range of epks: always one run.
     pub(crate) fn locals_of(&self, range: &EpkRange) -> Range<u32> {
-        let exact = range.as_exact();
-        if exact.is_none() && self.is_inside(range) {
+        if let Some(only) = range.as_exact().or_else(|| self.only_epk(range)) {
+            let start = self.epk_lower_bound(only);
+            let is_there = start < self.epk_count() && self.epk(start) == only;
+            return match is_there {
+                true => self.locals_of_epk(start),
+                false => 0..0,
+            };
+        }
+        if self.is_inside(range) {
             return 0..self.len();
         }
         let start = self.epk_search(|epk| range.starts_after(epk));
-        let end = match exact {
-            // One logical partition: no second search.
-            Some(exact) => start + u32::from(start < self.epk_count() && self.epk(start) == exact),
-            None => self.epk_search_from(start, |epk| !range.ends_before(epk)),
-        };
+        let end = self.epk_search_from(start, |epk| !range.ends_before(epk));
         self.first(start)..self.first(end)
+    }
+
+    /// The only epk of the table's width that a range may hold: queries of one logical partition address it with all that begins with it.
+    fn only_epk<'r>(&self, range: &'r EpkRange) -> Option<&'r [u8]> {
+        let (Bound::Included(start), Bound::Excluded(end)) = (&range.start, &range.end) else {
+            return None;
+        };
+        let is_of_width = start.len() == self.layout.epk_width as usize && !start.is_empty();
+        let is_only = is_of_width && end.len() == start.len() + 1 && end.starts_with(start);
+        is_only.then_some(start)
+    }
+
+    /// The first epk that is not below this one.
+    fn epk_lower_bound(&self, wanted: &[u8]) -> u32 {
+        let Layout { epk_width, epks, epks_length, .. } = self.layout;
+        let (16, Ok(wanted)) = (epk_width, <[u8; 16]>::try_from(wanted)) else {
+            return self.epk_search(|epk| epk < wanted);
+        };
+        // Hashes: compared as numbers.
+        let wanted = u128::from_be_bytes(wanted);
+        let (all, _) = self.bytes[epks..epks + epks_length].as_chunks::<16>();
+        let below = |ordinal: u32| u128::from_be_bytes(all[ordinal as usize]) < wanted;
+        partition_point(0..self.layout.epk_count, below)
     }
 
     /// True when no document lies outside of a range of epks. Most queries ask for a whole partition.
@@ -170,7 +196,7 @@ impl Documents {
         if docno < self.layout.docno_low || docno > self.layout.docno_high {
             return 0..0;
         }
-        let ordinal = self.epk_search(|found| found < epk);
+        let ordinal = self.epk_lower_bound(epk);
         if ordinal >= self.epk_count() || self.epk(ordinal) != epk {
             return 0..0;
         }
@@ -182,7 +208,7 @@ impl Documents {
 
     /// The first local number whose (epk, docno) is not below the given one.
     pub(crate) fn lower_bound(&self, epk: &[u8], docno: u64) -> u32 {
-        let ordinal = self.epk_search(|found| found < epk);
+        let ordinal = self.epk_lower_bound(epk);
         if ordinal >= self.epk_count() || self.epk(ordinal) != epk {
             return self.first(ordinal);
         }
@@ -429,12 +455,38 @@ mod tests {
                 prop_assert_eq!(table.find(&document.epk, document.docno), local..local + 1);
                 prop_assert_eq!(table.lower_bound(&document.epk, document.docno), local);
             }
-            for range in [EpkRange::exact(epk.clone()), EpkRange::prefix(&epk), EpkRange::below(epk)] {
+            let behind = [&epk[..], &[0xff]].concat();
+            let partition = EpkRange::half_open(epk.clone(), behind);
+            for range in [EpkRange::exact(epk.clone()), partition, EpkRange::prefix(&epk), EpkRange::below(epk)] {
                 let run = table.locals_of(&range);
                 let inside = all.iter().filter(|document| range.contains(&document.epk)).count();
                 prop_assert_eq!(run.len(), inside);
                 prop_assert!(run.into_iter().all(|local| range.contains(table.get(local).epk)));
             }
+        }
+
+        #[test]
+        fn hashes_are_found_as_numbers(
+            mut epks in proptest::collection::vec((0u8..3, 0u8..3), 1..40), wanted in (0u8..3, 0u8..3),
+        ) {
+            // The first and the last byte differ.
+            let epk = |(first, last)| {
+                let mut epk = vec![7; 16];
+                (epk[0], epk[15]) = (first, last);
+                epk
+            };
+            epks.sort_unstable();
+            let numbered = epks.iter().enumerate();
+            let all: Vec<_> = numbered.map(|(at, &it)| document(epk(it), at as u64, 1, 0)).collect();
+            let (table, wanted) = (build(&all), epk(wanted));
+            let run = all.partition_point(|it| it.epk < wanted)..all.partition_point(|it| it.epk <= wanted);
+            let partition = EpkRange::half_open(wanted.clone(), [&wanted[..], &[0xff]].concat());
+            for range in [EpkRange::exact(wanted.clone()), partition] {
+                let found = table.locals_of(&range);
+                prop_assert_eq!(found.len(), run.len());
+                prop_assert!(run.is_empty() || found.start as usize == run.start);
+            }
+            prop_assert_eq!(table.lower_bound(&wanted, 0) as usize, run.start);
         }
 
         #[test]

@@ -119,6 +119,20 @@ impl Part {
         self.data.documents().get(local)
     }
 
+    /// The effective partition key of a document, and the run of local numbers that have the same.
+    #[must_use]
+    pub fn epk_run(&self, local: u32) -> (&[u8], Range<u32>) {
+        let documents = self.data.documents();
+        let ordinal = documents.epk_ordinal(local);
+        (documents.epk(ordinal), documents.locals_of_epk(ordinal))
+    }
+
+    /// A document whose effective partition key is known already; cheaper than looking for it.
+    #[must_use]
+    pub fn document_with<'e>(&self, local: u32, epk: &'e [u8]) -> DocumentRef<'e> {
+        self.data.documents().with_epk(local, epk)
+    }
+
     /// Bytes of a document's text; cheaper than the whole document.
     #[inline]
     #[must_use]

@@ -283,6 +283,8 @@ mod tests {
             }
             for range in [ValueRange::exact(from.clone()), ValueRange::prefix(&from), ValueRange::at_least(from.clone()), ValueRange::below(from)] {
                 let ordinals = index.ordinals(&range);
+                let by_document = |local| index.ordinals_by(&range, local);
+                prop_assert!((0..100).all(|local| by_document(local) == ordinals));
                 let expected = second.keys().filter(|(bytes, _)| range.contains(bytes)).count();
                 prop_assert_eq!(ordinals.len(), expected);
                 prop_assert!(ordinals.into_iter().all(|o| range.contains(index.value(o).bytes)));

@@ -155,6 +155,22 @@ impl<'a> PathIndex<'a> {
         start..partition_point(start..all.end, |ordinal| !range.ends_before(self.bytes(ordinal)))
     }
 
+    /// The same where this document may have the only value that is looked for: then one look shows it.
+    #[must_use]
+    pub fn ordinals_by(&self, range: &ValueRange, local: u32) -> Range<u32> {
+        let at = self.column.filter(|column| (local as usize) < column.len());
+        let at = at.and_then(|column| column.ordinal(local));
+        let (Some(exact), Some(at)) = (range.as_exact(), at) else { return self.ordinals(range) };
+        let is_equal = |ordinal: &u32| self.bytes(*ordinal) == exact;
+        if !is_equal(&at) {
+            return self.ordinals(range);
+        }
+        // A value and what is cut to the same bytes are neighbours.
+        let before = (0..at).rev().take_while(is_equal).count();
+        let behind = (at + 1..self.value_count).take_while(is_equal).count();
+        at - crate::layout::narrow(before)..at + 1 + crate::layout::narrow(behind)
+    }
+
     /// The value with this ordinal.
     #[must_use]
     pub fn value(&self, ordinal: u32) -> Value<'a> {

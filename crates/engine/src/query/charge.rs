@@ -231,9 +231,8 @@ fn count_behind(plan: &Plan, range: usize, after: Option<&Place>) -> u64 {
             }
             false => {
                 let of_part = |(_, part, runs): &(usize, &Part, Runs)| {
-                    let scope = runs.iter().map(|run| run.len()).sum();
                     let bare = plan.view.is_bare(part);
-                    Selector::new(condition, part, scope, bare).count_live(part, runs)
+                    Selector::new(condition, part, runs, bare).count_live(part, runs)
                 };
                 runs.iter().map(of_part).sum()
             }
@@ -250,9 +249,8 @@ pub(in crate::query) fn may_match(plan: &Plan, range: usize) -> u64 {
         return plan.parts(range).map(count).sum();
     }
     let of_part = |(_, part, runs): (usize, &Part, Runs)| {
-        let scope = runs.iter().map(|run| run.len()).sum();
         let bare = plan.view.is_bare(part);
-        Selector::new(&plan.condition, part, scope, bare).count_live(part, &runs)
+        Selector::new(&plan.condition, part, &runs, bare).count_live(part, &runs)
     };
     plan.view.ranges[range].runs(None).map(of_part).sum()
 }

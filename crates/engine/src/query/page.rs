@@ -7,6 +7,9 @@ use armilla_sql::plan::payload_size;
 use bytes::Bytes;
 use std::time::Duration;
 
+/// Rows that a page has room for when its first one comes.
+const ROWS_EXPECTED: usize = 32;
+
 /// A page of rows.
 #[derive(Debug, Default)]
 pub struct Page {
@@ -78,6 +81,9 @@ impl Page {
         let fits = self.rows.is_empty() || self.size + row.len() <= PAGE_SIZE_MAX;
         if self.is_full() || !fits {
             return false;
+        }
+        if self.rows.capacity() == 0 {
+            self.rows.reserve(self.count_max.min(ROWS_EXPECTED));
         }
         self.size += row.len();
         self.rows.push(row);

@@ -222,8 +222,7 @@ impl Plan {
     fn make_parts(&self, range: usize) -> Vec<PartAccess> {
         let condition = if self.searches { &self.condition } else { &Condition::Unknown };
         let with_selector = |(number, part, runs): (usize, &Part, Runs)| {
-            let scope = runs.iter().map(|run| run.len()).sum();
-            let selector = Selector::new(condition, part, scope, self.view.is_bare(part));
+            let selector = Selector::new(condition, part, &runs, self.view.is_bare(part));
             PartAccess { number, runs, selector }
         };
         self.view.ranges[range].runs(self.start.as_ref()).map(with_selector).collect()

@@ -106,7 +106,10 @@ impl View {
 
     /// True when some documents of some part have no terms.
     pub(super) fn is_any_bare(&self) -> bool {
-        let lacks_terms = |range: &RangeView| range.parts().iter().any(|it| self.lacks_terms(it));
+        let lacks_terms = |range: &RangeView| match self.stamp {
+            Some(path) => range.published.is_any_bare(path),
+            None => !range.parts().is_empty(),
+        };
         *self.is_any_bare.get_or_init(|| self.ranges.iter().any(lacks_terms))
     }
 

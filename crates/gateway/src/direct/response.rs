@@ -77,7 +77,7 @@ pub(super) fn write(
     tokens.double(id::REQUEST_CHARGE, charge.hundredths() as f64 / 100.0);
     tokens.double(id::REQUEST_DURATION, took.as_secs_f64() * 1000.0);
     write_position(&mut tokens, &facts, place);
-    write_facts(&mut tokens, status, facts, shape);
+    write_facts(&mut tokens, status, &facts, shape);
     finish_head(&mut frame);
     if bodyless {
         return Response { frame, payload: Bytes::new() };
@@ -126,7 +126,7 @@ fn write_position(tokens: &mut Writer<'_>, facts: &Facts, place: ReplicaPosition
     }
 }
 
-fn write_facts(tokens: &mut Writer<'_>, status: StatusCode, facts: Facts, shape: Shape) {
+fn write_facts(tokens: &mut Writer<'_>, status: StatusCode, facts: &Facts, shape: Shape) {
     if status.is_client_error() || status.is_server_error() {
         let substatus = match facts.substatus.unwrap_or(0) {
             RANGE_GONE if status == StatusCode::GONE => PARTITION_MOVED,

@@ -347,10 +347,12 @@ fn reply(
         }
         _ => Reply::feed(FeedBody::of(FeedKind::Items, &container.rid_text, &page.rows)),
     };
-    let mut reply = reply.charge(page.charge).continuation(continuation).fact(
-        Fact::QueryExecutionInfo,
-        format!("{{\"reverseRidEnabled\":false,\"reverseIndexScan\":{}}}", facts.descending),
-    );
+    let info = match facts.descending {
+        true => r#"{"reverseRidEnabled":false,"reverseIndexScan":true}"#,
+        false => r#"{"reverseRidEnabled":false,"reverseIndexScan":false}"#,
+    };
+    let reply = reply.charge(page.charge).continuation(continuation);
+    let mut reply = reply.fact(Fact::QueryExecutionInfo, info);
     reply = match page.onward {
         Onward::Here => reply,
         Onward::NextSlice => reply.fact(Fact::Turn, "next"),

@@ -59,12 +59,12 @@ impl Reply {
 impl Answer {
     /// Writes the headers; what is left are status and body.
     pub(super) fn write(
-        mut self,
+        self,
         activity_id: &[u8],
         duration: Duration,
         headers: &mut impl HeaderSink,
     ) -> Self {
-        std::mem::take(&mut self.facts).write(headers);
+        self.facts.write(headers);
         if let Some(content_type) = &self.content_type {
             headers.put(CONTENT_TYPE, |out| out.extend_from_slice(content_type.as_bytes()));
         }
@@ -77,7 +77,7 @@ impl Answer {
 }
 
 impl Facts {
-    fn write(self, headers: &mut impl HeaderSink) {
+    fn write(&self, headers: &mut impl HeaderSink) {
         let mut number = |name: HeaderName, number: Option<u64>| {
             if let Some(number) = number {
                 headers.put(name, |out| write_decimal(number, out));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bodies up to this length are copied behind their head, for one write.
-const COPIED_BODY_MAX: usize = 32 * 1024;
+const COPIED_BODY_MAX: usize = 8 * 1024;
 /// Room that is kept between two answers.
 const KEPT_ROOM_MAX: usize = 64 * 1024;
 

@@ -328,6 +328,7 @@ pub(super) fn fields(mut trailer: &[u8]) -> Option<(usize, (u8, u32, u32))> {
 }
 
 /// The key of an entry at a restart point.
+#[inline]
 pub(super) fn head_key(data: &[u8], at: usize) -> Option<&[u8]> {
     let mut rest = data.get(at..)?.get(1..)?;
     take_varint(&mut rest)?;
@@ -335,16 +336,21 @@ pub(super) fn head_key(data: &[u8], at: usize) -> Option<&[u8]> {
     rest.get(..length)
 }
 
-pub(super) fn take_u8(bytes: &mut &[u8]) -> Option<u8> {
+#[inline]
+pub(crate) fn take_u8(bytes: &mut &[u8]) -> Option<u8> {
     let (first, rest) = bytes.split_first()?;
     *bytes = rest;
     Some(*first)
 }
 
 #[inline]
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    let mut shift = 0;
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let first = take_u8(bytes)?;
+    if first < 0x80 {
+        return Some(u64::from(first));
+    }
+    let mut number = u64::from(first & 0x7f);
+    let mut shift = 7;
     loop {
         let byte = take_u8(bytes)?;
         number |= u64::from(byte & 0x7f).checked_shl(shift)?;

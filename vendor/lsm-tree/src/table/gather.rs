@@ -245,8 +245,9 @@ impl Pass<'_, '_, '_> {
         memory: Option<&Slice>,
         keys: &Range<usize>,
     ) -> crate::Result<()> {
+        let mut search = BlockSearch::new(data).ok_or(crate::Error::InvalidTrailer)?;
         for at in keys.clone() {
-            let found = find(data, (self.key)(at), self.seqno);
+            let found = search.find((self.key)(at), self.seqno);
             if let Some(value) = found.ok_or(crate::Error::InvalidTrailer)? {
                 (self.show)(at, value.map(|bytes| ShownValue { bytes, memory }));
             }
@@ -262,54 +263,94 @@ fn check_type(header: &Header) -> crate::Result<()> {
     }
 }
 
-/// The newest version of a key that is visible, nothing for its value where it was deleted; nothing at all where the block cannot be read.
-#[expect(clippy::option_option)]
-fn find<'d>(data: &'d [u8], needle: &[u8], seqno: SeqNo) -> Option<Option<Option<&'d [u8]>>> {
-    let trailer = data.get(data.len().checked_sub(TRAILER_SIZE)?..)?;
-    let (interval, (step, length, offset)) = fields(trailer)?;
-    let index = BinaryIndex::new(data, offset, length, step);
-    let (mut left, mut right) = (0, index.len());
-    while left < right {
-        let middle = usize::midpoint(left, right);
-        if head_key(data, index.get(middle))? < needle {
-            left = middle + 1;
-        } else {
-            right = middle;
-        }
+/// A search for keys of one block, which are in ascending order.
+struct BlockSearch<'d> {
+    data: &'d [u8],
+    index: BinaryIndex<'d>,
+    interval: usize,
+    /// The restart points before this one have keys below the last that was looked for.
+    passed: usize,
+}
+
+impl<'d> BlockSearch<'d> {
+    fn new(data: &'d [u8]) -> Option<Self> {
+        let trailer = data.get(data.len().checked_sub(TRAILER_SIZE)?..)?;
+        let (interval, (step, length, offset)) = fields(trailer)?;
+        let index = BinaryIndex::new(data, offset, length, step);
+        Some(Self { data, index, interval, passed: 0 })
     }
-    let mut rest = data.get(if left == 0 { 0 } else { index.get(left - 1) }..)?;
-    let (mut remaining, mut base) = (0, rest);
-    loop {
-        let value_type = take_u8(&mut rest)?;
-        if value_type == TRAILER_START_MARKER {
+
+    /// The first restart point whose key is not below this one, and whether it is this one: in steps that double, as the keys that are
+    /// looked for mostly lie close together, then by halving.
+    fn seek(&mut self, needle: &[u8]) -> Option<(usize, bool)> {
+        let (mut left, mut right, mut step) = (self.passed, self.index.len(), 1);
+        let mut is_equal = false;
+        let mut is_bounded = false;
+        while left < right {
+            let probe = match is_bounded {
+                true => usize::midpoint(left, right),
+                false => (left + step - 1).min(right - 1),
+            };
+            match head_key(self.data, self.index.get(probe))?.cmp(needle) {
+                Ordering::Less => left = probe + 1,
+                order => (right, is_equal, is_bounded) = (probe, order.is_eq(), true),
+            }
+            step *= 2;
+        }
+        self.passed = left;
+        Some((left, is_equal))
+    }
+
+    /// The newest version of a key that is visible, nothing for its value where it was deleted; nothing at all where the block cannot be read.
+    #[expect(clippy::option_option)]
+    fn find(&mut self, needle: &[u8], seqno: SeqNo) -> Option<Option<Option<&'d [u8]>>> {
+        let (data, (head, is_equal)) = (self.data, self.seek(needle)?);
+        let is_whole = self.interval == 1;
+        // Where all keys are restart points, none lies between two of them.
+        if is_whole && !is_equal {
             return Some(None);
         }
-        let value_type = ValueType::try_from(value_type).ok()?;
-        let version = take_varint(&mut rest)?;
-        let shared = if remaining == 0 { 0 } else { take_varint(&mut rest)? as usize };
-        let length = take_varint(&mut rest)? as usize;
-        let key = rest.get(..length)?;
-        if remaining == 0 {
-            (base, remaining) = (key, interval);
-        }
-        remaining -= 1;
-        rest = &rest[length..];
-        let length = match value_type.is_tombstone() {
-            true => 0,
-            false => take_varint(&mut rest)? as usize,
+        let begin = match is_whole {
+            true => self.index.get(head),
+            false if head == 0 => 0,
+            false => self.index.get(head - 1),
         };
-        let value = rest.get(..length)?;
-        rest = &rest[length..];
-        // The part of the key that it has in common with the first of its interval, then its own.
-        let order = match needle.get(..shared) {
-            Some(head) => base.get(..shared)?.cmp(head).then_with(|| key.cmp(&needle[shared..])),
-            None => base.get(..shared)?.cmp(needle),
-        };
-        if order.is_gt() {
-            return Some(None);
-        }
-        if order.is_eq() && version < seqno {
-            return Some(Some((!value_type.is_tombstone()).then_some(value)));
+        let mut rest = data.get(begin..)?;
+        let (mut remaining, mut base) = (0, rest);
+        let mut is_known = is_whole;
+        loop {
+            let value_type = take_u8(&mut rest)?;
+            if value_type == TRAILER_START_MARKER {
+                return Some(None);
+            }
+            let value_type = ValueType::try_from(value_type).ok()?;
+            let version = take_varint(&mut rest)?;
+            let shared = if remaining == 0 { 0 } else { take_varint(&mut rest)? as usize };
+            let length = take_varint(&mut rest)? as usize;
+            let key = rest.get(..length)?;
+            if remaining == 0 {
+                (base, remaining) = (key, self.interval);
+            }
+            remaining -= 1;
+            rest = &rest[length..];
+            let length = match value_type.is_tombstone() {
+                true => 0,
+                false => take_varint(&mut rest)? as usize,
+            };
+            let value = rest.get(..length)?;
+            rest = &rest[length..];
+            // The part of the key that it has in common with the first of its interval, then its own.
+            let order = match needle.get(..shared) {
+                _ if std::mem::take(&mut is_known) => Ordering::Equal,
+                Some(head) => base.get(..shared)?.cmp(head).then_with(|| key.cmp(&needle[shared..])),
+                None => base.get(..shared)?.cmp(needle),
+            };
+            if order.is_gt() {
+                return Some(None);
+            }
+            if order.is_eq() && version < seqno {
+                return Some(Some((!value_type.is_tombstone()).then_some(value)));
+            }
         }
     }
 }

@@ -65,7 +65,7 @@ impl Items<'_> {
                 self.expect(range.scope(), range.scope());
                 let found = self.scan(number, range, start).filter(seen);
                 match range.scope() <= PREFETCH_MAX && self.is_one_partition() {
-                    true => Box::new(self.expect_these(found, number)),
+                    true => Box::new(self.expect_these(found, range.scope(), number)),
                     false => Box::new(found),
                 }
             }
@@ -75,7 +75,7 @@ impl Items<'_> {
                 let wanted = merge.len() as u64;
                 self.expect(wanted, scope as u64);
                 match wanted <= PREFETCH_MAX && self.is_one_partition() {
-                    true => Box::new(self.expect_these(merge.filter(seen), number)),
+                    true => Box::new(self.expect_these(merge.filter(seen), wanted, number)),
                     false => Box::new(merge.filter(seen)),
                 }
             }

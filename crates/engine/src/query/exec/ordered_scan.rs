@@ -185,7 +185,7 @@ fn raw_row(
     let record = reader.items().hot_record(found, &mut work.loads)?;
     let charges = Charges { items: work.rates.load(record.size()), ..Charges::default() };
     let row = match &run.query.prepared.raw {
-        Some(raw) => raw.row(&record)?,
+        Some(raw) => raw.row(record)?,
         None => record.text(),
     };
     Ok((row, charges))

@@ -258,12 +258,13 @@ impl StreamState {
         let matched = match &reader.items().query.prepared.raw {
             Some(raw) => {
                 let record = matching(levels[0], reader, found, execution)?;
-                if let Some(record) = &record
+                let size = record.as_ref().map(Record::size);
+                if let Some(record) = record
                     && self.windows[0].admit()
                 {
                     let _flow = emit.row(raw.row(record)?);
                 }
-                record.map(|record| record.size())
+                size
             }
             None => {
                 let Loaded { value, size, .. } = reader.load(found, &mut execution.work.loads)?;

@@ -492,7 +492,7 @@ fn make_row(
     execution: &mut Execution<'_>,
 ) -> Result<Option<(Bytes, RequestCharge)>> {
     if let Some((raw, record)) = raw.zip(item.record.as_ref()) {
-        return Ok(Some((raw.row(record)?, RequestCharge::ZERO)));
+        return Ok(Some((raw.row(record.clone())?, RequestCharge::ZERO)));
     }
     let (mut number, mut made) = (0, None);
     let mut begun = execution.checkpoint();

@@ -13,7 +13,7 @@ pub(in crate::query) use tester::Tester;
 
 use crate::query::find::condition::Condition;
 use armilla_index::{Part, within};
-use on_part::is_tried;
+use on_part::{Asked, is_tried};
 use std::ops::Range;
 pub(in crate::query) use tree::live;
 use tree::{
@@ -71,17 +71,18 @@ thread_local! {
 }
 
 impl Selector {
-    /// Looks the condition's values up. `scope` is how many documents are asked for; `bare` says
-    /// that some documents of the part have no terms at all.
+    /// Looks the condition's values up, for the documents of these runs; `bare` says that some documents of the part have no terms
+    /// at all.
     pub(in crate::query) fn new(
         condition: &Condition,
         part: &Part,
-        scope: usize,
+        runs: &[Range<u32>],
         bare: bool,
     ) -> Self {
         #[cfg(test)]
         MADE.set(MADE.get() + 1);
-        let tree = |condition| tree_of(condition, part, scope);
+        let asked = Asked::of(runs);
+        let tree = |condition| tree_of(condition, part, asked);
         let conjuncts: Vec<Tree> = match condition {
             _ if bare => vec![Tree::Unknown],
             Condition::And(parts) => parts.iter().map(tree).collect(),
@@ -95,7 +96,7 @@ impl Selector {
         let untried = |(conjunct, condition): (usize, &Condition)| Untried {
             conjunct,
             values: values_tried(condition, part),
-            tree: tree_of(condition, part, 0),
+            tree: tree_of(condition, part, Asked { documents: 0, ..asked }),
         };
         let untried = tried.map(untried).collect();
         Self { kind: kind(&conjuncts), conjuncts, untried }

@@ -89,6 +89,8 @@ pub(crate) const PREFETCH_SHARE: u64 = 4;
 pub(crate) const PREFETCH_START: u64 = 32;
 /// Items of one logical partition from which on they are looked for together (decision 0075).
 pub(crate) const GATHER_MIN: u64 = 2;
+/// Of these the item cache is asked for so many, before most of them must be there for it to be asked on.
+pub(crate) const CACHE_ASKED_MIN: usize = 4;
 /// Items tried behind a full page, in the hope of finding that there is nothing more: an empty last page
 /// costs the client a round trip.
 pub(crate) const LOOK_AHEAD_ITEMS: u32 = 64;

@@ -54,13 +54,12 @@ impl RawProjection {
         (needs.items == 1).then(|| Self { row, names: Wanted::new(needs.names) })
     }
 
-    /// The row of an item.
-    pub(in crate::query) fn row(&self, record: &Record) -> Result<Bytes> {
-        let text = record.text();
+    /// The row of an item. Where that is the item's text the record's memory becomes the row's.
+    pub(in crate::query) fn row(&self, record: Record) -> Result<Bytes> {
         if matches!(self.row, RowPiece::Item) {
-            return Ok(text);
+            return Ok(record.into_text());
         }
-        let item = ItemText { text: &text, members: record.member_texts(&self.names)? };
+        let item = ItemText { text: record.as_text(), members: record.member_texts(&self.names)? };
         let mut out = Vec::with_capacity(self.row.size(&item));
         // A row that holds the item is defined.
         self.row.write(&item, &mut out)?;

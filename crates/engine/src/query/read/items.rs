@@ -173,13 +173,15 @@ impl<'p> Items<'p> {
         self.prefetch.lock().expect(items, scope);
     }
 
-    /// The same where the documents are known. They are handed out again.
+    /// The same where the documents are known, of which there are so many at most. They are handed out again.
     pub(in crate::query) fn expect_these<'s>(
         &self,
-        documents: impl Iterator<Item = Found<'s>>,
+        found: impl Iterator<Item = Found<'s>>,
+        count_max: u64,
         target: usize,
     ) -> std::vec::IntoIter<Found<'s>> {
-        let documents: Vec<_> = documents.collect();
+        let mut documents = Vec::with_capacity(usize::try_from(count_max).unwrap_or_default());
+        documents.extend(found);
         self.prefetch.lock().expect_these(self, target, &documents);
         documents.into_iter()
     }

@@ -64,8 +64,9 @@ impl RangeView {
     /// The parts that have documents in scope, and those documents as runs of local numbers.
     fn all_runs(&self) -> &[(usize, Runs)] {
         self.runs.get_or_init(|| {
+            let ranges: Vec<EpkRange> = self.spans.iter().map(index_range).collect();
             let parts = self.parts().iter().enumerate();
-            let with_runs = parts.map(|(number, part)| (number, runs(part, &self.spans)));
+            let with_runs = parts.map(|(number, part)| (number, runs(part, &ranges)));
             with_runs.filter(|(_, runs)| !runs.is_empty()).collect()
         })
     }
@@ -111,11 +112,11 @@ impl RangeView {
     }
 }
 
-/// The documents of spans, as runs of local numbers.
-fn runs(part: &Part, spans: &[EpkSpan]) -> Runs {
-    let mut runs: Runs = Vec::with_capacity(spans.len().min(16));
-    for span in spans {
-        let run = part.locals_of(&index_range(span));
+/// The documents of ranges, as runs of local numbers. Most parts have none of a logical partition.
+fn runs(part: &Part, ranges: &[EpkRange]) -> Runs {
+    let mut runs = Runs::new();
+    for range in ranges {
+        let run = part.locals_of(range);
         if run.start < run.end {
             match runs.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,

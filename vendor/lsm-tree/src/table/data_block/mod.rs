@@ -13,6 +13,7 @@ use super::block::{
 };
 use crate::key::InternalKey;
 use crate::table::block::hash_index::{MARKER_CONFLICT, MARKER_FREE};
+use crate::table::cursor::{take_u8, take_varint};
 use crate::table::util::{compare_prefixed_slice, SliceIndexes};
 use crate::{InternalValue, SeqNo, Slice, ValueType};
 use byteorder::WriteBytesExt;
@@ -22,35 +23,19 @@ use std::io::Seek;
 use varint_rs::{VarintReader, VarintWriter};
 
 impl Decodable<DataBlockParsedItem> for InternalValue {
+    // armilla: without the detour through a reader
     fn parse_restart_key<'a>(
-        reader: &mut Cursor<&[u8]>,
+        _reader: &mut Cursor<&[u8]>,
         offset: usize,
         data: &'a [u8],
     ) -> Option<(&'a [u8], SeqNo)> {
-        let value_type = unwrap!(reader.read_u8());
-
-        if value_type == TRAILER_START_MARKER {
+        let mut rest = data.get(offset..)?;
+        if take_u8(&mut rest)? == TRAILER_START_MARKER {
             return None;
         }
-
-        let seqno = unwrap!(reader.read_u64_varint());
-
-        let key_len: usize = unwrap!(reader.read_u16_varint()).into();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "blocks tend to be some megabytes in size at most, so position should fit into usize"
-        )]
-        let key_start = offset + reader.position() as usize;
-        #[expect(
-            clippy::cast_possible_wrap,
-            reason = "key_len is bounded by u16::MAX, no wrap expected"
-        )]
-        let key_len_i64 = key_len as i64;
-        unwrap!(reader.seek_relative(key_len_i64));
-
-        let key = data.get(key_start..(key_start + key_len));
-
-        key.map(|k| (k, seqno))
+        let seqno = take_varint(&mut rest)?;
+        let length = usize::try_from(take_varint(&mut rest)?).ok()?;
+        Some((rest.get(..length)?, seqno))
     }
 
     fn parse_full(reader: &mut Cursor<&[u8]>, offset: usize) -> Option<DataBlockParsedItem> {

@@ -6,6 +6,7 @@ use crate::{
     coding::{Decode, Encode},
     table::{
         block::{BlockOffset, Decodable, Encodable, TRAILER_START_MARKER},
+        cursor::{take_u8, take_varint},
         index_block::IndexBlockParsedItem,
         util::SliceIndexes,
     },
@@ -205,38 +206,21 @@ impl Decodable<IndexBlockParsedItem> for KeyedBlockHandle {
         })
     }
 
+    // armilla: without the detour through a reader
     fn parse_restart_key<'a>(
-        reader: &mut Cursor<&[u8]>,
+        _reader: &mut Cursor<&[u8]>,
         offset: usize,
         data: &'a [u8],
     ) -> Option<(&'a [u8], SeqNo)> {
-        let marker = unwrap!(reader.read_u8());
-
-        if marker == TRAILER_START_MARKER {
+        let mut rest = data.get(offset..)?;
+        if take_u8(&mut rest)? == TRAILER_START_MARKER {
             return None;
         }
-
-        let _file_offset = unwrap!(reader.read_u64_varint());
-        let _size = unwrap!(reader.read_u32_varint());
-        let seqno = unwrap!(reader.read_u64_varint());
-
-        let key_len: usize = unwrap!(reader.read_u16_varint()).into();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "blocks tend to be some megabytes in size at most, so position should fit into usize"
-        )]
-        let key_start = offset + reader.position() as usize;
-
-        #[expect(
-            clippy::cast_possible_wrap,
-            reason = "key_len is bounded by u16::MAX, no wrap expected"
-        )]
-        let key_len_i64 = key_len as i64;
-        unwrap!(reader.seek_relative(key_len_i64));
-
-        data.get(key_start..)
-            .and_then(|s| s.get(..key_len))
-            .map(|k| (k, seqno))
+        let _file_offset = take_varint(&mut rest)?;
+        let _size = take_varint(&mut rest)?;
+        let seqno = take_varint(&mut rest)?;
+        let length = usize::try_from(take_varint(&mut rest)?).ok()?;
+        Some((rest.get(..length)?, seqno))
     }
 
     // TODO: see https://github.com/fjall-rs/lsm-tree/issues/184

@@ -7,6 +7,7 @@ use armilla_index::{DocumentRef, Part};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 
 /// Candidates of one part.
 struct List<'s> {
@@ -14,13 +15,18 @@ struct List<'s> {
     part: &'s Part,
     locals: std::vec::IntoIter<u32>,
     certainty: Certainty<'s>,
+    /// The effective key of the last document, and the local numbers that have the same.
+    run: (&'s [u8], Range<u32>),
 }
 
 impl<'s> List<'s> {
     /// The next document; the list is this one of several.
     fn next(&mut self, list: usize) -> Option<MergeHead<'s>> {
         let local = self.locals.next()?;
-        Some(MergeHead { document: self.part.document(local), list, local })
+        if !self.run.1.contains(&local) {
+            self.run = self.part.epk_run(local);
+        }
+        Some(MergeHead { document: self.part.document_with(local, self.run.0), list, local })
     }
 }
 
@@ -69,7 +75,8 @@ impl<'s> Merge<'s> {
         let list = |plan: PartPlan<'s>| {
             let Selection { locals, exact } = plan.select();
             let certainty = if exact { Certainty::Matches } else { Certainty::Open };
-            List { number: plan.number, part: plan.part, locals: locals.into_iter(), certainty }
+            let (number, part, run) = (plan.number, plan.part, (&[][..], 0..0));
+            List { number, part, locals: locals.into_iter(), certainty, run }
         };
         let mut lists: Vec<_> = parts.map(list).collect();
         let heads = lists.iter_mut().enumerate().filter_map(|(number, list)| list.next(number));

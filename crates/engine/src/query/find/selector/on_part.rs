@@ -21,25 +21,43 @@ pub(super) struct OnPart {
     pub(super) entries: usize,
 }
 
+/// The documents that a condition is asked about.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) documents: usize,
+    /// One of them: those of one logical partition have many values in common.
+    pub(super) first: Option<u32>,
+}
+
+impl Asked {
+    pub(super) fn of(runs: &[Range<u32>]) -> Self {
+        let documents = runs.iter().map(|run| run.len()).sum();
+        Self { documents, first: runs.first().map(|run| run.start) }
+    }
+}
+
 /// True when a predicate is tried on so many distinct values, for so many documents.
 pub(super) fn is_tried(values: usize, scope: usize) -> bool {
     values <= scope.saturating_mul(PREDICATE_FACTOR)
 }
 
-pub(super) fn on_part(leaf: &Leaf, part: &Part, scope: usize) -> Tree {
+pub(super) fn on_part(leaf: &Leaf, part: &Part, asked: Asked) -> Tree {
     let none = if leaf.complement { Tree::All } else { Tree::Nothing };
     let found = leaf.path.and_then(|path| Some((path, part.path(path)?)));
     let Some((path, index)) = found else { return none };
     let (ordinals, exact) = match &leaf.filter {
         Some(filter) => {
-            if !is_tried(index.value_count() as usize, scope) {
+            if !is_tried(index.value_count() as usize, asked.documents) {
                 return Tree::Unknown;
             }
             let values = filter.matching(part, &index);
             (values.ordinals.clone(), values.exact && leaf.exact)
         }
         None => {
-            let ranges = leaf.ranges.iter().map(|range| index.ordinals(range));
+            let ranges = leaf.ranges.iter().map(|range| match asked.first {
+                Some(first) => index.ordinals_by(range, first),
+                None => index.ordinals(range),
+            });
             (ranges.filter(|range| !range.is_empty()).collect(), leaf.exact)
         }
     };

@@ -1,6 +1,6 @@
 //! The tree of a condition on one part: how many documents each branch leaves, and which.
 
-use super::on_part::{OnPart, on_part, sorted};
+use super::on_part::{Asked, OnPart, on_part, sorted};
 use crate::query::find::condition::Condition;
 use armilla_index::Part;
 use std::ops::Range;
@@ -21,16 +21,16 @@ pub(in crate::query) fn live(part: &Part, runs: &[Range<u32>]) -> u64 {
     runs.iter().map(|run| u64::from(part.live_count_in(run))).sum()
 }
 
-pub(super) fn tree(condition: &Condition, part: &Part, scope: usize) -> Tree {
+pub(super) fn tree(condition: &Condition, part: &Part, asked: Asked) -> Tree {
     match condition {
         Condition::All => Tree::All,
         Condition::Nothing => Tree::Nothing,
         Condition::Unknown => Tree::Unknown,
-        Condition::Leaf(leaf) => on_part(leaf, part, scope),
+        Condition::Leaf(leaf) => on_part(leaf, part, asked),
         Condition::And(parts) => {
             let mut trees = Vec::with_capacity(parts.len());
             for condition in parts {
-                match tree(condition, part, scope) {
+                match tree(condition, part, asked) {
                     Tree::Nothing => return Tree::Nothing,
                     Tree::All => {}
                     other => trees.push(other),
@@ -45,7 +45,7 @@ pub(super) fn tree(condition: &Condition, part: &Part, scope: usize) -> Tree {
         Condition::Or(parts) => {
             let mut trees = Vec::with_capacity(parts.len());
             for condition in parts {
-                match tree(condition, part, scope) {
+                match tree(condition, part, asked) {
                     Tree::All => return Tree::All,
                     Tree::Unknown => return Tree::Unknown,
                     Tree::Nothing => {}

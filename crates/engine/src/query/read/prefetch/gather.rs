@@ -8,7 +8,7 @@
 use super::is_cheaper;
 use crate::item_cache::{ItemVersion, Keeping};
 use crate::keys::{self, ItemKey};
-use crate::query::plan::costs::{GATHER_MIN, PREFETCH_BYTES_MAX, PREFETCH_MAX};
+use crate::query::plan::costs::{CACHE_ASKED_MIN, GATHER_MIN, PREFETCH_BYTES_MAX, PREFETCH_MAX};
 use crate::query::read::{Found, Items};
 use crate::ranges::EpkSpan;
 use crate::record::{HEADER_LENGTH, Record, version};
@@ -45,6 +45,8 @@ pub(super) struct Gather {
     found: Vec<Option<Record>>,
     /// Those before were looked for.
     done: usize,
+    /// Behind the one that was taken last: mostly that is wanted next.
+    next: usize,
     /// A small part of the partition is wanted: the item cache may have it.
     asks_cache: bool,
 }
@@ -73,18 +75,18 @@ impl Gather {
         };
         let wanted = documents.iter().map(wanted).collect();
         let asks_cache = !is_cheaper(count, scope);
-        Some(Self { target, epk, wanted, found: Vec::new(), done: 0, asks_cache })
+        Some(Self { target, epk, wanted, found: Vec::new(), done: 0, next: 0, asks_cache })
     }
 
     /// The same for a thread that reads some of them.
     pub(super) fn for_worker(&self) -> Self {
         let Self { target, epk, wanted, asks_cache, .. } = self;
         let (epk, wanted) = (epk.clone(), Arc::clone(wanted));
-        let (found, done) = (Vec::new(), 0);
-        Self { target: *target, epk, wanted, found, done, asks_cache: *asks_cache }
+        let (found, done, next) = (Vec::new(), 0, 0);
+        Self { target: *target, epk, wanted, found, done, next, asks_cache: *asks_cache }
     }
 
-    /// An item, if it was found. The first call looks for all, but for no more than so many.
+    /// An item, if it was found; it is handed out once. The first call looks for all, but for no more than so many.
     pub(super) fn take(
         &mut self,
         page: &Items<'_>,
@@ -92,12 +94,17 @@ impl Gather {
         document: &DocumentRef<'_>,
         limit: u64,
     ) -> Result<Option<Record>> {
-        let at = self.wanted.binary_search_by_key(&document.docno, |wanted| wanted.docno);
+        let is_next = |wanted: &Wanted| wanted.docno == document.docno;
+        let at = match self.wanted.get(self.next).is_some_and(is_next) {
+            true => Ok(self.next),
+            false => self.wanted.binary_search_by_key(&document.docno, |wanted| wanted.docno),
+        };
         let (Ok(at), true) = (at, self.target == target) else { return Ok(None) };
         if at >= self.done {
             self.round(page, at, limit)?;
         }
-        Ok(self.found[at].clone())
+        self.next = at + 1;
+        Ok(self.found[at].take())
     }
 
     /// Looks for items from one of them on.
@@ -117,7 +124,9 @@ impl Gather {
                 break;
             }
             bytes += wanted.size as usize;
-            if self.asks_cache {
+            // Items that are read together are kept and pushed out together: where most are lacking, so are the rest.
+            let (asked, lacking) = (at - from, missing.len());
+            if self.asks_cache && (asked < CACHE_ASKED_MIN || lacking * 2 <= asked) {
                 self.found[at] = cache.find(version_of(wanted));
             }
             if self.found[at].is_none() {

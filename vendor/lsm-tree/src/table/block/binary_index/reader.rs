@@ -2,8 +2,6 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
-use byteorder::{LittleEndian, ReadBytesExt};
-
 pub struct Reader<'a> {
     bytes: &'a [u8],
     step_size: usize,
@@ -31,6 +29,7 @@ impl<'a> Reader<'a> {
         self.bytes.len() / self.step_size
     }
 
+    #[inline]
     pub(crate) fn get(&self, idx: usize) -> usize {
         let offset = idx * self.step_size;
 
@@ -38,12 +37,13 @@ impl<'a> Reader<'a> {
             clippy::indexing_slicing,
             reason = "we consider the caller to be trustworthy"
         )]
-        let mut bytes = &self.bytes[offset..];
+        // armilla: without the detour through a reader
+        let bytes = &self.bytes[offset..offset + self.step_size];
 
-        if self.step_size == 2 {
-            unwrap!(bytes.read_u16::<LittleEndian>()).into()
-        } else {
-            unwrap!(bytes.read_u32::<LittleEndian>()) as usize
+        match *bytes {
+            [low, high] => u16::from_le_bytes([low, high]).into(),
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
+            _ => 0,
         }
     }
 }
