@@ -44,7 +44,6 @@ use placed::{Arrived, Elsewhere};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 /// What the gateway is told by configuration.
 #[derive(Clone, Debug, Default)]
@@ -177,33 +176,35 @@ impl<S: Service> Gateway<S> {
         let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
         let locality = locality(&peer, parts, &http, foreign.as_deref());
         let kept = OnceLock::new();
-        let answer = pin!(async {
-            let path = Segments::parse(path_of(&parts.uri));
-            match (misdirected, path) {
-                (Some(error), _) | (None, Err(error)) => {
-                    self.without_body(&http, error.into(), body).await
+        let reply = {
+            let answer = pin!(async {
+                let path = Segments::parse(path_of(&parts.uri));
+                match (misdirected, path) {
+                    (Some(error), _) | (None, Err(error)) => {
+                        self.without_body(&http, error.into(), body).await
+                    }
+                    (None, Ok(segments)) => {
+                        let (method, segments) = (&parts.method, &segments);
+                        let context = &context;
+                        let now_seconds = self.clock.now_seconds();
+                        let proved = None;
+                        let request = Request {
+                            method,
+                            segments,
+                            context,
+                            readable,
+                            locality,
+                            now_seconds,
+                            proved,
+                        };
+                        let (http, kept) = (&http, &kept);
+                        let exchange = Exchange { gateway: self, peer, parts, http, kept };
+                        exchange.answer(request, body).await
+                    }
                 }
-                (None, Ok(segments)) => {
-                    let (method, segments) = (&parts.method, &segments);
-                    let context = &context;
-                    let now_seconds = self.clock.now_seconds();
-                    let proved = None;
-                    let request = Request {
-                        method,
-                        segments,
-                        context,
-                        readable,
-                        locality,
-                        now_seconds,
-                        proved,
-                    };
-                    let (http, kept) = (&http, &kept);
-                    let exchange = Exchange { gateway: self, peer, parts, http, kept };
-                    exchange.answer(request, body).await
-                }
-            }
-        });
-        let reply = request::caught(answer, activity_id.as_bytes()).await;
+            });
+            request::caught(answer, activity_id.as_bytes()).await
+        };
         let is_elsewhere = reply.is_elsewhere();
         let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
         if is_elsewhere {
