@@ -253,3 +253,23 @@ fn what_is_told_to_be_absent_is_absent() {
     store.commit(batch, Durability::Synced).unwrap();
     told(&*store.snapshot());
 }
+
+#[test]
+fn large_write_buffers_are_flushed_at_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "small", "1");
+    let value = "x".repeat(1 << 20);
+    (0..20).for_each(|number| put(&store, &format!("k{number}"), &value));
+    let mut waited = Duration::ZERO;
+    while !store.trees.all_flushed() {
+        assert!(waited < FLUSH_WAIT_MAX, "nothing was flushed");
+        thread::sleep(FLUSH_WAIT_STEP);
+        waited += FLUSH_WAIT_STEP;
+    }
+    put(&store, "small", "2");
+    drop(store);
+    let store = open(&folder);
+    assert_eq!(get(&store, "small").as_deref(), Some("2"));
+    assert_eq!(get(&store, "k7"), Some(value));
+}
