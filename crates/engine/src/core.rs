@@ -4,7 +4,7 @@
 //! every partition the group touched, then the root with the store's snapshot; a reader that takes
 //! the root first and then a view that is not newer sees items and index agree, without a lock.
 
-mod jobs;
+pub(crate) mod jobs;
 
 use crate::admission::Shares;
 use crate::dials::Dials;

@@ -15,6 +15,7 @@ use armilla_model::number::Number;
 use armilla_model::ordered;
 use armilla_model::policy::{ContainerPolicy, IndexingPolicy};
 use armilla_model::value::Value;
+use std::mem::take;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -85,19 +86,17 @@ fn walk(
     ts: u32,
     indexed: bool,
     policy: &ContainerPolicy,
-    (paths, memo): (&PathDictionary, Option<&mut PathMemo>),
+    (paths, mut memo): (&PathDictionary, Option<&mut PathMemo>),
     (paths_max, kept): (usize, Kept),
 ) -> ItemTerms {
-    let mut walk = TermWalk {
-        policy,
-        paths,
-        memo,
-        paths_max,
-        kept,
-        found: ItemTerms::default(),
-        scratch: Vec::with_capacity(SCRATCH_ROOM),
-        step: String::with_capacity(SCRATCH_ROOM),
-    };
+    let (mut scratch, mut step) =
+        memo.as_mut().map(|memo| take(&mut memo.scratch)).unwrap_or_default();
+    scratch.clear();
+    scratch.reserve(SCRATCH_ROOM);
+    step.clear();
+    step.reserve(SCRATCH_ROOM);
+    let found = ItemTerms::default();
+    let mut walk = TermWalk { policy, paths, memo, paths_max, kept, found, scratch, step };
     walk.found.fixed = fixed_terms(policy);
     if indexed && policy.indexing.enabled {
         walk.make_room(item);
@@ -109,6 +108,9 @@ fn walk(
         walk.found.fixed += policy.unique_keys.len() as u32;
     }
     walk.found.weights.sort_unstable();
+    if let Some(memo) = walk.memo {
+        memo.scratch = (walk.scratch, walk.step);
+    }
     walk.found
 }
 
@@ -191,7 +193,7 @@ impl TermWalk<'_> {
         if let Some(number) = self.memo.as_mut().and_then(|memo| memo.find(parent, name)) {
             return number;
         }
-        let mut step = std::mem::take(&mut self.step);
+        let mut step = take(&mut self.step);
         let number = self.number(parent, name_step(name, &mut step));
         self.step = step;
         if let Some(memo) = &mut self.memo {

@@ -125,6 +125,8 @@ pub(crate) const JANITOR_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const TRIM_MEMORY_ROUNDS: u64 = 10;
 /// Bytes of mapped files, the program's own among them, that may be in memory when the janitor looks; beyond them all are given back.
 pub(crate) const INDEX_RESIDENT_MAX: u64 = 96 << 20;
+/// Bytes of index segments without a file that a partition may keep in memory while nothing is written to it.
+pub(crate) const INDEX_MEMORY_AT_REST_MAX: usize = 4 << 20;
 /// Most keys removed in one batch.
 pub(crate) const JANITOR_BATCH_KEYS: usize = 1000;
 /// Most items one visit expires, so that a mass expiry does not crowd out clients.

@@ -10,6 +10,7 @@
 
 use crate::core::Root;
 use crate::generation::IndexDefinition;
+use crate::limits::INDEX_MEMORY_AT_REST_MAX;
 use crate::ordinals::Marks;
 use crate::ranges::{self, Range};
 use crate::ranked::{Rank, RankedGuard, RankedLock};
@@ -64,6 +65,11 @@ pub struct Partition {
     // longer than a number is read.
     serving: RankedLock<Serving>,
     view: ArcSwap<PublishedView>,
+    // Up to where it had come when the janitor looked last, and when its index became files last.
+    looked_at: AtomicU64,
+    filed_at: AtomicU64,
+    // What its index has in memory is to become files.
+    flush_wanted: AtomicBool,
     // The size at which it was found to be one logical partition.
     unsplittable: AtomicU64,
     // A split of it was announced.
@@ -187,6 +193,9 @@ impl Partition {
             trimmed: AtomicU64::new(0),
             view: ArcSwap::from_pointee(PublishedView::new(0, view, definition.clone())),
             serving: RankedLock::new(Rank::Index, Serving { index, definition, build: 0 }),
+            looked_at: AtomicU64::new(0),
+            filed_at: AtomicU64::new(0),
+            flush_wanted: AtomicBool::new(false),
             unsplittable: AtomicU64::new(0),
             splitting: AtomicBool::new(false),
             merging: AtomicBool::new(false),
@@ -228,8 +237,32 @@ impl Partition {
         let (view, definition) = (serving.index.publish(), serving.definition.clone());
         assert!(group >= self.view.load().group, "the view of an older group is published");
         self.view.store(Arc::new(PublishedView::new(group, view, definition)));
-        let job = if job_wanted { serving.index.take_job() } else { None }?;
+        let index = &mut serving.index;
+        let flush = |index: &mut Index| {
+            let is_wanted = self.flush_wanted.load(Ordering::Relaxed);
+            let job = if is_wanted { index.take_flush_job() } else { None };
+            self.flush_wanted.fetch_and(job.is_none(), Ordering::Relaxed);
+            job
+        };
+        let job = if job_wanted { index.take_job().or_else(|| flush(index)) } else { None }?;
         Some(Assignment { partition: self.clone(), build: serving.build, job })
+    }
+
+    /// Whether its index is to give memory back: nothing was written since the last look, and much of it is in no file. Asked once for
+    /// each state.
+    pub(crate) fn holds_much_at_rest(&self) -> bool {
+        let lsn = self.visible.load(Ordering::Relaxed);
+        let is_resting = self.looked_at.swap(lsn, Ordering::Relaxed) == lsn;
+        is_resting
+            && self.filed_at.load(Ordering::Relaxed) != lsn
+            && self.serving.lock().index.bytes_without_file() > INDEX_MEMORY_AT_REST_MAX
+            && self.filed_at.swap(lsn, Ordering::Relaxed) != lsn
+    }
+
+    /// Asks for files in place of what its index has in memory, made behind the next publication; false where no index serves any more.
+    pub(crate) fn flush_index(&self) -> bool {
+        self.flush_wanted.store(true, Ordering::Relaxed);
+        self.last_root.get().is_none()
     }
 
     /// Puts the result of a job in place, unless another index serves meanwhile. Says whether there is

@@ -9,11 +9,13 @@
 //! find ─► stage ─► stage … ─► commit: sequence (LSN, keys) ─► committer ─► index, view ─► reply
 //! ```
 
+mod absent;
 mod commit;
 mod current;
 mod touched;
 pub(crate) mod unique;
 
+use absent::Absent;
 pub use commit::IndexChange;
 pub use current::{Current, StagedItem};
 
@@ -64,6 +66,8 @@ pub struct Txn {
     staged: Vec<Staged>,
     /// Items that were read last and are likely to be written.
     found: Vec<(Arc<str>, Slot)>,
+    /// Which ids nobody has, as far as it was found out.
+    absent: Absent,
     /// Ids and places of the staged items.
     touched: Touched,
     unique: HashMap<Vec<u8>, Option<Owner>>,
@@ -152,6 +156,7 @@ impl Txn {
             notes: Vec::new(),
             staged: Vec::new(),
             found: Vec::new(),
+            absent: Absent::default(),
             touched: Touched::default(),
             unique: HashMap::new(),
             stamp: None,
@@ -288,6 +293,9 @@ impl Txn {
 
     /// The place of an id in the store.
     fn locate(&self, id: &str) -> Result<Slot> {
+        if let Some(slot) = self.place_of_absent(id) {
+            return Ok(slot);
+        }
         match self.found.iter().find(|(found, _)| &**found == id) {
             Some((_, slot)) => Ok(slot.clone()),
             None => self.container.locate(&*self.snapshot, &self.epk, id),

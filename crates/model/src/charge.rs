@@ -64,6 +64,20 @@ impl RequestCharge {
     pub fn hundredths(self) -> u64 {
         (self.0 * 100 + STEPS_PER_UNIT / 2) / STEPS_PER_UNIT
     }
+
+    /// Writes what [`Display`](fmt::Display) shows, for answers that tell many.
+    pub fn write(self, out: &mut Vec<u8>) {
+        let hundredths = self.hundredths();
+        let (whole, rest) = (hundredths / 100, hundredths % 100);
+        out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
+        let digits = [b'.', b'0' + (rest / 10) as u8, b'0' + (rest % 10) as u8];
+        let shown = match rest {
+            0 => 0,
+            _ if rest % 10 == 0 => 2,
+            _ => 3,
+        };
+        out.extend_from_slice(&digits[..shown]);
+    }
 }
 
 impl fmt::Display for RequestCharge {
@@ -110,7 +124,16 @@ mod tests {
 
     #[test]
     fn charges_print_two_decimals_rounded_half_up() {
-        let printed = |steps: u64| RequestCharge(steps).to_string();
+        let printed = |steps: u64| {
+            let mut written = Vec::new();
+            RequestCharge(steps).write(&mut written);
+            assert_eq!(String::from_utf8(written).unwrap(), RequestCharge(steps).to_string());
+            RequestCharge(steps).to_string()
+        };
+        for hundredths in 0..300 {
+            let text = printed(hundredths * STEPS_PER_UNIT / 100);
+            assert_eq!(text.parse::<f64>().unwrap(), hundredths as f64 / 100.0);
+        }
         assert_eq!(printed(0), "0");
         assert_eq!(printed(STEPS_PER_UNIT), "1");
         assert_eq!(printed(STEPS_PER_UNIT / 2), "0.5");

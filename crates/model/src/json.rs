@@ -191,6 +191,9 @@ impl<'j, 'o> Reader<'j, 'o> {
                 self.copy(b",");
             }
             if let Some(out) = &mut self.compact {
+                if self.starts.capacity() == 0 {
+                    self.starts.reserve(MEMBERS_ROOM);
+                }
                 self.starts.push(out.len());
                 write_string(&name, out);
                 out.push(b':');

@@ -407,6 +407,19 @@ impl Snapshot for EmbeddedSnapshot {
         };
         self.engine.get_beside(tree, keys, take).map_err(|error| damage(keyspace, error))
     }
+
+    fn absent_beside(
+        &self,
+        keyspace: Keyspace,
+        keys: &[&[u8]],
+        absent: &mut dyn FnMut(usize),
+    ) -> Result<(), StoreError> {
+        let Some(tree) = self.trees.find(keyspace) else {
+            (0..keys.len()).for_each(absent);
+            return Ok(());
+        };
+        self.engine.absent_beside(tree, keys, absent).map_err(|error| damage(keyspace, error))
+    }
 }
 
 fn show(

@@ -170,6 +170,21 @@ pub trait Snapshot: Send + Sync {
         Ok(())
     }
 
+    /// Tells positions of keys that are absent, which costs less than a search each; the keys are in ascending order and neighbours. Not
+    /// every absent key is told.
+    ///
+    /// # Errors
+    ///
+    /// As [`Snapshot::get`].
+    fn absent_beside(
+        &self,
+        _keyspace: Keyspace,
+        _keys: &[&[u8]],
+        _absent: &mut dyn FnMut(usize),
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The first entry of the range in this direction.
     ///
     /// # Errors

@@ -54,6 +54,19 @@ impl Snapshot {
         };
         tree.get_beside(keys, self.nonce.instant, take).map_err(Into::into)
     }
+
+    /// armilla: tells which keys are absent without reading entries; see [`lsm_tree::Tree::absent_beside`].
+    pub fn absent_beside(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[&[u8]],
+        absent: &mut dyn FnMut(usize),
+    ) -> crate::Result<()> {
+        let lsm_tree::AnyTree::Standard(tree) = &keyspace.tree else {
+            return Ok(());
+        };
+        tree.absent_beside(keys, self.nonce.instant, absent).map_err(Into::into)
+    }
 }
 
 impl Readable for Snapshot {

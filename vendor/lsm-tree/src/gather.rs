@@ -3,13 +3,15 @@
 //! Values of neighbouring keys, looked for where one of them lies.
 
 use crate::{
+    key::InternalKey,
     memtable::Memtable,
     table::{filter::standard_bloom::Builder, gather},
     tree::Tree,
     version::run::Run,
     visit::runs,
-    SeqNo, Table,
+    SeqNo, Table, ValueType,
 };
+use std::ops::Bound;
 
 /// Write buffers and runs that are gone through for the keys of one call.
 const PLACES_MAX: usize = 4;
@@ -107,5 +109,63 @@ impl Tree {
             numbers.retain(|&number| number != first && !is_done[number]);
         }
         Ok(())
+    }
+
+    /// Tells which of the keys, in ascending order, were never written or long since forgotten, as far as write buffers and filters
+    /// know: some that are not there may not be told. No block of entries is read.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if a block cannot be read.
+    pub fn absent_beside(
+        &self,
+        keys: &[&[u8]],
+        seqno: SeqNo,
+        absent: &mut dyn FnMut(usize),
+    ) -> crate::Result<()> {
+        let (Some(&first), Some(&last)) = (keys.first(), keys.last()) else { return Ok(()) };
+        let version = self.get_version_for_snapshot(seqno);
+        let mut is_open = vec![true; keys.len()];
+        version.active_memtable.note(keys, &mut is_open);
+        for memtable in version.sealed_memtables.iter() {
+            memtable.note(keys, &mut is_open);
+        }
+        let mut hashes = Vec::new();
+        for run in runs(&version) {
+            let Some((from, to)) = run.range_overlap_indexes::<&[u8], _>(&(first..=last)) else {
+                continue;
+            };
+            if hashes.is_empty() {
+                hashes.extend(keys.iter().map(|key| Builder::get_hash(key)));
+            }
+            for table in run.get(from..=to).into_iter().flatten() {
+                let range = &table.metadata.key_range;
+                for ((key, &hash), is_open) in keys.iter().zip(&hashes).zip(&mut is_open) {
+                    *is_open = *is_open
+                        && !(**range.min() <= **key
+                            && **key <= **range.max()
+                            && table.may_contain(key, seqno, hash)?);
+                }
+            }
+        }
+        is_open.iter().enumerate().filter(|(_, is_open)| **is_open).for_each(|(at, _)| absent(at));
+        Ok(())
+    }
+}
+
+impl Memtable {
+    /// Notes which of the keys, in ascending order, are here in any version. One search tells of all keys up to what it finds.
+    fn note(&self, keys: &[&[u8]], is_open: &mut [bool]) {
+        let mut at = 0;
+        while let Some(key) = keys.get(at).filter(|_| !self.is_empty()) {
+            let from = InternalKey::new(*key, SeqNo::MAX, ValueType::Value);
+            let Some(entry) = self.items.lower_bound(Bound::Included(&from)) else { return };
+            let here = &*entry.key().user_key;
+            at += keys.get(at..).unwrap_or_default().iter().take_while(|key| **key < here).count();
+            if keys.get(at).is_some_and(|key| *key == here) {
+                is_open[at] = false;
+                at += 1;
+            }
+        }
     }
 }

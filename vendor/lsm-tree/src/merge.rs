@@ -83,6 +83,11 @@ impl<I: Iterator<Item = IterItem>> Iterator for Merger<I> {
     type Item = IterItem;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // armilla: One alone needs no heap, as when a write buffer is flushed.
+        if let [only] = self.iterators.as_mut_slice() {
+            return only.next();
+        }
+
         if !self.initialized_lo {
             fail_iter!(self.initialize_lo());
         }
@@ -101,6 +106,11 @@ impl<I: Iterator<Item = IterItem>> Iterator for Merger<I> {
 
 impl<I: DoubleEndedIterator<Item = IterItem>> DoubleEndedIterator for Merger<I> {
     fn next_back(&mut self) -> Option<Self::Item> {
+        // armilla: See `next`.
+        if let [only] = self.iterators.as_mut_slice() {
+            return only.next_back();
+        }
+
         if !self.initialized_hi {
             fail_iter!(self.initialize_hi());
         }

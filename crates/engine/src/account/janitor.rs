@@ -7,6 +7,7 @@
 
 use super::Account;
 use crate::container::Container;
+use crate::core::jobs::flush_index;
 use crate::feed::lineage::lineage_of;
 use crate::keys::{self, Meta};
 use crate::limits::{
@@ -61,6 +62,9 @@ impl Account {
             container.trim_versions()?;
             self.trim_removals(&container)?;
             container.forget_paths_later();
+            for partition in container.partitions().iter().filter(|it| it.holds_much_at_rest()) {
+                flush_index(&self.core, partition);
+            }
         }
         Ok(())
     }

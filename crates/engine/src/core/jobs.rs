@@ -116,3 +116,24 @@ impl Completion for Install {
 
     fn notify(self: Box<Self>) {}
 }
+
+/// Has the index of a partition that rests become files, which frees its memory.
+pub(crate) fn flush_index(core: &Arc<Core>, partition: &Arc<Partition>) {
+    let completion = Box::new(FlushIndex { core: core.clone(), partition: partition.clone() });
+    core.committer.submit(Submission { batch: Batch::new(), completion });
+}
+
+struct FlushIndex {
+    core: Arc<Core>,
+    partition: Arc<Partition>,
+}
+
+impl Completion for FlushIndex {
+    fn apply(&mut self, _group: u64) {
+        if self.partition.flush_index() {
+            self.core.mark_dirty(&self.partition);
+        }
+    }
+
+    fn notify(self: Box<Self>) {}
+}

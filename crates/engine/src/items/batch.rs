@@ -113,6 +113,10 @@ impl Txn {
     pub fn run_batch(&mut self, operations: Vec<Operation>) -> Result<Vec<Outcome>, Failure> {
         let mut outcomes = Vec::with_capacity(operations.len());
         self.reserve(operations.len());
+        let created =
+            operations.iter().filter(|operation| matches!(operation.verb, Verb::Create(_)));
+        // A failure is met again by the operation that it concerns, which says so.
+        let _unknown = self.find_absent(created.flat_map(Operation::ids));
         let mut size = 0;
         for (position, operation) in operations.into_iter().enumerate() {
             let is_wanted = !operation.minimal;

@@ -19,6 +19,8 @@ pub(crate) struct PathMemo {
     next: usize,
     /// That of the timestamp, which every item has.
     timestamp: Option<u32>,
+    /// Memory that the walk through an item leaves to the next one.
+    pub(crate) scratch: (Vec<u8>, String),
 }
 
 impl PathMemo {

@@ -11,18 +11,24 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Pending {
     rows: Vec<Option<(Document, Terms)>>,
+    /// Made when somebody looks for a document: those that are created are not looked for.
     by_docno: HashMap<u64, usize>,
+    /// So many rows are in it.
+    numbered: usize,
     bytes: usize,
 }
 
 impl Pending {
     pub(super) fn push(&mut self, document: Document, terms: Terms) {
         self.bytes += terms.size() + document.epk.len();
-        self.by_docno.insert(document.docno, self.rows.len());
         self.rows.push(Some((document, terms)));
     }
 
     pub(super) fn remove(&mut self, version: &Version) -> bool {
+        let new = self.rows.iter().enumerate().skip(self.numbered);
+        let numbers = new.filter_map(|(at, row)| Some((row.as_ref()?.0.docno, at)));
+        self.by_docno.extend(numbers);
+        self.numbered = self.rows.len();
         let Some(position) = self.by_docno.get(&version.docno).copied() else { return false };
         let row = &mut self.rows[position];
         if row.as_ref().is_none_or(|(document, _)| document.epk != version.epk) {
@@ -45,6 +51,7 @@ impl Pending {
 
     pub(super) fn take(&mut self) -> Vec<(Document, Terms)> {
         self.by_docno.clear();
+        self.numbered = 0;
         self.bytes = 0;
         self.rows.drain(..).flatten().collect()
     }

@@ -164,6 +164,16 @@ impl Index {
         self.persist(Reach::AllSegments)
     }
 
+    /// Bytes of segments in memory that [`Index::take_flush_job`] would make files of.
+    #[must_use]
+    pub fn bytes_without_file(&self) -> usize {
+        if self.files.is_none() || self.durable.limit.is_some() {
+            return 0;
+        }
+        let in_memory = |slot: &&Slot| slot.state == State::Settled && slot.file.is_none();
+        self.slots.iter().filter(in_memory).map(|slot| slot.data.size()).sum()
+    }
+
     /// The job that writes the manifest, if it is time.
     pub(super) fn manifest_job(&mut self) -> Option<Job> {
         if self.durable.limit.is_some() {

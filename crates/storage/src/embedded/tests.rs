@@ -217,3 +217,59 @@ fn snapshots_outlive_flushes_beside_one_of_an_empty_store() {
         }
     }
 }
+
+#[test]
+fn what_is_told_to_be_absent_is_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let texts: Vec<String> = (0..200).map(|number| format!("key{number:03}")).collect();
+    let keys: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    let told = |snapshot: &dyn Snapshot| {
+        let mut told = Vec::new();
+        snapshot.absent_beside(Keyspace::Items, &keys, &mut |at| told.push(at)).unwrap();
+        assert!(told.iter().all(|&at| snapshot.get(Keyspace::Items, keys[at]).unwrap().is_none()));
+        told.len()
+    };
+    put(&store, "key", "there");
+    assert_eq!(told(&*store.snapshot()), keys.len());
+    // In sorted files, in write buffers, deleted from them, and newer than the snapshot.
+    let mut expected = keys.len();
+    for (round, is_flushed) in [true, true, false, false].into_iter().enumerate() {
+        let before = store.snapshot();
+        for text in texts.iter().skip(round).step_by(7) {
+            put(&store, text, "there");
+            expected -= 1;
+        }
+        if is_flushed {
+            assert!(store.flush().unwrap());
+        }
+        let told_before = told(&*before);
+        assert!(told_before >= expected * 9 / 10 - 1, "{told_before} of {expected} are told");
+        let told = told(&*store.snapshot());
+        assert!(told <= expected && told >= expected * 9 / 10 - 1, "{told} of {expected} are told");
+    }
+    let mut batch = Batch::new();
+    batch.delete(Keyspace::Items, texts[2].clone().into_bytes());
+    store.commit(batch, Durability::Synced).unwrap();
+    told(&*store.snapshot());
+}
+
+#[test]
+fn large_write_buffers_are_flushed_at_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    put(&store, "small", "1");
+    let value = "x".repeat(1 << 20);
+    (0..20).for_each(|number| put(&store, &format!("k{number}"), &value));
+    let mut waited = Duration::ZERO;
+    while !store.trees.all_flushed() {
+        assert!(waited < FLUSH_WAIT_MAX, "nothing was flushed");
+        thread::sleep(FLUSH_WAIT_STEP);
+        waited += FLUSH_WAIT_STEP;
+    }
+    put(&store, "small", "2");
+    drop(store);
+    let store = open(&folder);
+    assert_eq!(get(&store, "small").as_deref(), Some("2"));
+    assert_eq!(get(&store, "k7"), Some(value));
+}

@@ -118,6 +118,16 @@ impl Trees {
         self.all().all(|keyspace| flushed(&keyspace.tree))
     }
 
+    /// Begins to flush write buffers of at least so many bytes.
+    pub(super) fn flush_larger(&self, bytes_min: u64) {
+        for keyspace in self.all() {
+            if keyspace.tree.active_memtable().size() >= bytes_min {
+                // A journal that fails will be met again, and reported, by the next commit.
+                let _begun = keyspace.rotate_memtable();
+            }
+        }
+    }
+
     /// The most write buffers any tree has waiting to be flushed.
     pub(super) fn flushes_waiting(&self) -> usize {
         self.all().map(|keyspace| keyspace.tree.sealed_memtable_count()).max().unwrap_or(0)

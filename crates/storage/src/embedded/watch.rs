@@ -33,6 +33,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often a full disk is looked at again when nobody writes.
 const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
 
+/// Behind so much time without a commit the store rests.
+const RESTS_AFTER: Duration = Duration::from_millis(1500);
+
+/// Write buffers of at least so many bytes become sorted files when the store rests, which frees their memory. Smaller ones would leave many
+/// small files behind.
+const FLUSHED_AT_REST_MIN: u64 = 16 << 20;
+
 /// What commits and the watcher share.
 #[derive(Default)]
 pub(super) struct Progress {
@@ -183,11 +190,19 @@ impl Watch {
 
     fn run(mut self) {
         let mut room = self.look_at_space();
+        let mut is_resting = false;
         loop {
             let mut state = self.progress.state.lock();
             while !state.active && !state.stop {
-                if room == Room::Plenty {
+                if room == Room::Plenty && is_resting {
                     self.progress.wake.wait(&mut state);
+                } else if room == Room::Plenty {
+                    is_resting = self.progress.wake.wait_for(&mut state, RESTS_AFTER).timed_out();
+                    if is_resting && !state.active && !state.stop {
+                        drop(state);
+                        self.trees.flush_larger(FLUSHED_AT_REST_MIN);
+                        state = self.progress.state.lock();
+                    }
                 } else if self.progress.wake.wait_for(&mut state, LOOK_FOR_ROOM_EVERY).timed_out() {
                     break;
                 }
@@ -195,6 +210,7 @@ impl Watch {
             // One look sees all commits of a while. They stay marked until it begins, so that none of them wakes this thread.
             while !state.stop && !self.progress.wake.wait_for(&mut state, LOOK_EVERY).timed_out() {}
             state.active = false;
+            is_resting = false;
             let stop = state.stop;
             drop(state);
             room = self.look_at_space();

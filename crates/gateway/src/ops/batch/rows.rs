@@ -8,7 +8,7 @@ use armilla_engine::Container;
 use armilla_engine::items::batch::Outcome;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::etag::ETag;
-use armilla_model::{Error, json};
+use armilla_model::{Error, Number, json};
 use http::{HeaderValue, StatusCode};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -112,13 +112,14 @@ impl<'c> Rows<'c> {
             retry_after_millis: None,
             error: None,
         };
-        let too_large = Error::TooLarge("The results of the batch are too large.".to_owned());
+        let too_large;
         if self.is_full(row.text) {
             // What was written says so, and leaves its item out. What was only read is read again.
             row.text = None;
             if matches!(outcome, Outcome::Read(_)) {
                 self.failed = true;
                 row = Row { status: 413, substatus: ANSWER_FULL, etag: None, ..row };
+                too_large = Error::TooLarge("The results of the batch are too large.".to_owned());
                 row.error = Some(&too_large);
             }
         }
@@ -180,7 +181,10 @@ fn write_json(row: &Row<'_>, body: &mut Vec<u8>) {
     if body.len() > 1 {
         body.push(b',');
     }
-    let _ = write!(body, "{{\"statusCode\":{},\"requestCharge\":{}", row.status, row.charge);
+    body.extend_from_slice(b"{\"statusCode\":");
+    Number::Int(row.status.into()).write(body);
+    body.extend_from_slice(b",\"requestCharge\":");
+    row.charge.write(body);
     if row.substatus != 0 {
         let _ = write!(body, ",\"subStatusCode\":{}", row.substatus);
     }
