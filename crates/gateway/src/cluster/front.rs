@@ -215,8 +215,8 @@ impl Front {
     /// Waits a moment, or until the account is not here.
     pub(crate) async fn left(&self) {
         let mut places = self.places.clone();
-        let _news = timeout(FORWARD_PAUSE, places.wait_for(|place| *place != OwnerPlace::Here));
-        drop(_news.await);
+        let is_not_here = |place: &OwnerPlace| *place != OwnerPlace::Here;
+        let _news = timeout(FORWARD_PAUSE, places.wait_for(is_not_here)).await;
     }
 
     /// Has the owner answer a request that is passed on as the bytes that came, once. What was not done, or was only to be read, can be

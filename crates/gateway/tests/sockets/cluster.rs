@@ -27,11 +27,11 @@ struct Node {
 
 impl Node {
     fn start(name: &str) -> Self {
-        Self::start_with(name, &["127.0.0.1:0".parse().unwrap()], None)
+        Self::start_with(name, None)
     }
 
-    /// A node at these addresses, the port of one of which may be for health checks.
-    fn start_with(name: &str, addresses: &[SocketAddr], health_port: Option<u16>) -> Self {
+    /// A node that may have a port for health checks.
+    fn start_with(name: &str, health_port: Option<u16>) -> Self {
         let holds_lease = Arc::new(AtomicBool::new(true));
         let late = LateService::new();
         // The account's own key, as nodes have it: it happens to be the one that the requests here are signed with.
@@ -47,7 +47,8 @@ impl Node {
             clock: Arc::new(ManualClock::at_seconds(NOW)),
             activity_ids: ActivityIds::new(1),
         };
-        let server = Server::bind(addresses, Protocols::Plain, gateway).unwrap();
+        let any_port = ["127.0.0.1:0".parse().unwrap()];
+        let server = Server::bind(&any_port, Protocols::Plain, gateway).unwrap();
         let address = server.local_addresses().unwrap()[0];
         tokio::spawn(server.run(std::future::pending()));
         Self { address, places, late, holds_lease, gauges }
@@ -323,8 +324,7 @@ async fn the_port_of_health_checks_passes_nothing_on() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let health = free.local_addr().unwrap();
     drop(free);
-    let addresses = ["127.0.0.1:0".parse().unwrap(), health];
-    let mut standby = Node::start_with("standby", &addresses, Some(health.port()));
+    let mut standby = Node::start_with("standby", Some(health.port()));
     standby.gauges.note_lease(Duration::from_secs(3600));
     standby.follow(owner.address);
     let path = format!("{ITEMS}/a");

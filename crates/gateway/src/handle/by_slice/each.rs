@@ -102,9 +102,11 @@ pub(in crate::handle) fn turned(
     (slice, count): (u32, u32),
     answer: Result<Response<Full<Bytes>>>,
 ) -> Result<Response<Full<Bytes>>> {
+    let is_done = answer.as_ref().is_ok_and(|response| response.status().is_success());
+    if slice == 0 || routed.is_read || is_done {
+        return answer;
+    }
     let reason = match &answer {
-        _ if slice == 0 || routed.is_read => return answer,
-        Ok(response) if response.status().is_success() => return answer,
         Ok(refusal) => format!("it answered {}", refusal.status().as_u16()),
         Err(error) => error.message().to_owned(),
     };
