@@ -10,6 +10,7 @@ mod at_owner;
 mod body;
 mod by_slice;
 mod gathered;
+mod placed;
 mod plain;
 mod session;
 
@@ -34,13 +35,12 @@ use crate::service::{Call, Service};
 use armilla_model::clock::Clock;
 use armilla_model::clock::monotonic;
 use armilla_model::{Error, Result};
-use at_owner::AtOwner;
-use by_slice::BySlice;
 use bytes::Bytes;
 use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
+use placed::Placed;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -154,30 +154,25 @@ impl<S: Service> Gateway<S> {
         if parts.method == Method::OPTIONS && misdirected.is_none() {
             return self.preflight(&parts);
         }
+        let is_for_health = self.settings.health_port == Some(peer.local_address.port());
         if misdirected.is_none()
-            && self.settings.health_port != Some(peer.local_address.port())
+            && !is_for_health
             && self.settings.explorer.may_be_meant(&parts)
             && let Some(response) = Box::pin(self.settings.explorer.answer(&peer, &parts)).await
         {
             return response;
         }
-        let body: (RequestBody, u32) = match (&self.settings.slices, &self.settings.front) {
-            (Some(slices), _) if misdirected.is_none() => {
-                match Box::pin(self.by_slice(slices, peer, &parts, body)).await {
-                    BySlice::Here(body, slice) => (body, slice),
-                    BySlice::Answered(response) => return response,
-                }
-            }
-            (None, Some(front)) if misdirected.is_none() => {
-                match Box::pin(self.at_owner(front, peer, &parts, body)).await {
-                    AtOwner::Here(body) => (body, 0),
-                    AtOwner::Answered(response) => return response,
-                }
-            }
-            _ => (body, 0),
+        // What the port of health checks refuses is refused here and asked nowhere.
+        let is_refused = is_for_health && at_owner::about_this_node(&parts).is_none();
+        let (body, slice) = match misdirected.is_none() && !is_refused && self.is_node() {
+            false => (body, 0),
+            true => match Box::pin(self.placed(peer, &parts, body)).await {
+                Placed::Here(body, slice) => (body, slice),
+                Placed::Answered(response) => return response,
+            },
         };
         let arrived = Arrived { started, foreign, misdirected, gathered: &[] };
-        self.walk(peer, &parts, body, arrived).await
+        self.walk(peer, &parts, (body, slice), arrived).await
     }
 
     /// Answers a request that is answered here, for one slice of the account.

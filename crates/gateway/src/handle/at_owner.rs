@@ -1,5 +1,6 @@
 //! The part of a request's walk that only a node of several has: is it answered here, or by the node that owns the account?
 
+use super::placed::Placed;
 use super::{Gateway, Peer, PlainRequest, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -18,14 +19,6 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use tokio::time::Instant;
 
-/// Where a request is answered.
-pub(super) enum AtOwner {
-    /// By this node.
-    Here(RequestBody),
-    /// It is answered.
-    Answered(Response<Full<Bytes>>),
-}
-
 impl<S: Service> Gateway<S> {
     /// Has the owner answer, unless this node is the owner or the request is about this node itself.
     pub(super) async fn at_owner(
@@ -34,18 +27,18 @@ impl<S: Service> Gateway<S> {
         peer: Peer,
         parts: &Parts,
         body: RequestBody,
-    ) -> AtOwner {
+    ) -> Placed {
         let started = monotonic();
         let deadline = Front::deadline();
         let reply = match about_this_node(parts) {
             Some(Route::Ready | Route::Status) if !front.is_ready() => not_ready(),
-            Some(_) => return AtOwner::Here(body),
+            Some(_) => return Placed::Here(body, 0),
             // The node that passed it on holds it, and knows then that it was not done.
             None if parts.headers.contains_key(FROM) && front.place() != OwnerPlace::Here => {
-                return AtOwner::Answered(not_owner(self, parts));
+                return Placed::Answered(not_owner(self, parts));
             }
             None => match front.find(deadline).await {
-                OwnerPlace::Here => return AtOwner::Here(body),
+                OwnerPlace::Here => return Placed::Here(body, 0),
                 OwnerPlace::Nobody | OwnerPlace::HereSoon => Reply::error(come_back()),
                 OwnerPlace::Elsewhere(_) => {
                     match self.pass_on(front, (peer, parts), body, deadline).await {
@@ -58,7 +51,7 @@ impl<S: Service> Gateway<S> {
         let activity_id = self.activity_ids.next();
         let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
         self.settings.cors.decorate(parts, response.headers_mut());
-        AtOwner::Answered(response)
+        Placed::Answered(response)
     }
 
     /// Has the owner answer a request in the common form, bytes for bytes where that is possible.
@@ -131,7 +124,7 @@ impl<S: Service> Gateway<S> {
         (peer, parts): (Peer, &Parts),
         body: RequestBody,
         deadline: Instant,
-    ) -> Result<AtOwner> {
+    ) -> Result<Placed> {
         let (http, context, _) = HttpContext::read(&parts.headers);
         let segments = Segments::parse(path_of(&parts.uri))?;
         let route = Route::find(&segments);
@@ -163,8 +156,8 @@ impl<S: Service> Gateway<S> {
         let body = body::read(body, &self.settings.limits, http.expects_continue).await?;
         let passed = Passed { parts, body, is_secure: peer.is_secure, is_read, deadline };
         Ok(match front.forward(&passed).await? {
-            Forwarded::Answered(response) => AtOwner::Answered(response),
-            Forwarded::Here => AtOwner::Here(RequestBody::Whole(passed.body)),
+            Forwarded::Answered(response) => Placed::Answered(response),
+            Forwarded::Here => Placed::Here(RequestBody::Whole(passed.body), 0),
         })
     }
 }

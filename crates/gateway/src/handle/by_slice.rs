@@ -8,6 +8,7 @@ mod addresses;
 mod each;
 
 use super::gathered::GATHER;
+use super::placed::Placed;
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -29,14 +30,6 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Where a request is answered.
-pub(super) enum BySlice {
-    /// By this node, which has this slice.
-    Here(RequestBody, u32),
-    /// It is answered.
-    Answered(Response<Full<Bytes>>),
-}
 
 /// Which slices a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,40 +73,40 @@ impl<S: Service> Gateway<S> {
         peer: Peer,
         parts: &Parts,
         mut body: RequestBody,
-    ) -> BySlice {
+    ) -> Placed {
         match super::at_owner::about_this_node(parts) {
             Some(Route::Ready | Route::Status) if !slices.is_ready() => {
                 let activity_id = self.activity_ids.next();
                 let reply = super::at_owner::not_ready();
                 let response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
-                return BySlice::Answered(response);
+                return Placed::Answered(response);
             }
-            Some(_) => return BySlice::Here(body, 0),
+            Some(_) => return Placed::Here(body, 0),
             None => {}
         }
         if parts.headers.contains_key(FROM) {
             match self.passed_on(slices, parts, body) {
-                BySlice::Here(given, 0) if parts.headers.contains_key(GATHER) => body = given,
+                Placed::Here(given, 0) if parts.headers.contains_key(GATHER) => body = given,
                 done => return done,
             }
         }
         let reply = match self.routed(slices, peer, parts, body).await {
-            Ok(response) => return BySlice::Answered(response),
+            Ok(response) => return Placed::Answered(response),
             Err(error) => Reply::error(error),
         };
         let activity_id = self.activity_ids.next();
         let mut response = reply.into_http(&parts.method, &activity_id, Duration::ZERO);
         self.settings.cors.decorate(parts, response.headers_mut());
-        BySlice::Answered(response)
+        Placed::Answered(response)
     }
 
     /// A request that another node has sent for a slice of this one.
-    fn passed_on(&self, slices: &SliceFronts, parts: &Parts, body: RequestBody) -> BySlice {
+    fn passed_on(&self, slices: &SliceFronts, parts: &Parts, body: RequestBody) -> Placed {
         let named = parts.headers.get(SLICE).and_then(|slice| slice.to_str().ok()?.parse().ok());
         let slice: u32 = named.unwrap_or(0);
         match slices.front(slice) {
-            Some(front) if front.place() == OwnerPlace::Here => BySlice::Here(body, slice),
-            _ => BySlice::Answered(super::at_owner::not_owner(self, parts)),
+            Some(front) if front.place() == OwnerPlace::Here => Placed::Here(body, slice),
+            _ => Placed::Answered(super::at_owner::not_owner(self, parts)),
         }
     }
 

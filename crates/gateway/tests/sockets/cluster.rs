@@ -27,6 +27,11 @@ struct Node {
 
 impl Node {
     fn start(name: &str) -> Self {
+        Self::start_with(name, None)
+    }
+
+    /// A node that may have a port for health checks.
+    fn start_with(name: &str, health_port: Option<u16>) -> Self {
         let holds_lease = Arc::new(AtomicBool::new(true));
         let late = LateService::new();
         // The account's own key, as nodes have it: it happens to be the one that the requests here are signed with.
@@ -37,7 +42,7 @@ impl Node {
         gauges.note_lease(Duration::from_secs(3600));
         let gateway = Gateway {
             service: late.clone(),
-            settings: Settings { front: Some(Arc::new(front)), ..Settings::default() },
+            settings: Settings { front: Some(Arc::new(front)), health_port, ..Settings::default() },
             authenticator: Arc::new(Authenticator::new(keys, &[1; 32])),
             clock: Arc::new(ManualClock::at_seconds(NOW)),
             activity_ids: ActivityIds::new(1),
@@ -287,6 +292,29 @@ async fn an_owner_without_its_lease_tells_nothing_that_it_only_read() {
     }
     let made = owner.ask(head("POST", "/dbs", "content-length: 2\r\n\r\n{}")).await;
     assert_eq!(made.status, 408, "what the catalog was changed to is in the ledger, or is not");
+}
+
+#[tokio::test]
+async fn the_port_of_health_checks_passes_nothing_on() {
+    let owner = Node::pair().1;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let health = free.local_addr().unwrap();
+    drop(free);
+    let mut standby = Node::start_with("standby", Some(health.port()));
+    standby.gauges.note_lease(Duration::from_secs(3600));
+    standby.follow(owner.address);
+    let path = format!("{ITEMS}/a");
+    assert_eq!(standby.get(&path).await.status, 200);
+    standby.address = health;
+    for path in ["/alive", "/ready", "/status"] {
+        assert_eq!(standby.get(path).await.status, 200, "{path}");
+    }
+    let body = "content-length: 2\r\n\r\n{}";
+    for request in [head("GET", &path, "\r\n"), head("POST", ITEMS, body)] {
+        assert_eq!(standby.ask(request.clone()).await.status, 404, "{request}");
+    }
+    standby.places.send_replace(OwnerPlace::Nobody);
+    assert_eq!(standby.get("/ready").await.status, 503);
 }
 
 #[tokio::test]
