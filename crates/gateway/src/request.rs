@@ -119,19 +119,27 @@ pub(crate) fn route_of<'a>(segments: &'a Segments<'a>) -> Result<Route<'a>, Box<
 /// Runs a request to its end; a panic, which is a defect of this server, is logged with the activity id
 /// and becomes an answer. The request stays where it is pinned: it is larger than what it does.
 pub(crate) async fn caught(
-    mut answer: Pin<&mut impl Future<Output = Reply>>,
+    answer: Pin<&mut impl Future<Output = Reply>>,
     activity_id: &[u8],
 ) -> Reply {
+    caught_as(answer, activity_id).await.unwrap_or_else(|defect| defect)
+}
+
+/// The same for work whose outcome is no answer yet.
+pub(crate) async fn caught_as<T>(
+    mut work: Pin<&mut impl Future<Output = T>>,
+    activity_id: &[u8],
+) -> Result<T, Reply> {
     let outcome = poll_fn(|context| {
         // What a panic leaves half done is dropped with the future; shared state below the service
         // guards itself (a panic during commit ends the process).
-        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(poll) => poll.map(Some),
             Err(_) => std::task::Poll::Ready(None),
         }
     })
     .await;
-    outcome.unwrap_or_else(|| {
+    outcome.ok_or_else(|| {
         let activity_id = String::from_utf8_lossy(activity_id);
         tracing::error!(activity_id = &*activity_id, "a request panicked");
         Reply::error(Error::Internal("The request ended in a defect of this server. Its log has the reason under this activity id; \

@@ -21,6 +21,9 @@ const SUMMED: [&str; 3] = ["documentsSize", "documentsCount", "collectionSize"];
 /// The member that has the statistics of partitions.
 const STATISTICS: &str = "statistics";
 
+/// The last second that a date in a header can say: the end of the year 9999.
+const SECOND_MAX: u64 = 253_402_300_799;
+
 impl<S: Service> Gateway<S> {
     /// A page of the change feed over all slices: of the first one that has changes. Those that were read go to the end, so that a busy one does not hold
     /// up the others.
@@ -179,7 +182,8 @@ impl FeedPlaces {
                 return Some((slice.parse().ok()?, FeedPlace::After(etag.to_owned())));
             }
             if let Some((slice, second)) = part.split_once('~') {
-                return Some((slice.parse().ok()?, FeedPlace::Since(second.parse().ok()?)));
+                let second = second.parse().ok().filter(|second| *second <= SECOND_MAX)?;
+                return Some((slice.parse().ok()?, FeedPlace::Since(second)));
             }
             Some((part.parse().ok()?, FeedPlace::Beginning))
         };
@@ -258,6 +262,12 @@ mod tests {
         ]);
         assert_eq!(places.write(), "S2=a:1,b=2|0|1~1700000000");
         assert_eq!(FeedPlaces::read(&places.write(), 3).unwrap(), places);
+        let last = FeedPlaces(vec![(0, FeedPlace::Since(SECOND_MAX))]);
+        assert_eq!(FeedPlaces::read(&last.write(), 1).unwrap(), last);
+        last.0[0].1.write_into(&mut HeaderMap::new()).unwrap();
+        for second in [SECOND_MAX + 1, u64::MAX] {
+            assert!(FeedPlaces::read(&format!("S0~{second}"), 1).is_err(), "{second}");
+        }
         for text in ["", "17", "S", "S0|1", "S0|0|1", "S0|1|3", "S0|1|2|2", "Sx|1|2", "S0|1~x|2"] {
             assert!(FeedPlaces::read(text, 3).is_err(), "{text}");
         }

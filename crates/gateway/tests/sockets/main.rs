@@ -7,4 +7,5 @@ mod http1;
 mod misbehaving;
 mod protocols;
 mod shutdown;
+mod slices;
 mod support;
