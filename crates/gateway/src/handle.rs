@@ -40,12 +40,10 @@ use http::header::CACHE_CONTROL;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
-use placed::Placed;
-use std::borrow::Cow;
+use placed::{Arrived, Elsewhere};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
 
 /// What the gateway is told by configuration.
 #[derive(Clone, Debug, Default)]
@@ -129,16 +127,6 @@ impl Peer {
     }
 }
 
-/// What is known of a request before its walk begins.
-struct Arrived<'a> {
-    started: Instant,
-    /// The name it was sent to, where that is another's.
-    foreign: Option<Cow<'a, str>>,
-    misdirected: Option<Error>,
-    /// The parts of all slices that a page is to be put together of.
-    gathered: &'a [Bytes],
-}
-
 impl<S: Service> Gateway<S> {
     /// Answers one HTTP request, whatever it is.
     pub(crate) async fn handle(
@@ -164,15 +152,11 @@ impl<S: Service> Gateway<S> {
         }
         // What the port of health checks refuses is refused here and asked nowhere.
         let is_refused = is_for_health && at_owner::about_this_node(&parts).is_none();
-        let (body, slice) = match misdirected.is_none() && !is_refused && self.is_node() {
-            false => (body, 0),
-            true => match Box::pin(self.placed(peer, &parts, body)).await {
-                Placed::Here(body, slice) => (body, slice),
-                Placed::Answered(response) => return response,
-            },
-        };
+        if misdirected.is_none() && !is_refused && self.is_node() {
+            return Box::pin(self.handle_at_node(peer, &parts, body, started)).await;
+        }
         let arrived = Arrived { started, foreign, misdirected, gathered: &[] };
-        self.walk(peer, &parts, (body, slice), arrived).await
+        self.walk(peer, &parts, (body, 0), arrived).await
     }
 
     /// Answers a request that is answered here, for one slice of the account.
@@ -191,6 +175,7 @@ impl<S: Service> Gateway<S> {
         context.activity = http.activity_id.map(HeaderValue::as_bytes);
         let activity_id = http.activity_id.cloned().unwrap_or_else(|| self.activity_ids.next());
         let locality = locality(&peer, parts, &http, foreign.as_deref());
+        let kept = OnceLock::new();
         let answer = pin!(async {
             let path = Segments::parse(path_of(&parts.uri));
             match (misdirected, path) {
@@ -211,13 +196,18 @@ impl<S: Service> Gateway<S> {
                         now_seconds,
                         proved,
                     };
-                    let exchange = Exchange { gateway: self, peer, parts, http: &http };
+                    let (http, kept) = (&http, &kept);
+                    let exchange = Exchange { gateway: self, peer, parts, http, kept };
                     exchange.answer(request, body).await
                 }
             }
         });
         let reply = request::caught(answer, activity_id.as_bytes()).await;
+        let is_elsewhere = reply.is_elsewhere();
         let mut response = reply.into_http(&parts.method, &activity_id, started.elapsed());
+        if is_elsewhere {
+            response.extensions_mut().insert(Elsewhere(kept.get().cloned().unwrap_or_default()));
+        }
         self.settings.cors.decorate(parts, response.headers_mut());
         if parts.uri.path().starts_with(OWN_PATHS) {
             // Tokens, figures of this moment, texts of queries: nothing that a browser should keep.
@@ -247,6 +237,8 @@ struct Exchange<'a, S> {
     peer: Peer,
     parts: &'a Parts,
     http: &'a HttpContext<'a>,
+    /// Where the body is kept of a request that another node may have to answer after all.
+    kept: &'a OnceLock<Bytes>,
 }
 
 /// The path of a request. No resource takes a query string, and some clients send a question mark
@@ -278,6 +270,9 @@ impl<S: Service> Exchange<'_, S> {
         let limits = &self.gateway.settings.limits;
         match body::read(body, limits, self.http.expects_continue).await {
             Ok(body) => {
+                if self.gateway.is_node() {
+                    self.kept.get_or_init(|| body.clone());
+                }
                 let call =
                     Call { operation, context: request.context, principal: &principal, body };
                 self.gateway.service.call(call).await

@@ -207,6 +207,13 @@ impl Front {
         let _news = timeout(FORWARD_PAUSE, places.wait_for(|place| is_other(place, owner))).await;
     }
 
+    /// Waits a moment, or until the account is not here.
+    pub(crate) async fn left(&self) {
+        let mut places = self.places.clone();
+        let is_not_here = |place: &OwnerPlace| *place != OwnerPlace::Here;
+        let _news = timeout(FORWARD_PAUSE, places.wait_for(is_not_here)).await;
+    }
+
     /// Has the owner answer a request that is passed on as the bytes that came, once. What was not done, or was only to be read, can be
     /// asked again.
     pub(crate) async fn pass(&self, passed: &PassedBytes<'_>) -> Result<Passage> {

@@ -8,7 +8,7 @@ mod addresses;
 mod each;
 
 use super::gathered::GATHER;
-use super::placed::Placed;
+use super::placed::{Placed, is_elsewhere};
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};
 use crate::auth::{self, Presented};
 use crate::cluster::front::{Forwarded, Front, OwnerPlace, Passed, come_back};
@@ -21,13 +21,11 @@ use crate::routes::{Operation, Route, Segments};
 use crate::service::Service;
 use armilla_engine::Slice;
 use armilla_model::clock::monotonic;
-use armilla_model::value::Value;
-use armilla_model::{Error, Result, json};
+use armilla_model::{Error, Result};
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -148,7 +146,12 @@ impl<S: Service> Gateway<S> {
             SliceReach::InTurn(slice) => {
                 self.ask_in_turn(slices, &routed, slice, parts.clone()).await
             }
-            SliceReach::Query(slice) => self.query_slices(slices, &routed, slice).await,
+            SliceReach::Query(slice) => loop {
+                let response = self.query_slices(slices, &routed, slice).await?;
+                if !is_elsewhere(&response) || Instant::now() >= deadline {
+                    return Ok(response);
+                }
+            },
             SliceReach::Ranges => self.ask_for_ranges(slices, &routed).await,
             SliceReach::Each => self.ask_each(slices, &routed).await,
             SliceReach::Addresses => self.ask_for_addresses(slices, &routed).await,
@@ -200,7 +203,13 @@ impl<S: Service> Gateway<S> {
                         misdirected: None,
                         gathered: &[],
                     };
-                    Box::pin(self.walk(routed.peer, &parts, (body, slice), arrived)).await
+                    let walk = self.walk(routed.peer, &parts, (body, slice), arrived);
+                    let response = Box::pin(walk).await;
+                    if is_elsewhere(&response) && Instant::now() < routed.deadline {
+                        front.left().await;
+                        continue;
+                    }
+                    response
                 }
                 OwnerPlace::Elsewhere(_) => {
                     let passed = Passed {
@@ -261,50 +270,6 @@ impl<S: Service> Gateway<S> {
         }
         Ok(response)
     }
-
-    /// The ranges of all slices, in the order of their keys, or 304 when there is no news.
-    async fn ask_for_ranges(
-        &self,
-        slices: &SliceFronts,
-        routed: &Routed<'_>,
-    ) -> Result<Response<Full<Bytes>>> {
-        let mut parts = routed.parts.clone();
-        let known = parts.headers.remove(IF_NONE_MATCH);
-        let mut ranges = Vec::new();
-        let mut etags = String::new();
-        let mut last = None;
-        for slice in 0..slices.count() {
-            let response = self.ask(slices, routed, slice, parts.clone()).await?;
-            if response.status() != StatusCode::OK {
-                return Ok(response);
-            }
-            let (head, body) = response.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            let feed = json::parse(&body).map_err(|error| Error::Internal(error.to_string()))?;
-            let page = feed.get(RANGES).and_then(Value::as_array).unwrap_or_default();
-            ranges.extend(page.iter().cloned());
-            let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-            etags.push_str(etag.unwrap_or_default().trim_matches('"'));
-            etags.push('.');
-            last = Some((head, feed));
-        }
-        let Some((mut head, feed)) = last else { return Err(come_back()) };
-        let etag = HeaderValue::from_str(&format!("\"{etags}\"")).map_err(|_| invalid_token())?;
-        let is_known = known.is_some_and(|known| known == etag);
-        head.headers.insert(ETAG, etag);
-        head.headers.remove(CONTENT_LENGTH);
-        if is_known {
-            head.status = StatusCode::NOT_MODIFIED;
-            return Ok(Response::from_parts(head, Full::default()));
-        }
-        let mut feed = feed.as_object().cloned().unwrap_or_default();
-        feed.insert("_count", i64::try_from(ranges.len()).unwrap_or(i64::MAX).into());
-        head.headers.insert(names::ITEM_COUNT, HeaderValue::from(ranges.len()));
-        feed.insert(RANGES, Value::array(ranges));
-        let mut body = Vec::new();
-        feed.write_json(&mut body);
-        Ok(Response::from_parts(head, Full::new(body.into())))
-    }
 }
 
 /// Where the page behind one of a slice begins, as far as there is one: in the same slice, or in the next one, which may have to know how many rows there were.
@@ -325,9 +290,6 @@ fn next_turn<'a>(
         (_, None) => None,
     }
 }
-
-/// The member that has the ranges.
-const RANGES: &str = "PartitionKeyRanges";
 
 pub(super) fn invalid_token() -> Error {
     Error::bad_request("The continuation token is not one of this container's.")

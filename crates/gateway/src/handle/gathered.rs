@@ -6,6 +6,7 @@
 //! slice passes the whole query on to the owner of the first ([`GATHER`]).
 
 use super::by_slice::{Routed, Turn, invalid_token};
+use super::placed::is_elsewhere;
 use super::{Arrived, Gateway, RequestBody};
 use crate::cluster::front::come_back;
 use crate::cluster::slices::SliceFronts;
@@ -54,7 +55,12 @@ impl<S: Service> Gateway<S> {
         if slice != 0 || given(&parts).is_some_and(|given| Turn::read(given).is_some()) {
             return Err(invalid_token());
         }
-        self.gather(slices, routed, (own.0, response), parts).await
+        let page = self.gather(slices, routed, (own.0, response), parts).await?;
+        if is_elsewhere(&page) {
+            // Whoever called asks again.
+            own.1.left().await;
+        }
+        Ok(page)
     }
 
     /// Asks the other slices for their parts and makes the page of all of them.

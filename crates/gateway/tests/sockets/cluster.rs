@@ -266,6 +266,30 @@ async fn a_write_that_the_owner_of_before_has_done_is_told_and_a_read_is_asked_a
 }
 
 #[tokio::test]
+async fn a_request_that_meets_the_moment_of_a_handover_is_asked_elsewhere() {
+    let (standby, owner) = Node::pair();
+    let next = Node::start("next");
+    next.late.begin(Stub::new(), Arc::new(|| true));
+    next.places.send_replace(OwnerPlace::Here);
+    let body = "{\"id\":\"b\"}";
+    // Chunks do not take the quick way.
+    let create = format!("transfer-encoding: chunked\r\n\r\na\r\n{body}\r\n0\r\n\r\n");
+    for node in [&standby, &owner] {
+        standby.follow(owner.address);
+        owner.places.send_replace(OwnerPlace::Here);
+        // It has given the account up, and has yet to say so.
+        owner.late.shut();
+        let (written, ()) = tokio::join!(node.ask(head("POST", ITEMS, &create)), async {
+            // Pause: the request shall meet the gate before; it is answered in any case.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            owner.follow(next.address);
+            standby.follow(next.address);
+        });
+        assert_eq!((written.status, written.text().as_str()), (201, body));
+    }
+}
+
+#[tokio::test]
 async fn an_owner_without_its_lease_reads_nothing_out() {
     let (standby, owner) = Node::pair();
     owner.holds_lease.store(false, Ordering::SeqCst);

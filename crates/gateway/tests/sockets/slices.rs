@@ -11,6 +11,7 @@ use armilla_gateway::{Gateway, Server, Settings};
 use armilla_model::clock::ManualClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 const ITEMS: &str = "/dbs/d/colls/c/docs";
@@ -91,5 +92,27 @@ async fn a_second_that_no_date_can_say_is_refused() {
         client.send(head("GET", ITEMS, &from)).await;
         let answer = soon(client.answer_to(expected != 304)).await.unwrap();
         assert_eq!(answer.status, expected, "{second}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_meets_the_moment_of_a_handover_is_asked_elsewhere() {
+    let (first, second) = (Node::start("first"), Node::start("second"));
+    let at =
+        |node: &Node| OwnerPlace::Elsewhere(format!("http://{}", node.address).parse().unwrap());
+    let third = Node::start("third");
+    third.places[0].send_replace(at(&first));
+    for node in [&first, &third] {
+        first.places[0].send_replace(OwnerPlace::Here);
+        third.places[0].send_replace(at(&first));
+        first.lates[0].shut();
+        let create = head("POST", "/dbs", "content-length: 2\r\n\r\n{}");
+        let (made, ()) = tokio::join!(node.ask(create), async {
+            // Pause: the request shall meet the gate before; it is answered in any case.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            first.places[0].send_replace(at(&second));
+            third.places[0].send_replace(at(&second));
+        });
+        assert_eq!(made.status, 201, "{}", made.text());
     }
 }

@@ -1,17 +1,20 @@
-//! Requests that every slice answers for its own part: how a subscription is doing, and what lets it rest and go on.
+//! Requests that every slice answers for its own part: how a subscription is doing, what lets it rest and go on, and the ranges of a container.
 //!
 //! Each slice delivers the changes that it has, and keeps how far it has come.
 
-use super::{Gateway, Routed, come_back};
+use super::{Gateway, Routed, come_back, invalid_token};
 use crate::cluster::slices::SliceFronts;
+use crate::headers::names;
 use crate::service::Service;
 use armilla_model::value::{Object, Value};
 use armilla_model::{Error, Result, json};
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{Response, StatusCode};
+use http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
+use http::{HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 
+/// The member that has the ranges.
+const RANGES: &str = "PartitionKeyRanges";
 /// States of a subscription, the one that tells most first.
 const STATES: [&str; 4] = ["stopped", "retrying", "paused", "running"];
 
@@ -43,6 +46,50 @@ impl<S: Service> Gateway<S> {
         head.headers.remove(CONTENT_LENGTH);
         let mut body = Vec::new();
         joined(&parts).write_json(&mut body);
+        Ok(Response::from_parts(head, Full::new(body.into())))
+    }
+
+    /// The ranges of all slices, in the order of their keys, or 304 when there is no news.
+    pub(super) async fn ask_for_ranges(
+        &self,
+        slices: &SliceFronts,
+        routed: &Routed<'_>,
+    ) -> Result<Response<Full<Bytes>>> {
+        let mut parts = routed.parts.clone();
+        let known = parts.headers.remove(IF_NONE_MATCH);
+        let mut ranges = Vec::new();
+        let mut etags = String::new();
+        let mut last = None;
+        for slice in 0..slices.count() {
+            let response = self.ask(slices, routed, slice, parts.clone()).await?;
+            if response.status() != StatusCode::OK {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let feed = json::parse(&body).map_err(|error| Error::Internal(error.to_string()))?;
+            let page = feed.get(RANGES).and_then(Value::as_array).unwrap_or_default();
+            ranges.extend(page.iter().cloned());
+            let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+            etags.push_str(etag.unwrap_or_default().trim_matches('"'));
+            etags.push('.');
+            last = Some((head, feed));
+        }
+        let Some((mut head, feed)) = last else { return Err(come_back()) };
+        let etag = HeaderValue::from_str(&format!("\"{etags}\"")).map_err(|_| invalid_token())?;
+        let is_known = known.is_some_and(|known| known == etag);
+        head.headers.insert(ETAG, etag);
+        head.headers.remove(CONTENT_LENGTH);
+        if is_known {
+            head.status = StatusCode::NOT_MODIFIED;
+            return Ok(Response::from_parts(head, Full::default()));
+        }
+        let mut feed = feed.as_object().cloned().unwrap_or_default();
+        feed.insert("_count", i64::try_from(ranges.len()).unwrap_or(i64::MAX).into());
+        head.headers.insert(names::ITEM_COUNT, HeaderValue::from(ranges.len()));
+        feed.insert(RANGES, Value::array(ranges));
+        let mut body = Vec::new();
+        feed.write_json(&mut body);
         Ok(Response::from_parts(head, Full::new(body.into())))
     }
 }
