@@ -2,7 +2,7 @@
 //! holds, and dials.
 
 use super::Gateway;
-use super::by_slice::Routed;
+use super::by_slice::{Routed, turned};
 use super::gathered::{Asking, all};
 use crate::cluster::front::come_back;
 use crate::cluster::slices::SliceFronts;
@@ -115,11 +115,11 @@ impl<S: Service> Gateway<S> {
     ) -> Result<Response<Full<Bytes>>> {
         let mut last = None;
         for slice in 0..slices.count() {
-            let response = self.ask(slices, routed, slice, routed.parts.clone()).await?;
-            if !response.status().is_success() {
-                return Ok(response);
+            let answer = self.ask(slices, routed, slice, routed.parts.clone()).await;
+            match turned(routed, (slice, slices.count()), answer)? {
+                response if response.status().is_success() => last = Some(response),
+                refusal => return Ok(refusal),
             }
-            last = Some(response);
         }
         last.ok_or_else(come_back)
     }

@@ -7,6 +7,8 @@
 mod addresses;
 mod each;
 
+pub(super) use each::turned;
+
 use super::gathered::GATHER;
 use super::placed::{Placed, is_elsewhere};
 use super::{Arrived, Gateway, Peer, RequestBody, body, path_of};

@@ -116,3 +116,26 @@ async fn a_request_that_meets_the_moment_of_a_handover_is_asked_elsewhere() {
         assert_eq!(made.status, 201, "{}", made.text());
     }
 }
+
+#[tokio::test]
+async fn what_some_slices_have_done_is_told_when_another_has_no_owner() {
+    let node = Node::start("node");
+    let body = "content-length: 2\r\n\r\n{}";
+    let pause = head("POST", "/_armilla/subs/dbs/d/colls/c/s/pause", body);
+    let dials = head("PUT", "/_armilla/dials", body);
+    for request in [&pause, &dials] {
+        let mut client = Client { stream: TcpStream::connect(node.address).await.unwrap() };
+        client.send(request).await;
+        assert_eq!(soon(client.answer_to(false)).await.unwrap().status, 204);
+    }
+    let idle = Node::start("idle");
+    node.places[1].send_replace(OwnerPlace::Nobody);
+    idle.places[0].send_replace(OwnerPlace::Nobody);
+    let (refused, paused, turned) =
+        tokio::join!(idle.ask(pause.clone()), node.ask(pause.clone()), node.ask(dials));
+    assert_eq!(refused.status, 429, "nothing was done: {}", refused.text());
+    for told in [paused, turned] {
+        assert_eq!(told.status, 408, "{}", told.text());
+        assert!(told.text().contains("The first 1 of the 2 slices"), "{}", told.text());
+    }
+}

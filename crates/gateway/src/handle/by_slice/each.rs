@@ -27,10 +27,11 @@ impl<S: Service> Gateway<S> {
     ) -> Result<Response<Full<Bytes>>> {
         let (mut parts, mut last) = (Vec::new(), None);
         for slice in 0..slices.count() {
-            let response = self.ask(slices, routed, slice, routed.parts.clone()).await?;
-            if !response.status().is_success() {
-                return Ok(response);
-            }
+            let answer = self.ask(slices, routed, slice, routed.parts.clone()).await;
+            let response = match turned(routed, (slice, slices.count()), answer)? {
+                response if response.status().is_success() => response,
+                refusal => return Ok(refusal),
+            };
             let (head, body) = response.into_parts();
             let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             if head.status == StatusCode::OK {
@@ -92,6 +93,26 @@ impl<S: Service> Gateway<S> {
         feed.write_json(&mut body);
         Ok(Response::from_parts(head, Full::new(body.into())))
     }
+}
+
+/// What a slice has answered to a request that slices do one after the other. If it has not done what others before it have, or nobody knows, the client is
+/// told that: a refusal would say that nothing was done.
+pub(in crate::handle) fn turned(
+    routed: &Routed<'_>,
+    (slice, count): (u32, u32),
+    answer: Result<Response<Full<Bytes>>>,
+) -> Result<Response<Full<Bytes>>> {
+    let is_done = answer.as_ref().is_ok_and(|response| response.status().is_success());
+    if slice == 0 || routed.is_read || is_done {
+        return answer;
+    }
+    let reason = match &answer {
+        Ok(refusal) => format!("it answered {}", refusal.status().as_u16()),
+        Err(error) => error.message().to_owned(),
+    };
+    Err(Error::Timeout(format!(
+        "The first {slice} of the {count} slices of the account have done this. Slice {slice} has not, or nobody knows ({reason}). Repeat the request until it is answered."
+    )))
 }
 
 /// The status of a subscription, of those that slices tell: ranges one after the other, counts added up, the last error of all, and the state that tells most.
