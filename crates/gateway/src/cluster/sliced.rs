@@ -13,7 +13,10 @@ use arc_swap::ArcSwap;
 use armilla_engine::Slice;
 use armilla_model::partition_key::PartitionKey;
 use armilla_model::{Error, Result};
+use http::StatusCode;
+use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::{Instant, sleep};
 
 /// Tells how far the slices have the catalog.
@@ -33,18 +36,28 @@ pub trait Editions: Send + Sync {
 pub struct SlicedService<S> {
     slices: Arc<[ArcSwap<LateService<S>>]>,
     editions: Arc<dyn Editions>,
+    /// An edition of the catalog that every slice has.
+    settled: Arc<AtomicU64>,
+    /// The newest edition that was waited for, and until when.
+    pending: Arc<Mutex<Option<(u64, Instant)>>>,
 }
 
 impl<S> Clone for SlicedService<S> {
     fn clone(&self) -> Self {
-        Self { slices: Arc::clone(&self.slices), editions: Arc::clone(&self.editions) }
+        Self {
+            slices: Arc::clone(&self.slices),
+            editions: Arc::clone(&self.editions),
+            settled: Arc::clone(&self.settled),
+            pending: Arc::clone(&self.pending),
+        }
     }
 }
 
 impl<S: Service> SlicedService<S> {
     /// The services of the slices, in their order.
     pub fn new(slices: Vec<LateService<S>>, editions: Arc<dyn Editions>) -> Self {
-        Self { slices: slices.into_iter().map(ArcSwap::from_pointee).collect(), editions }
+        let slices = slices.into_iter().map(ArcSwap::from_pointee).collect();
+        Self { slices, editions, settled: Arc::default(), pending: Arc::default() }
     }
 
     /// Begins another ownership of a slice: what was begun before answers nobody any more.
@@ -84,7 +97,29 @@ impl<S: Service> SlicedService<S> {
     /// Waits until every slice has the catalog as it is now.
     async fn wait_for_adoption(&self) -> bool {
         let edition = self.editions.first();
-        let deadline = Instant::now() + ADOPTION_WAIT_MAX;
+        self.wait_for_edition(edition, Instant::now() + ADOPTION_WAIT_MAX).await
+    }
+
+    /// Waits until every slice has what an answer tells of the catalog, as long as the client waits that changed it. A slice that has no owner for longer
+    /// gets it with its next one, and the catalog is told meanwhile.
+    async fn settle_catalog(&self) {
+        let edition = self.editions.first();
+        if self.settled.load(Ordering::Acquire) >= edition {
+            return;
+        }
+        let deadline = {
+            let mut pending = self.pending.lock();
+            if pending.is_none_or(|(known, _)| known < edition) {
+                *pending = Some((edition, Instant::now() + ADOPTION_WAIT_MAX));
+            }
+            pending.map_or_else(Instant::now, |(_, deadline)| deadline)
+        };
+        if self.wait_for_edition(edition, deadline).await {
+            self.settled.fetch_max(edition, Ordering::AcqRel);
+        }
+    }
+
+    async fn wait_for_edition(&self, edition: u64, deadline: Instant) -> bool {
         while self.editions.everywhere() < edition {
             if Instant::now() >= deadline {
                 return false;
@@ -103,11 +138,20 @@ impl<S: Service> Service for SlicedService<S> {
         if !self.wait_for_catalog(call.context.slice).await {
             return Reply::error(Error::Overloaded { retry_after: LEASE_RETRY_AFTER });
         }
-        let changes_catalog =
-            !call.operation.changes_nothing() && call.operation.items_of().is_none();
+        let is_first = call.context.slice == 0;
+        let is_on_catalog = call.operation.items_of().is_none();
+        let is_change = is_on_catalog && !call.operation.changes_nothing();
         let reply = slice.call(call).await;
-        if changes_catalog && reply.status().is_success() && !self.wait_for_adoption().await {
-            return Reply::error(unknown_outcome());
+        if is_change && reply.status().is_success() {
+            return match self.wait_for_adoption().await {
+                true => reply,
+                false => Reply::error(unknown_outcome()),
+            };
+        }
+        // Whoever reads of a change, or is refused because of it, may go on to any slice.
+        let tells_nothing = reply.status() == StatusCode::TOO_MANY_REQUESTS;
+        if is_first && is_on_catalog && !tells_nothing {
+            self.settle_catalog().await;
         }
         reply
     }
@@ -165,13 +209,19 @@ impl<S: Service> Standing for SlicedService<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use crate::auth::{Access, Principal};
+    use crate::headers::RequestContext;
+    use crate::routes::Operation;
+    use bytes::Bytes;
 
     struct Nothing;
 
     impl Service for Nothing {
-        async fn call(&self, _call: Call<'_>) -> Reply {
-            Reply::ok("{}")
+        async fn call(&self, call: Call<'_>) -> Reply {
+            match call.operation {
+                Operation::CreateDatabase => Reply::error(Error::conflict()),
+                _ => Reply::ok("{}"),
+            }
         }
     }
 
@@ -236,5 +286,65 @@ mod tests {
         assert!(!sliced.wait_for_catalog(1).await, "it does not come to an end");
         assert!(sliced.wait_for_adoption().await);
         assert_eq!(sliced.editions.everywhere(), 4);
+    }
+
+    /// The first slice is at another edition than the rest.
+    #[derive(Default)]
+    struct Apart {
+        first: AtomicU64,
+        rest: AtomicU64,
+    }
+
+    impl Editions for Apart {
+        fn first(&self) -> u64 {
+            self.first.load(Ordering::Relaxed)
+        }
+
+        fn everywhere(&self) -> u64 {
+            self.rest.load(Ordering::Relaxed)
+        }
+
+        fn is_adopting(&self, _slice: u32) -> bool {
+            false
+        }
+    }
+
+    async fn asked(sliced: &SlicedService<Nothing>, operation: Operation<'_>, slice: u32) -> u64 {
+        let begun = Instant::now();
+        let context = &RequestContext { slice, ..RequestContext::default() };
+        let (principal, body) = (&Principal::Account(Access::ReadWrite), Bytes::new());
+        sliced.call(Call { operation, context, principal, body }).await;
+        begun.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_may_see_of_the_catalog_every_slice_has_but_for_one_without_an_owner() {
+        let editions = Arc::new(Apart::default());
+        let late = || LateService::<Nothing>::new();
+        let sliced = SlicedService::new(vec![late(), late()], editions.clone());
+        for slice in 0..2 {
+            let begun = late();
+            begun.begin(Nothing, Arc::new(|| true));
+            sliced.replace(slice, begun);
+        }
+        let path = ContainerPath { database: "d", container: "c" };
+        let (read, item) = (Operation::ReadContainer(path), Operation::ListItems(path));
+        assert_eq!(asked(&sliced, read, 0).await, 0, "nothing has changed");
+        for (edition, operation) in [(1, read), (2, Operation::CreateDatabase)] {
+            editions.first.store(edition, Ordering::Relaxed);
+            assert_eq!(asked(&sliced, item, 0).await, 0);
+            assert_eq!(asked(&sliced, Operation::ListDatabases, 1).await, 0, "not the catalog's");
+            let adopted = async {
+                sleep(std::time::Duration::from_secs(3)).await;
+                editions.rest.store(edition, Ordering::Relaxed);
+            };
+            let (waited, ()) = tokio::join!(asked(&sliced, operation, 0), adopted);
+            assert_eq!(waited, 3, "{operation:?}");
+        }
+        // A slice has no owner: the change is waited for once, and told then.
+        editions.first.store(3, Ordering::Relaxed);
+        let both = tokio::join!(asked(&sliced, read, 0), asked(&sliced, read, 0));
+        assert_eq!(both, (8, 8));
+        assert_eq!(asked(&sliced, read, 0).await, 0);
     }
 }
