@@ -183,6 +183,11 @@ impl Front {
     /// `Overloaded` when it was surely not done, `Timeout` when nobody can tell.
     pub(crate) async fn forward(&self, passed: &Passed<'_>) -> Result<Forwarded> {
         let _holding = self.hold(passed.body.len())?;
+        self.forward_held(passed).await
+    }
+
+    /// The same for a request that has its place among those that are passed on.
+    pub(crate) async fn forward_held(&self, passed: &Passed<'_>) -> Result<Forwarded> {
         loop {
             match self.find(passed.deadline).await {
                 OwnerPlace::Elsewhere(owner) => match self.counted(&owner, passed).await {

@@ -133,6 +133,9 @@ impl Links {
     fn keep(&self, owner: &NodeAddress, mut link: Link) {
         link.used = Instant::now();
         let mut idle = self.idle.lock();
+        // In the order of their use. Those to a node that is not asked any more would never be looked at again, and stay when it has closed them.
+        let stale = idle.partition_point(|(_, link)| link.used.elapsed() >= LINK_IDLE_MAX);
+        idle.drain(..stale);
         if idle.len() >= LINKS_KEPT_MAX {
             // The one that was not needed for longest.
             idle.remove(0);
@@ -298,6 +301,31 @@ mod tests {
         assert_eq!(lines.before_connection, b"HTTP/1.1 201 Created\r\netag: \"e\"\r\n");
         assert_eq!(lines.after_connection, b"content-length: 3\r\n");
         assert_eq!((&answer.body()[..], answer.status()), (&b"abc"[..], StatusCode::CREATED));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn links_to_a_node_that_is_not_asked_any_more_go() {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        let links = Links::new(config);
+        let owner = |port: u16| -> NodeAddress { format!("http://a:{port}").parse().unwrap() };
+        let keep = |port| {
+            let wire = Box::new(tokio::io::duplex(1).0);
+            links.keep(&owner(port), Link { wire, sent: Vec::new(), used: Instant::now() });
+        };
+        keep(1);
+        keep(1);
+        tokio::time::advance(LINK_IDLE_MAX / 2).await;
+        keep(2);
+        assert_eq!(links.idle.lock().len(), 3);
+        tokio::time::advance(LINK_IDLE_MAX / 2).await;
+        keep(2);
+        let left: Vec<_> = links.idle.lock().iter().map(|(to, _)| to.clone()).collect();
+        assert_eq!(left, [owner(2), owner(2)]);
     }
 
     #[test]

@@ -191,7 +191,7 @@ impl<S: Service> Gateway<S> {
             let front = slices.front(slice).ok_or_else(come_back)?;
             parts.headers.insert(SLICE, HeaderValue::from(slice));
             // What waits for an owner is counted for the whole node.
-            let _held = match front.place() {
+            let held = match front.place() {
                 OwnerPlace::Here => None,
                 _ => slices.front(0).map(|first| first.hold(routed.body.len())).transpose()?,
             };
@@ -213,6 +213,8 @@ impl<S: Service> Gateway<S> {
                     }
                     response
                 }
+                // It has just gone, and is counted first.
+                OwnerPlace::Elsewhere(_) if held.is_none() => continue,
                 OwnerPlace::Elsewhere(_) => {
                     let passed = Passed {
                         parts: &parts,
@@ -221,7 +223,7 @@ impl<S: Service> Gateway<S> {
                         is_read: routed.is_read,
                         deadline: routed.deadline,
                     };
-                    match front.forward(&passed).await? {
+                    match front.forward_held(&passed).await? {
                         Forwarded::Answered(response) => response,
                         // It has just come here.
                         Forwarded::Here => continue,

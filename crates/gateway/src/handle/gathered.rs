@@ -20,6 +20,7 @@ use http::{HeaderName, HeaderValue, Response};
 use http_body_util::{BodyExt as _, Full};
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 /// A query over the whole container that another node has passed on because it has no slice.
@@ -71,30 +72,30 @@ impl<S: Service> Gateway<S> {
         (own, first): (u32, Response<Full<Bytes>>),
         mut parts: Parts,
     ) -> Result<Response<Full<Bytes>>> {
-        let ask =
-            |slice| -> Asking<'_, _> { Box::pin(self.ask(slices, routed, slice, parts.clone())) };
+        let (asked, collected) = (&parts, &AtomicUsize::new(0));
+        let ask = |slice| -> Asking<'_, _> {
+            Box::pin(async move {
+                let response = self.ask(slices, routed, slice, asked.clone()).await?;
+                whole(response, collected).await
+            })
+        };
+        let first = whole(first, collected).await;
         let others = all((1..slices.count()).map(ask).collect()).await;
         let (mut gathered, mut sessions) = (Vec::new(), Vec::new());
-        for response in std::iter::once(Ok(first)).chain(others) {
-            let response = response?;
-            if !response.headers().contains_key(names::PART) {
+        for response in std::iter::once(first).chain(others) {
+            let (head, body) = response?.into_parts();
+            if !head.headers.contains_key(names::PART) {
                 // One is throttled, or has another catalog by now.
-                return match response.status().is_success() {
+                return match head.status.is_success() {
                     true => Err(come_back()),
-                    false => Ok(response),
+                    false => Ok(Response::from_parts(head, Full::new(body))),
                 };
             }
-            let (head, body) = response.into_parts();
             let session = head.headers.get(names::SESSION_TOKEN);
             sessions.extend(session.map(|session| session.as_bytes().to_vec()));
-            gathered.push(body.collect().await.map(|body| body.to_bytes()).unwrap_or_default());
+            gathered.push(body);
         }
-        let bytes = gathered.iter().map(Bytes::len).sum();
-        if bytes > QUERY_MEMORY_MAX {
-            return Err(Error::bad_request(format!(
-                "The query needs more than {QUERY_MEMORY_MAX} bytes of all slices of the account at once. Ask for fewer rows, or filter more."
-            )));
-        }
+        let bytes = collected.load(Ordering::Relaxed);
         let _held = slices.front(0).map(|first| first.hold(bytes)).transpose()?;
         parts.headers.remove(names::PART);
         let foreign = self.settings.host_names.foreign(&parts);
@@ -107,6 +108,25 @@ impl<S: Service> Gateway<S> {
         }
         Ok(response)
     }
+}
+
+/// An answer with its whole body. Parts count together with those that came before: what is too much is let go at once.
+async fn whole(
+    response: Response<Full<Bytes>>,
+    collected: &AtomicUsize,
+) -> Result<Response<Bytes>> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let before = match head.headers.contains_key(names::PART) {
+        true => collected.fetch_add(body.len(), Ordering::Relaxed),
+        false => 0,
+    };
+    if before + body.len() > QUERY_MEMORY_MAX {
+        return Err(Error::bad_request(format!(
+            "The query needs more than {QUERY_MEMORY_MAX} bytes of all slices of the account at once. Ask for fewer rows, or filter more."
+        )));
+    }
+    Ok(Response::from_parts(head, body))
 }
 
 /// The continuation of a request.
@@ -150,5 +170,19 @@ mod tests {
         };
         assert_eq!(all(vec![after(6), after(2), after(4)]).await, [6, 2, 4]);
         assert!(all(Vec::<Asking<'_, ()>>::new()).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn parts_beyond_the_memory_of_queries_are_let_go_when_they_come() {
+        let part = || {
+            let mut response = Response::new(Full::new(Bytes::from_static(b"ab")));
+            response.headers_mut().insert(names::PART, YES);
+            response
+        };
+        let collected = AtomicUsize::new(QUERY_MEMORY_MAX - 3);
+        let refused = whole(Response::new(Full::new(Bytes::from_static(b"no"))), &collected).await;
+        assert_eq!(refused.unwrap().body(), "no", "what is no part is told");
+        assert_eq!(whole(part(), &collected).await.unwrap().body(), "ab");
+        assert!(whole(part(), &collected).await.is_err());
     }
 }

@@ -12,7 +12,7 @@ use armilla_model::clock::ManualClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 const ITEMS: &str = "/dbs/d/colls/c/docs";
 
@@ -58,6 +58,7 @@ impl Node {
         let settings = Settings {
             front: fronts.first().cloned(),
             slices: Some(Arc::new(SliceFronts::new(fronts))),
+            public_metrics: true,
             ..Settings::default()
         };
         let gateway = Gateway {
@@ -138,4 +139,17 @@ async fn what_some_slices_have_done_is_told_when_another_has_no_owner() {
         assert_eq!(told.status, 408, "{}", told.text());
         assert!(told.text().contains("The first 1 of the 2 slices"), "{}", told.text());
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_passed_on_counts_once() {
+    let node = Node::start("node");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let owner = format!("http://{}", listener.local_addr().unwrap());
+    node.places[0].send_replace(OwnerPlace::Elsewhere(owner.parse().unwrap()));
+    let mut client = Client { stream: TcpStream::connect(node.address).await.unwrap() };
+    client.send(head("GET", "/dbs", "\r\n")).await;
+    let (_asked, _) = soon(listener.accept()).await.unwrap();
+    let metrics = node.ask(head("GET", "/metrics", "\r\n")).await.text();
+    assert!(metrics.contains("\narmilla_cluster_held 1\n"), "{metrics}");
 }
