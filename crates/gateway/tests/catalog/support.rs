@@ -114,6 +114,7 @@ impl Armilla {
         places.send_replace(OwnerPlace::Elsewhere(
             format!("http://{}", self.address).parse().unwrap(),
         ));
+        front.gauges().note_lease(std::time::Duration::from_secs(3600));
         let host_names = HostNames::new(Vec::new(), true);
         let late = LateService::<EngineService>::new();
         let settings = Settings {
