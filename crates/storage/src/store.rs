@@ -63,6 +63,12 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// Whether one batch is not too much to be committed whole: the engine asks before it gives a transaction its number.
+    fn takes(&self, batch: &Batch) -> bool {
+        let _ = batch;
+        true
+    }
+
     /// Whether there is room for more. Never waits: the engine asks before it admits a write.
     fn room(&self) -> Room {
         Room::Plenty

@@ -266,6 +266,21 @@ fn what_is_folded_is_in_the_base_and_may_be_cut() {
     }
 }
 
+/// The longest transaction that an owner lets in, with as much of a group before it as may be.
+#[test]
+fn the_longest_row_is_appended_in_the_time_of_a_statement() {
+    let Some(url) = model::fresh_database() else { return };
+    let open =
+        || Box::new(PostgresLedger::open(&StoreAddress::new(&url)).unwrap()) as Box<dyn Ledger>;
+    let pair = Pair::new([open(), open()]);
+    let mut noise = vec![0; (64 + 16) << 20];
+    fastrand::Rng::with_seed(1).fill(&mut noise);
+    let batch = Bytes::from(noise);
+    let chain = Chain::START.with(&batch);
+    let entry = Entry { batch, chain, ..pair.entry(1, Chain::START, "1") };
+    assert_eq!(append(&*pair.a, vec![entry]).unwrap(), [Verdict::Accepted]);
+}
+
 #[test]
 fn a_cut_and_an_append_do_not_wait_for_each_other() {
     let Some(url) = model::fresh_database() else { return };

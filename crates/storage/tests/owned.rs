@@ -29,6 +29,10 @@ struct Flaky {
     percent: AtomicUsize,
     /// So many of the next folds are not done.
     folds_lost: AtomicUsize,
+    /// Rows are not taken, as by a database whose disk is full; all else works.
+    takes_no_rows: AtomicBool,
+    /// How often rows were sent.
+    sent: AtomicUsize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,8 @@ impl Flaky {
             random,
             percent: AtomicUsize::new(0),
             folds_lost: AtomicUsize::new(0),
+            takes_no_rows: AtomicBool::new(false),
+            sent: AtomicUsize::new(0),
         })
     }
 
@@ -126,6 +132,10 @@ impl Ledger for Flaky {
     }
 
     fn append(&self, entries: &[Entry]) -> Result<Vec<Verdict>, LedgerError> {
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        if self.takes_no_rows.load(Ordering::SeqCst) {
+            return Err(LedgerError::OutcomeUnknown("permission denied (42501)".into()));
+        }
         self.meet(|| self.inner.append(entries))
     }
 
@@ -418,6 +428,60 @@ fn an_owner_knows_its_successor_and_a_drained_node_stays_drained_when_it_starts_
     b.ledger.evict(&row("b")).unwrap();
     let anew = Node::join(&tables, "b", 3);
     assert!(!anew.member.look().unwrap().is_draining, "it had left");
+}
+
+#[test]
+fn a_row_that_is_never_taken_is_sent_with_pauses_and_given_up_when_the_node_stops() {
+    let tables = MemoryLedger::new();
+    let node = Node::join(&tables, "a", 1);
+    let store = node.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    node.ledger.takes_no_rows.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let first = write(&mut random, &mut model);
+        let writing = scope.spawn(|| store.commit(first, Durability::Synced));
+        // Pause: in so long a row without pauses would be sent thousands of times.
+        std::thread::sleep(Duration::from_millis(300));
+        let sent = node.ledger.sent.load(Ordering::SeqCst);
+        node.ledger.takes_no_rows.store(false, Ordering::SeqCst);
+        writing.join().unwrap().unwrap();
+        assert!((2..30).contains(&sent), "sent {sent} times");
+        node.ledger.takes_no_rows.store(true, Ordering::SeqCst);
+        let second = write(&mut random, &mut model.clone());
+        let (send, ended) = std::sync::mpsc::channel();
+        let store = &store;
+        scope.spawn(move || send.send(store.commit(second, Durability::Synced)));
+        store.end_waits();
+        let ended = ended.recv_timeout(Duration::from_secs(10));
+        // Whoever still tries comes to an end.
+        node.ledger.takes_no_rows.store(false, Ordering::SeqCst);
+        assert!(ended.unwrap().is_err());
+    });
+    assert!(node.ears.lost.load(Ordering::Relaxed));
+    assert_eq!(content(&*node.local.snapshot()), model, "nothing is applied that was not accepted");
+}
+
+#[test]
+fn a_transaction_that_a_statement_has_no_time_for_is_not_taken() {
+    const LARGE: usize = 70 << 20;
+    let tables = MemoryLedger::new();
+    let node = Node::join(&tables, "a", 1);
+    let store = node.own();
+    let batch = |value: Vec<u8>| {
+        let mut batch = Batch::new();
+        batch.put(Keyspace::Items, b"key".to_vec(), value);
+        batch
+    };
+    assert!(store.takes(&batch(vec![7; LARGE])), "it is short once it is compressed");
+    let mut noise = vec![0; LARGE];
+    fastrand::Rng::with_seed(1).fill(&mut noise);
+    assert!(store.takes(&batch(noise[..LARGE / 2].to_vec())));
+    assert!(!store.takes(&batch(noise)));
+    let mut long = Batch::new();
+    for number in 0..9u8 {
+        long.put(Keyspace::Items, vec![b'k', number], vec![7; LARGE]);
+    }
+    assert!(!store.takes(&long), "followers would hold it whole");
 }
 
 /// A database that lost rows is not followed, by nobody who knows better.

@@ -17,7 +17,7 @@ use crate::ranked::RankedGuard;
 use crate::record::{self, HEADER_LENGTH, Record, RecordHead};
 use crate::versions::VersionEntry;
 use armilla_model::clock::monotonic;
-use armilla_model::error::Result;
+use armilla_model::error::{Error, Result};
 use armilla_model::lsn::Lsn;
 use armilla_model::partition_key::Epk;
 use armilla_model::policy::ContainerPolicy;
@@ -115,7 +115,8 @@ impl Txn {
             remake_terms(&mut staged, &serving.definition.policy, &self.container);
         }
         let mut writer = CommitWriter::new(&self, partition, &sequencer, &staged);
-        if let Err(error) = writer.write(staged, unique, &self.epk) {
+        let written = writer.write(staged, unique, &self.epk).and_then(|()| writer.check_size());
+        if let Err(error) = written {
             drop(sequencer);
             drop(self.lock);
             return done(Err(error));
@@ -298,6 +299,18 @@ impl<'c> CommitWriter<'c> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what the store cannot commit whole.
+    fn check_size(&self) -> Result<()> {
+        if self.container.core.store.takes(&self.batch) {
+            return Ok(());
+        }
+        Err(Error::TooLarge(
+            "One transaction cannot change so much where the account lies in a database. Delete the items of the logical partition in \
+             several requests, for example those of a query, and then what is left."
+                .to_owned(),
+        ))
     }
 
     fn item(&mut self, staged: Staged, epk: &Epk) -> Result<()> {

@@ -31,6 +31,10 @@ use crate::{Batch, Durability, Pressure, Room, Snapshot, Store, StoreError, Stor
 const RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause.
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
+/// No transaction is longer in the journal: with the group it is committed in, a statement has five seconds for it.
+const TRANSACTION_BYTES_MAX: usize = 64 << 20;
+/// Nor longer before it is compressed: followers hold it in their memory whole.
+const TRANSACTION_RAW_BYTES_MAX: usize = 512 << 20;
 
 /// Who hears what becomes of an ownership.
 pub trait OwnershipWatcher: Send + Sync {
@@ -114,6 +118,7 @@ impl LedgerStore {
     /// Makes an entry a row of the journal; returns when it is one.
     fn append(&self, lane: &mut Lane, mut entry: Entry) -> Result<(), StoreError> {
         let next = Position { place: entry.place, chain: entry.chain };
+        let mut is_last = false;
         loop {
             match self.send(&entry) {
                 Ok(Verdict::Accepted) => return Ok(()),
@@ -123,6 +128,15 @@ impl LedgerStore {
             if self.settle(lane, next)? {
                 return Ok(());
             }
+            // Once more: what failed may have been the connection.
+            let is_ending = self.ending.load(Ordering::Relaxed);
+            if is_ending && is_last {
+                return Err(self.lose(
+                    "the ledger did not take a write while the node stopped; it is not done",
+                ));
+            }
+            is_last = is_ending;
+            Self::pause(lane);
             entry.epoch = lane.epoch;
         }
     }
@@ -179,9 +193,13 @@ impl LedgerStore {
         if self.ending.load(Ordering::Relaxed) {
             return Err(self.lose("the ledger could not be reached while the node stopped; writes that were not answered may be done or not"));
         }
+        Self::pause(lane);
+        Ok(())
+    }
+
+    fn pause(lane: &mut Lane) {
         thread::sleep(lane.pause);
         lane.pause = (lane.pause * 2).min(RETRY_PAUSE_MAX);
-        Ok(())
     }
 
     fn note_failure(&self, error: &LedgerError) {
@@ -269,6 +287,14 @@ impl Store for LedgerStore {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    /// A statement that never ends in time would be tried for ever, and everything behind it would wait.
+    fn takes(&self, batch: &Batch) -> bool {
+        let raw = batch.bytes();
+        raw <= TRANSACTION_BYTES_MAX
+            || (raw <= TRANSACTION_RAW_BYTES_MAX
+                && encode_batch(batch).len() <= TRANSACTION_BYTES_MAX)
     }
 
     fn room(&self) -> Room {
