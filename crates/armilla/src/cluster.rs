@@ -13,6 +13,7 @@ pub(crate) mod keeping;
 mod life;
 mod node;
 mod operations;
+mod pace;
 mod record;
 pub(crate) mod serve;
 mod slices;

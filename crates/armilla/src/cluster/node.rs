@@ -7,6 +7,7 @@
 //! hands the account over ([`super::handover`]) begins another life in the same process, once nothing of the account is left ([`super::life`]).
 
 use super::heir::{HeirSeen, epoch_as_heir};
+use super::pace::Pace;
 use crate::terminal::note;
 use armilla_gateway::cluster::{NodeFacts, NodeGauges, NodeRole, Nodes, OwnerPlace, OwnerPlaces};
 use armilla_model::clock::monotonic;
@@ -235,12 +236,14 @@ pub(super) fn end(status: i32, line: &str) -> ! {
 /// Starts the thread of the beats.
 pub(super) fn start_beats(node: Arc<NodeState>) -> thread::JoinHandle<()> {
     spawn("beats", move || {
-        let every = node.member.lease().beat_every();
+        let mut pace = Pace::new(node.member.lease(), MOVING_LOOK_EVERY, monotonic());
         while !node.leaving.load(Ordering::Acquire) {
             let begun = monotonic();
-            beat(&node);
-            let every = if node.is_moving() { every.min(MOVING_LOOK_EVERY) } else { every };
-            thread::sleep(every.saturating_sub(begun.elapsed()));
+            if pace.is_beat_due(begun, node.is_moving()) {
+                beat(&node);
+            }
+            look(&node);
+            thread::sleep(pace.pause(begun, monotonic(), node.is_moving()));
         }
     })
 }
@@ -278,6 +281,10 @@ fn beat(node: &NodeState) {
             tracing::warn!(%error, "a beat was not heard");
         }
     }
+}
+
+/// Sees who owns the account, and tells the front.
+fn look(node: &NodeState) {
     match node.member.look() {
         Ok(ownership) => {
             node.publish(&ownership);

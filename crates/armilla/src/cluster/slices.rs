@@ -12,6 +12,7 @@ mod term;
 
 use super::heir::{HeirSeen, epoch_as_heir};
 use super::node::{LOST_STATUS, end};
+use super::pace::Pace;
 use crate::terminal::note;
 use armilla_engine::Account;
 use armilla_engine::views::{SliceCopies, SliceCopy};
@@ -113,6 +114,13 @@ impl SlicedNode {
     /// Whether answers of this node count.
     pub(super) fn holds_lease(&self) -> bool {
         self.member.lease().is_held() && !self.is_stopping()
+    }
+
+    /// A slice is to change its owner.
+    fn is_moving(&self) -> bool {
+        let is_moving =
+            |slice: &SliceState| slice.ownership.lock().as_ref().is_some_and(Ownership::is_moving);
+        self.slices.iter().any(is_moving)
     }
 
     fn is_stopping(&self) -> bool {
@@ -325,16 +333,14 @@ impl OwnershipWatcher for SliceWatcher {
 /// Starts the thread of the beats.
 pub(super) fn start_beats(node: Arc<SlicedNode>) -> thread::JoinHandle<()> {
     term::spawn("beats", move || {
-        let every = node.member.lease().beat_every();
+        let mut pace = Pace::new(node.member.lease(), MOVING_LOOK_EVERY, monotonic());
         while !node.leaving.load(Ordering::Acquire) {
             let begun = monotonic();
-            beat(&node);
-            let is_moving = |slice: &SliceState| {
-                slice.ownership.lock().as_ref().is_some_and(Ownership::is_moving)
-            };
-            let is_moving = node.slices.iter().any(is_moving);
-            let every = if is_moving { every.min(MOVING_LOOK_EVERY) } else { every };
-            thread::sleep(every.saturating_sub(begun.elapsed()));
+            if pace.is_beat_due(begun, node.is_moving()) {
+                beat(&node);
+            }
+            look(&node);
+            thread::sleep(pace.pause(begun, monotonic(), node.is_moving()));
         }
     })
 }
@@ -351,6 +357,10 @@ fn beat(node: &SlicedNode) {
             tracing::warn!(%error, "a beat was not heard");
         }
     }
+}
+
+/// Sees who owns which slice, and tells the fronts.
+fn look(node: &SlicedNode) {
     let journals: Vec<_> = node.slices.iter().map(|slice| slice.at).collect();
     match node.member.look_at(&journals) {
         Ok(seen) => {
@@ -455,17 +465,19 @@ mod tests {
         let (b, _) = node(&ledger.another_node(), "b", heir_places);
         ledger.take(journals[1], Epoch(0)).unwrap().unwrap();
         a.slices[1].serve();
-        look(&a, &b, 1);
+        meet(&a, &b, 1);
         let ownership = a.slices[1].ownership.lock().clone().unwrap();
         let heir = ownership.others.first().unwrap();
         assert!(a.member.name_heir_at(journals[1], ownership.epoch, heir).unwrap());
         (a, told, b)
     }
 
-    fn look(owner: &SlicedNode, heir: &SlicedNode, times: u32) {
+    fn meet(owner: &SlicedNode, heir: &SlicedNode, times: u32) {
         for _ in 0..times {
-            beat(heir);
-            beat(owner);
+            for node in [heir, owner] {
+                beat(node);
+                look(node);
+            }
         }
     }
 
@@ -477,10 +489,10 @@ mod tests {
     #[test]
     fn a_slice_is_handed_over_when_its_heir_has_made_ready() {
         let (a, told, b) = owner_and_heir([5, 5], [5, 5]);
-        look(&a, &b, 5);
+        meet(&a, &b, 5);
         assert!(told[1].try_recv().is_err(), "it has no indexes yet");
         make_ready(&b);
-        look(&a, &b, 1);
+        meet(&a, &b, 1);
         assert_eq!(told[1].try_recv().unwrap().card.name, "b");
         assert!(told[0].try_recv().is_err());
     }
@@ -490,20 +502,20 @@ mod tests {
         // The owner lags far behind in the first slice, and the heir has nothing of the second.
         let (a, told, b) = owner_and_heir([10, 500], [9_000, 0]);
         b.slices[1].is_complete.store(false, Ordering::Release);
-        look(&a, &b, 3);
+        meet(&a, &b, 3);
         make_ready(&b);
-        look(&a, &b, 3);
+        meet(&a, &b, 3);
         assert!(told[1].try_recv().is_err());
         b.slices[1].place.store(500, Ordering::Release);
         b.slices[1].is_complete.store(true, Ordering::Release);
-        look(&a, &b, 1);
+        meet(&a, &b, 1);
         assert_eq!(told[1].try_recv().unwrap().card.name, "b");
     }
 
     #[test]
     fn the_lag_of_a_node_is_what_the_newest_one_has_more() {
         let (a, _told, b) = owner_and_heir([5, 5], [2, 0]);
-        look(&b, &a, 1);
+        meet(&b, &a, 1);
         let lag = |node: &SlicedNode| node.gauges.lag.load(Ordering::Relaxed);
         assert_eq!((lag(&a), lag(&b)), (0, 8));
     }
