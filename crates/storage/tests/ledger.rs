@@ -266,6 +266,33 @@ fn what_is_folded_is_in_the_base_and_may_be_cut() {
     }
 }
 
+/// A database that takes connections, answers what the driver asks first, and then nothing.
+#[test]
+fn a_database_that_falls_silent_while_a_session_is_opened_is_given_up() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut read = [0; 1024];
+        assert!(stream.read(&mut read).unwrap() > 0);
+        // Authenticated, ready.
+        stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+        assert!(stream.read(&mut read).unwrap() > 0);
+        // `show transaction_read_only` has one column and one row, "off".
+        let column = b"T\0\0\0\x1a\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+        let row = b"D\0\0\0\x0d\0\x01\0\0\0\x03off";
+        let end = b"C\0\0\0\x09SHOW\0Z\0\0\0\x05I";
+        stream.write_all(&[&column[..], row, end].concat()).unwrap();
+        while stream.read(&mut read).is_ok_and(|length| length > 0) {}
+    });
+    let url = format!("host=127.0.0.1 port={port} user=x sslmode=disable");
+    let (send, opened) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(PostgresLedger::open(&StoreAddress::new(&url)).err()));
+    let error = opened.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    assert_eq!(error, Some(LedgerError::Unreachable("no session in 6 s".into())));
+}
+
 /// The longest transaction that an owner lets in, with as much of a group before it as may be.
 #[test]
 fn the_longest_row_is_appended_in_the_time_of_a_statement() {

@@ -78,8 +78,16 @@ impl Line {
         Self { config, connector, role, session: tokio::sync::Mutex::new(None) }
     }
 
-    /// The open session, or a new one.
+    /// The open session, or a new one, in the time of an answer: who else opens it is waited for, and a database may take a connection and then say nothing.
     pub(super) async fn session(&self) -> Result<Arc<Session>, LedgerError> {
+        let opened = tokio::time::timeout(ANSWER_WAIT_MAX, self.open_session()).await;
+        opened.unwrap_or_else(|_| {
+            let waited = ANSWER_WAIT_MAX.as_secs();
+            Err(LedgerError::Unreachable(format!("no session in {waited} s")))
+        })
+    }
+
+    async fn open_session(&self) -> Result<Arc<Session>, LedgerError> {
         let mut kept = self.session.lock().await;
         if let Some(session) = kept.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(session));
@@ -255,7 +263,11 @@ impl Session {
 
     /// Runs several statements as one implicit transaction.
     pub(super) async fn run_text(&self, text: &str) -> Result<(), LedgerError> {
-        let ran = self.client.batch_execute(text).await;
+        let ran = tokio::time::timeout(ANSWER_WAIT_MAX, self.client.batch_execute(text)).await;
+        let Ok(ran) = ran else {
+            self.end();
+            return Err(LedgerError::OutcomeUnknown("no answer in time".into()));
+        };
         ran.map_err(|error| LedgerError::OutcomeUnknown(told(&error)))
     }
 
