@@ -33,6 +33,17 @@ struct Flaky {
     takes_no_rows: AtomicBool,
     /// How often rows were sent.
     sent: AtomicUsize,
+    /// What the journal is read as.
+    reading: Mutex<Reading>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Reading {
+    #[default]
+    Works,
+    /// Its rows are gone.
+    Empty,
+    Unreachable,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +67,7 @@ impl Flaky {
             folds_lost: AtomicUsize::new(0),
             takes_no_rows: AtomicBool::new(false),
             sent: AtomicUsize::new(0),
+            reading: Mutex::default(),
         })
     }
 
@@ -160,7 +172,11 @@ impl Ledger for Flaky {
         after: &[(ShardAt, Place)],
         bytes_max: usize,
     ) -> Result<Vec<JournalRow>, LedgerError> {
-        self.inner.journal(after, bytes_max)
+        match *self.reading.lock() {
+            Reading::Works => self.inner.journal(after, bytes_max),
+            Reading::Empty => Ok(Vec::new()),
+            Reading::Unreachable => Err(LedgerError::Unreachable("test".into())),
+        }
     }
 
     fn base(
@@ -181,6 +197,7 @@ impl Ledger for Flaky {
 #[derive(Default)]
 struct Ears {
     lost: AtomicBool,
+    ending: AtomicBool,
 }
 
 impl OwnershipWatcher for Ears {
@@ -193,6 +210,10 @@ impl OwnershipWatcher for Ears {
     fn recovered(&self) {}
 
     fn reached(&self, _place: Place) {}
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
 }
 
 /// A node: its member, its local store, and who hears of its losses.
@@ -532,6 +553,41 @@ fn a_follower_that_missed_rows_copies_anew() {
     assert_eq!(next.ledger.cut(ACCOUNT, taken.epoch, taken.folded).unwrap(), taken.folded.0);
     follower.follow();
     assert_eq!(content(&*follower.local.snapshot()), model);
+}
+
+/// Rows that vanish while a node takes the account, and a ledger that is away then: the take ends.
+#[test]
+fn a_take_waits_for_no_rows_that_are_gone_and_for_nothing_when_the_node_stops() {
+    let tables = MemoryLedger::new();
+    let owner = Node::join(&tables, "a", 1);
+    owner.ledger.folds_lost.store(usize::MAX, Ordering::SeqCst);
+    let store = owner.own();
+    let (mut random, mut model) = (fastrand::Rng::with_seed(1), State::new());
+    for _ in 0..3 {
+        store.commit(write(&mut random, &mut model), Durability::Synced).unwrap();
+    }
+    store.give_up();
+    owner.evict("a");
+    // What the next owner knows, and whether it has all rows that are not folded.
+    for (name, follows) in [("knows nothing", false), ("knows all", true)] {
+        let node = Node::join(&tables, name, 2);
+        let mut replica = node.replica();
+        while follows && replica.follow().unwrap() != Followed::UpToDate {}
+        *node.ledger.reading.lock() = Reading::Empty;
+        let epoch = node.member.look().unwrap().epoch;
+        let (replica, error) = replica.take(epoch, RETENTION, node.ears.clone()).err().unwrap();
+        let error = error.unwrap().to_string();
+        assert!(error.contains("the journal lacks place 1"), "{name}: {error}");
+        *node.ledger.reading.lock() = Reading::Unreachable;
+        let epoch = node.member.look().unwrap().epoch;
+        let ears = node.ears.clone();
+        let (send, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || send.send(replica.take(epoch, RETENTION, ears).err()));
+        node.ears.ending.store(true, Ordering::Relaxed);
+        let (_, error) = ended.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+        assert!(matches!(error, Some(ReplicaError::Ledger(LedgerError::Unreachable(_)))));
+        node.evict(name);
+    }
 }
 
 /// A local store on a disk that fails.

@@ -222,6 +222,10 @@ impl OwnershipWatcher for NodeState {
         self.place.store(place.0, Ordering::Release);
     }
 
+    fn is_ending(&self) -> bool {
+        self.is_stopping()
+    }
+
     fn appended(&self, took: Duration) {
         self.gauges.note_append(took);
     }

@@ -325,6 +325,10 @@ impl OwnershipWatcher for SliceWatcher {
         self.node.slices[self.number as usize].place.store(place.0, Ordering::Release);
     }
 
+    fn is_ending(&self) -> bool {
+        self.node.is_stopping()
+    }
+
     fn appended(&self, took: Duration) {
         self.node.gauges.note_append(took);
     }

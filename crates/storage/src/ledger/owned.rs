@@ -51,6 +51,11 @@ pub trait OwnershipWatcher: Send + Sync {
     /// The local copy has everything up to here.
     fn reached(&self, place: Place);
 
+    /// Whether this node ends: what waits for the ledger while it takes a journal over is given up.
+    fn is_ending(&self) -> bool {
+        false
+    }
+
     /// The ledger has taken a row, after so long.
     fn appended(&self, took: Duration) {
         let _ = took;

@@ -11,7 +11,9 @@ use std::{fmt, thread};
 
 use super::owned::{LedgerStore, Owned, OwnershipWatcher};
 use super::position::{ACCOUNT, Position};
-use super::{Epoch, JournalRow, Ledger, LedgerError, Place, ShardAt, Taken, decode_batch};
+use super::{
+    Epoch, JournalRow, Ledger, LedgerError, Place, ShardAt, ShardRow, Taken, decode_batch,
+};
 use crate::{Batch, Direction, Durability, KeyRange, Keyspace, Store, StoreError};
 
 /// Rows of one page of the base.
@@ -158,7 +160,8 @@ impl Replica {
             Ok(None) => return Err((self, None)),
             Err(error) => return Err((self, Some(error.into()))),
         };
-        let unfolded = match self.reach(taken).and_then(|()| self.unfolded(taken)) {
+        let reached = self.reach(taken, &*watcher);
+        let unfolded = match reached.and_then(|()| self.unfolded(taken)) {
             Ok(unfolded) => unfolded,
             Err(error) => return Err((self, Some(error))),
         };
@@ -175,7 +178,7 @@ impl Replica {
     }
 
     /// Follows to the newest row. Nobody adds one meanwhile.
-    fn reach(&mut self, taken: Taken) -> Result<(), ReplicaError> {
+    fn reach(&mut self, taken: Taken, watcher: &dyn OwnershipWatcher) -> Result<(), ReplicaError> {
         let tip = Position { place: taken.place, chain: taken.chain };
         loop {
             if let Some(position) = self.position
@@ -186,11 +189,18 @@ impl Replica {
                 }
                 return Err(ReplicaError::Ahead { copy: position.place, ledger: tip.place });
             }
+            if watcher.is_ending() {
+                return Err(LedgerError::Unreachable("the node stops".into()).into());
+            }
+            let before = self.position;
             match self.follow() {
                 Err(ReplicaError::Ledger(LedgerError::Unreachable(_))) => {
                     thread::sleep(RETRY_PAUSE);
                 }
-                other => other.map(drop)?,
+                Err(error) => return Err(error),
+                Ok(_) if self.position != before => {}
+                // Nothing was there that could be applied.
+                Ok(_) => return Err(self.missing(taken, before.map_or(Place(0), |at| at.place))),
             }
         }
     }
@@ -200,10 +210,13 @@ impl Replica {
         let mut unfolded = Vec::new();
         let mut place = taken.folded;
         while place < taken.place {
-            for row in self.ledger.journal(&[(self.at, place)], JOURNAL_BYTES)? {
+            let rows = self.ledger.journal(&[(self.at, place)], JOURNAL_BYTES)?;
+            if rows.is_empty() {
+                return Err(self.missing(taken, place));
+            }
+            for row in rows {
                 if row.place != place.next() {
-                    let missing = format!("the journal lacks place {}", place.next());
-                    return Err(LedgerError::Damage(missing).into());
+                    return Err(self.missing(taken, place));
                 }
                 place = row.place;
                 unfolded.push((place, decode_batch(&row.batch)?));
@@ -212,11 +225,22 @@ impl Replica {
         Ok(unfolded)
     }
 
+    /// Why rows behind a place are not there while this node owns the journal. Whoever has taken it from this node may have folded and cut them.
+    fn missing(&self, taken: Taken, place: Place) -> ReplicaError {
+        match self.row() {
+            Ok(row) if row.epoch == taken.epoch => {
+                LedgerError::Damage(format!("the journal lacks place {}", place.next())).into()
+            }
+            Ok(_) => LedgerError::Unreachable("another node has taken the journal".into()).into(),
+            Err(error) => error,
+        }
+    }
+
     /// Makes the copy from base and journal.
     fn copy(&mut self) -> Result<(), ReplicaError> {
         self.clear()?;
         // Before the first page: what is folded meanwhile is in the journal above this place, too.
-        let folded = self.folded()?;
+        let folded = self.row()?.folded;
         self.copy_base()?;
         let Some(mut position) = self.position_at(folded)? else { return Ok(()) };
         loop {
@@ -235,10 +259,10 @@ impl Replica {
         }
     }
 
-    fn folded(&self) -> Result<Place, ReplicaError> {
+    /// The journal as the ledger knows it.
+    fn row(&self) -> Result<ShardRow, ReplicaError> {
         let row = self.ledger.shards()?.into_iter().find(|row| row.at == self.at);
-        let row = row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?;
-        Ok(row.folded)
+        Ok(row.ok_or_else(|| LedgerError::Damage("it has no journal".into()))?)
     }
 
     /// The position at a place that is folded: its row is the oldest that is never cut, until a later one is folded. Nothing when it was cut all the
@@ -321,7 +345,7 @@ impl Replica {
         let snapshot = self.store.snapshot();
         for keyspace in Keyspace::ALL {
             if !snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, 1)?.is_empty() {
-                return Ok(false);
+                return Ok(());
             }
         }
         Ok(true)
