@@ -271,7 +271,7 @@ impl Node {
         loop {
             match replica.follow() {
                 Ok(Followed::UpToDate) => return replica.position().unwrap(),
-                Ok(Followed::Behind) | Err(ReplicaError::Ledger(_)) => {}
+                Ok(Followed::Behind | Followed::Outrun) | Err(ReplicaError::Ledger(_)) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -551,6 +551,7 @@ fn a_follower_that_missed_rows_copies_anew() {
     let epoch = next.member.look().unwrap().epoch;
     let taken = next.ledger.take(ACCOUNT, epoch).unwrap().unwrap();
     assert_eq!(next.ledger.cut(ACCOUNT, taken.epoch, taken.folded).unwrap(), taken.folded.0);
+    assert_eq!(follower.replica().follow().unwrap(), Followed::Outrun, "and that is told");
     follower.follow();
     assert_eq!(content(&*follower.local.snapshot()), model);
 }

@@ -34,6 +34,9 @@ const MOVING_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Pause after the ledger failed.
 const FAILED_PAUSE: Duration = Duration::from_millis(200);
 
+/// What is told of a copy that was too slow.
+pub(super) const OUTRUN: &str = "rows of the journal were removed before this copy had them, and it is made anew: if that comes again, give all nodes a --retention that is longer than a copy takes";
+
 /// What the threads of a node share.
 pub(super) struct NodeState {
     pub(super) member: Member,
@@ -346,6 +349,10 @@ fn follow_until_owner(
         node.place.store(place.0, Ordering::Release);
         match followed {
             Ok(Followed::Behind) => continue,
+            Ok(Followed::Outrun) => {
+                tracing::warn!("{OUTRUN}");
+                continue;
+            }
             Ok(Followed::UpToDate) => {}
             Err(error) => {
                 complain(&error);

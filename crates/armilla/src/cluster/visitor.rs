@@ -21,6 +21,9 @@ use tempfile::TempDir;
 /// How long rows stay for followers that a command has written. It ends before it would cut one.
 const RETENTION: Duration = Duration::from_secs(600);
 
+/// How often a copy is made anew because rows were cut before it had them.
+const OUTRUN_MAX: u32 = 1;
+
 /// A copy of an account, or of one slice of it.
 pub(super) struct Visitor {
     pub(super) ledger: Arc<PostgresLedger>,
@@ -71,7 +74,7 @@ impl Visitor {
         let at = slice_journal(slice);
         let replica = Replica::of_journal(at, store.clone(), self.ledger.clone());
         let mut replica = replica.map_err(refusal)?;
-        while replica.follow().map_err(|error| error.to_string())? == Followed::Behind {}
+        follow_to_the_end(|| replica.follow().map_err(|error| error.to_string()))?;
         self.copies.push(Copied { at, store, replica });
         Ok(())
     }
@@ -110,6 +113,23 @@ impl Visitor {
         changed?;
         left.map_err(|error| error.to_string())?;
         Ok((ledger, record))
+    }
+}
+
+/// Follows until a copy has everything. One that was outrun is made anew once: the first may have begun just before rows were removed.
+fn follow_to_the_end(mut follow: impl FnMut() -> Result<Followed, String>) -> Result<(), String> {
+    let mut outrun = 0;
+    loop {
+        match follow()? {
+            Followed::UpToDate => return Ok(()),
+            Followed::Behind => {}
+            Followed::Outrun if outrun < OUTRUN_MAX => outrun += 1,
+            Followed::Outrun => {
+                return Err("rows of the journal were removed twice before the copy had them: give all nodes a --retention that is \
+                            longer than a copy takes, and try again"
+                    .to_owned());
+            }
+        }
     }
 }
 
@@ -207,5 +227,22 @@ impl Beats {
         self.over.store(true, Ordering::Release);
         // It never panics, and ends after its last statement.
         let _ended = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Followed::{Behind, Outrun, UpToDate};
+
+    #[test]
+    fn a_copy_that_is_outrun_twice_is_given_up_and_names_the_option() {
+        let follow = |steps: &[Followed]| {
+            let mut steps = steps.iter().copied();
+            follow_to_the_end(|| steps.next().ok_or_else(|| "it went on".to_owned()))
+        };
+        assert_eq!(follow(&[Behind, Outrun, Behind, UpToDate]), Ok(()));
+        let refused = follow(&[Outrun, Behind, Outrun, Behind]).unwrap_err();
+        assert!(refused.contains("--retention"), "{refused}");
     }
 }

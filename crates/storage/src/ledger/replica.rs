@@ -91,6 +91,8 @@ pub enum Followed {
     UpToDate,
     /// There is more to apply.
     Behind,
+    /// Rows were cut before the copy had them: it is made anew, and must be quicker than rows are cut.
+    Outrun,
 }
 
 impl Replica {
@@ -130,14 +132,12 @@ impl Replica {
     /// [`ReplicaError`]; after a failure of the ledger the next call goes on.
     pub fn follow(&mut self) -> Result<Followed, ReplicaError> {
         let Some(position) = self.position else {
-            self.copy()?;
-            return Ok(Followed::Behind);
+            return Ok(if self.copy()? { Followed::Behind } else { Followed::Outrun });
         };
         let rows = self.ledger.journal(&[(self.at, position.place)], JOURNAL_BYTES)?;
         if rows.first().is_some_and(|row| row.place != position.place.next()) {
-            // Rows were cut before they were read here.
             self.position = None;
-            return Ok(Followed::Behind);
+            return Ok(Followed::Outrun);
         }
         let is_short = is_short(&rows);
         self.position = Some(self.apply(position, &rows, Noted::EachBatch)?);
@@ -236,17 +236,17 @@ impl Replica {
         }
     }
 
-    /// Makes the copy from base and journal.
-    fn copy(&mut self) -> Result<(), ReplicaError> {
+    /// Makes the copy from base and journal; false when rows that it needs were cut before it had them.
+    fn copy(&mut self) -> Result<bool, ReplicaError> {
         self.clear()?;
         // Before the first page: what is folded meanwhile is in the journal above this place, too.
         let folded = self.row()?.folded;
         self.copy_base()?;
-        let Some(mut position) = self.position_at(folded)? else { return Ok(()) };
+        let Some(mut position) = self.position_at(folded)? else { return Ok(false) };
         loop {
             let rows = self.ledger.journal(&[(self.at, position.place)], JOURNAL_BYTES)?;
             if rows.first().is_some_and(|row| row.place != position.place.next()) {
-                return Ok(());
+                return Ok(false);
             }
             position = self.apply(position, &rows, Noted::Never)?;
             if is_short(&rows) {
@@ -254,7 +254,7 @@ impl Replica {
                 position.note(&mut batch);
                 self.store.commit(batch, Durability::Synced)?;
                 self.position = Some(position);
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -345,7 +345,7 @@ impl Replica {
         let snapshot = self.store.snapshot();
         for keyspace in Keyspace::ALL {
             if !snapshot.page(keyspace, &KeyRange::all(), Direction::Forward, 1)?.is_empty() {
-                return Ok(());
+                return Ok(false);
             }
         }
         Ok(true)

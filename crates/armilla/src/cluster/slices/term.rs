@@ -7,7 +7,7 @@
 
 use super::{SliceWatcher, SlicedNode};
 use crate::advise::Watching;
-use crate::cluster::node::{LOST_STATUS, REFUSED_STATUS, complain, end};
+use crate::cluster::node::{LOST_STATUS, OUTRUN, REFUSED_STATUS, complain, end};
 use crate::control::Control;
 use armilla_engine::Account;
 use armilla_gateway::cluster::{LateService, SlicedService};
@@ -124,6 +124,10 @@ impl SliceWork {
             self.slice().is_complete.store(is_complete, Ordering::Release);
             match followed {
                 Ok(Followed::Behind) => continue,
+                Ok(Followed::Outrun) => {
+                    tracing::warn!(slice = self.number, "{OUTRUN}");
+                    continue;
+                }
                 Ok(Followed::UpToDate) => {}
                 Err(error) => {
                     complain(&error);
