@@ -1,11 +1,13 @@
-//! The file `node` in a node's data folder: whose copy it is.
+//! The file `node` in a node's data folder: whose copy it is, and whether the node is being drained.
 
 use super::record::AccountRecord;
+use super::serve::patiently;
 use armilla_storage::disk::{Disk as _, FolderDisk};
-use armilla_storage::ledger::Incarnation;
+use armilla_storage::ledger::{Incarnation, Member};
 use armilla_storage::{Direction, KeyRange, Keyspace, Store, StoreError};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FILE: &str = "node";
 
@@ -16,6 +18,51 @@ pub(super) struct NodeFile {
     pub(super) name: String,
     /// The life of the node that had the folder last.
     pub(super) incarnation: u64,
+    /// That life is being drained, and was not ended in order. Others forget it once the node is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) draining: bool,
+}
+
+/// A node that has joined, with what its folder notes of it.
+pub(super) struct Joined {
+    pub(super) member: Member,
+    pub(super) notes: NodeNotes,
+}
+
+/// Keeps the file of a folder up to whether the node is being drained.
+#[derive(Default)]
+pub(super) struct NodeNotes(Option<Mutex<(PathBuf, NodeFile)>>);
+
+impl Joined {
+    /// Notes the life that begins. A node whose life before was being drained and ended without an order is drained again, however long ago that was.
+    pub(super) fn enter(member: Member, folder: &Path, file: NodeFile) -> Result<Self, String> {
+        let incarnation = member.incarnation().0;
+        let file = NodeFile { incarnation, ..file };
+        file.write(folder)?;
+        if file.draining {
+            patiently(|| member.drain())?;
+        }
+        let notes = NodeNotes(Some(Mutex::new((folder.to_owned(), file))));
+        Ok(Self { member, notes })
+    }
+}
+
+impl NodeNotes {
+    /// Notes whether the node is being drained, where that is news.
+    pub(super) fn note_draining(&self, is_draining: bool) {
+        let Some(noted) = &self.0 else { return };
+        let (folder, file) = &mut *noted.lock();
+        if file.draining == is_draining {
+            return;
+        }
+        let news = NodeFile { draining: is_draining, ..file.clone() };
+        match news.write(folder) {
+            Ok(()) => *file = news,
+            Err(error) => {
+                tracing::warn!(%error, "the data folder could not note whether this node is drained");
+            }
+        }
+    }
 }
 
 impl NodeFile {
@@ -137,8 +184,57 @@ pub(super) fn refuse_foreign_data(store: &dyn Store, folder: &Path) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armilla_storage::ledger::{ACCOUNT, Ledger as _, MemoryLedger, NodeCard};
     use armilla_storage::{Batch, Durability, MemoryStore};
+    use std::sync::Arc;
     use std::time::Duration;
+
+    fn file_of(name: &str) -> NodeFile {
+        NodeFile { account: "x".into(), name: name.into(), incarnation: 7, draining: false }
+    }
+
+    /// Joins as the life before of this folder left it.
+    fn join(ledger: &MemoryLedger, folder: &Path) -> Joined {
+        let found = NodeFile::read(folder).unwrap().unwrap_or_else(|| file_of("a"));
+        let (address, version) = (String::new(), String::new());
+        let card = NodeCard { name: found.name.clone(), address, version };
+        let before = Some(Incarnation(found.incarnation));
+        let member = Member::join(Arc::new(ledger.clone()), card, before, Duration::from_secs(10));
+        Joined::enter(member.unwrap(), folder, found).unwrap()
+    }
+
+    #[test]
+    fn a_drained_node_stays_drained_after_a_crash_of_any_length_and_not_after_a_stop() {
+        let temporary = tempfile::tempdir().unwrap();
+        let ledger = MemoryLedger::new();
+        ledger.open(ACCOUNT.home, &[(ACCOUNT.shard, 0)]).unwrap();
+        let is_drained = |joined: &Joined| joined.member.look().unwrap().is_draining;
+        let row = || ledger.nodes().unwrap().into_iter().next().unwrap();
+        let first = join(&ledger, temporary.path());
+        assert!(!is_drained(&first));
+        assert!(ledger.drain(&row()).unwrap());
+        first.notes.note_draining(is_drained(&first));
+        // It crashes, and the others declare it gone after its lease.
+        assert!(ledger.evict(&row()).unwrap());
+        let second = join(&ledger, temporary.path());
+        assert!(is_drained(&second));
+        assert!(ledger.evict(&row()).unwrap());
+        let third = join(&ledger, temporary.path());
+        assert!(is_drained(&third), "it had not been stopped in order since");
+        third.notes.note_draining(false);
+        third.member.leave().unwrap();
+        assert!(!is_drained(&join(&ledger, temporary.path())));
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_version_is_of_a_node_that_is_not_drained() {
+        let temporary = tempfile::tempdir().unwrap();
+        let text = r#"{"account":"x","name":"a","incarnation":7}"#;
+        std::fs::write(temporary.path().join(FILE), text).unwrap();
+        assert_eq!(NodeFile::read(temporary.path()).unwrap(), Some(file_of("a")));
+        file_of("a").write(temporary.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(temporary.path().join(FILE)).unwrap(), text);
+    }
 
     #[test]
     fn a_folder_remembers_whose_it_is() {
@@ -146,7 +242,7 @@ mod tests {
         let folder = temporary.path();
         assert_eq!(NodeFile::read(folder).unwrap(), None);
         refuse_node_folder(folder).unwrap();
-        let file = NodeFile { account: "x".into(), name: "a".into(), incarnation: 7 };
+        let file = file_of("a");
         file.write(folder).unwrap();
         let found = NodeFile::read(folder).unwrap();
         assert_eq!(found.as_ref(), Some(&file));
@@ -166,7 +262,7 @@ mod tests {
     fn a_lost_copy_is_thrown_away_and_the_name_stays() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path();
-        let file = NodeFile { account: "x".into(), name: "a".into(), incarnation: 7 };
+        let file = file_of("a");
         file.write(folder).unwrap();
         std::fs::create_dir_all(folder.join("index/1")).unwrap();
         std::fs::write(folder.join("index/1/segment"), b"x").unwrap();
@@ -180,7 +276,7 @@ mod tests {
     #[test]
     fn every_damaged_byte_is_refused_or_changes_a_name() {
         let temporary = tempfile::tempdir().unwrap();
-        let file = NodeFile { account: "x".into(), name: "a".into(), incarnation: 7 };
+        let file = file_of("a");
         file.write(temporary.path()).unwrap();
         let path = temporary.path().join(FILE);
         let whole = std::fs::read(&path).unwrap();

@@ -9,7 +9,7 @@
 //! the account is still held, by a script that does not end for example, the whole process starts itself anew instead
 //! ([`handover::start_again`]).
 
-use super::folder::{self, FolderCopy, NodeFile, refuse_foreign_data};
+use super::folder::{self, FolderCopy, Joined, NodeFile, refuse_foreign_data};
 use super::handover::{self, Handover};
 use super::node::{self, NodeState};
 use super::serve::{NodePorts, patiently};
@@ -99,7 +99,7 @@ impl NodeLives {
         options: &ServeOptions,
         ledger: &Arc<PostgresLedger>,
         ports: &NodePorts,
-    ) -> Result<(Arc<dyn Store>, Member), String> {
+    ) -> Result<(Arc<dyn Store>, Joined), String> {
         let (folder, record) = (options.data(), &ports.record);
         let account = patiently(|| ledger.account())?;
         let found = NodeFile::read(&folder)?;
@@ -133,19 +133,19 @@ impl NodeLives {
             }
         })?;
         let member = member.map_err(|error| error.to_string())?;
-        let incarnation = member.incarnation().0;
-        NodeFile { account, name: ports.name.clone(), incarnation }.write(&folder)?;
-        Ok((store, member))
+        let draining = found.is_some_and(|found| found.draining);
+        let file = NodeFile { account, name: ports.name.clone(), incarnation: 0, draining };
+        Ok((store, Joined::enter(member, &folder, file)?))
     }
 
     /// Begins a life: follows, and takes the account over when nobody has it.
     pub(super) fn begin(
         self: &Arc<Self>,
         store: Arc<dyn Store>,
-        member: Member,
+        joined: Joined,
     ) -> Result<NodeLife, String> {
         let replica = Replica::new(store.clone(), self.ledger.clone()).map_err(refusal)?;
-        let (node, successors) = NodeState::new(member, self.places.clone(), self.gauges.clone());
+        let (node, successors) = NodeState::new(joined, self.places.clone(), self.gauges.clone());
         let node = Arc::new(node);
         let opened = Arc::new(Mutex::new(OpenAccount::default()));
         let handover = handover::start(node.clone(), self.late.clone(), opened.clone(), successors);
@@ -209,8 +209,8 @@ impl NodeLives {
             }
             thread::sleep(LOOK_EVERY);
         }
-        let (store, member) = Self::join(&self.options, &self.ledger, &self.ports)?;
-        self.begin(store, member)
+        let (store, joined) = Self::join(&self.options, &self.ledger, &self.ports)?;
+        self.begin(store, joined)
     }
 }
 

@@ -6,6 +6,7 @@
 //! [`LOST_STATUS`]: whatever it still had in its memory belongs to a life that is over, and a supervisor starts a fresh one. A node that
 //! hands the account over ([`super::handover`]) begins another life in the same process, once nothing of the account is left ([`super::life`]).
 
+use super::folder::{Joined, NodeNotes};
 use super::heir::{HeirSeen, epoch_as_heir};
 use super::pace::Pace;
 use crate::terminal::note;
@@ -40,6 +41,7 @@ pub(super) const OUTRUN: &str = "rows of the journal were removed before this co
 /// What the threads of a node share.
 pub(super) struct NodeState {
     pub(super) member: Member,
+    notes: NodeNotes,
     places: OwnerPlaces,
     gauges: Arc<NodeGauges>,
     /// The newest row that is in the local copy, as far as this thread knows.
@@ -64,13 +66,15 @@ pub(super) struct NodeState {
 impl NodeState {
     /// The state of a node that has joined, and whom it shall hand the account over to, once it shall.
     pub(super) fn new(
-        member: Member,
+        joined: Joined,
         places: OwnerPlaces,
         gauges: Arc<NodeGauges>,
     ) -> (Self, mpsc::Receiver<NodeRow>) {
         let (successors, told) = mpsc::channel();
+        let Joined { member, notes } = joined;
         let state = Self {
             member,
+            notes,
             places,
             gauges,
             place: AtomicU64::new(0),
@@ -125,6 +129,7 @@ impl NodeState {
     /// Ends the beats, and tells the others not to wait.
     pub(super) fn leave(&self, beats: thread::JoinHandle<()>) {
         self.end_beats(beats);
+        self.notes.note_draining(false);
         if let Err(error) = self.member.leave() {
             note(&format!("the others wait for the end of this node's lease: {error}"));
         }
@@ -297,6 +302,9 @@ fn look(node: &NodeState) {
             node.publish(&ownership);
             node.measure(&ownership);
             consider_successor(node, &ownership);
+            if ownership.is_draining {
+                node.notes.note_draining(true);
+            }
             *node.ownership.lock() = Some(ownership);
         }
         Err(error) => {

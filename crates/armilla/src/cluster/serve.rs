@@ -1,5 +1,6 @@
 //! `armilla serve --store …`: one of several nodes, from its start to its end.
 
+use super::folder::Joined;
 use super::handover;
 use super::life::{NodeLife, NodeLives};
 use super::record::AccountRecord;
@@ -16,7 +17,7 @@ use armilla_gateway::serve::{Protocols, Stopped, runtime};
 use armilla_gateway::{Gateway, Server, Service, Settings};
 use armilla_model::clock::{Clock, SystemClock, monotonic};
 use armilla_storage::Store;
-use armilla_storage::ledger::{ACCOUNT, Ledger, LedgerError, Member, PostgresLedger, Replication};
+use armilla_storage::ledger::{ACCOUNT, Ledger, LedgerError, PostgresLedger, Replication};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -68,9 +69,9 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), String> {
     if ports.record.slices() > 1 {
         return super::slices::serve::run(options, ports, &ledger);
     }
-    let (store, member) = NodeLives::join(options, &ledger, &ports)?;
+    let (store, joined) = NodeLives::join(options, &ledger, &ports)?;
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
-    let stopped = match runtime.block_on(serve(options, ports, ledger, store, member))? {
+    let stopped = match runtime.block_on(serve(options, ports, ledger, store, joined))? {
         Ending::Stopped(stopped) => stopped,
         Ending::HandedOver(heir) => handover::start_again(&heir),
     };
@@ -166,7 +167,7 @@ async fn serve(
     ports: NodePorts,
     ledger: Arc<PostgresLedger>,
     store: Arc<dyn Store>,
-    member: Member,
+    joined: Joined,
 ) -> Result<Ending, String> {
     let trusted = trusted(options, &ports.record)?;
     let (front, places) = Front::new(&ports.name, trusted).map_err(|error| error.to_string())?;
@@ -187,7 +188,7 @@ async fn serve(
         explorer: options.explorer_address(&bound),
         runtime: tokio::runtime::Handle::current(),
     });
-    let mut life = Some(lives.begin(store, member)?);
+    let mut life = Some(lives.begin(store, joined)?);
     let mut heir = None;
     let mut told = pin!(stop_signal());
     let stop = async {

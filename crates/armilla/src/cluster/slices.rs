@@ -10,6 +10,7 @@ pub(super) mod operations;
 pub(super) mod serve;
 mod term;
 
+use super::folder::{Joined, NodeNotes};
 use super::heir::{HeirSeen, epoch_as_heir};
 use super::node::{LOST_STATUS, end};
 use super::pace::Pace;
@@ -41,6 +42,7 @@ const TURN_WAIT: Duration = Duration::from_secs(1);
 /// What the threads of a node share.
 pub(super) struct SlicedNode {
     pub(super) member: Member,
+    notes: NodeNotes,
     pub(super) slices: Vec<SliceState>,
     gauges: Arc<NodeGauges>,
     balance: Balance,
@@ -76,7 +78,7 @@ pub(super) struct SliceState {
 impl SlicedNode {
     /// The state of a node that has joined, and for each slice whom it shall be handed over to, once it shall.
     pub(super) fn new(
-        member: Member,
+        joined: Joined,
         copies: Vec<(Arc<dyn Store>, OwnerPlaces)>,
         (gauges, balance_after): (Arc<NodeGauges>, Option<Duration>),
     ) -> (Self, Vec<mpsc::Receiver<NodeRow>>) {
@@ -100,8 +102,10 @@ impl SlicedNode {
             }
         };
         let slices = (0..).zip(copies).map(slice).collect();
+        let Joined { member, notes } = joined;
         let state = Self {
             member,
+            notes,
             slices,
             gauges,
             balance: Balance::new(balance_after),
@@ -137,6 +141,7 @@ impl SlicedNode {
         self.leaving.store(true, Ordering::Release);
         // It never panics, and ends after its last statement.
         let _ended = beats.join();
+        self.notes.note_draining(false);
         if let Err(error) = self.member.leave() {
             note(&format!("the others wait for the end of this node's lease: {error}"));
         }
@@ -371,6 +376,9 @@ fn look(node: &SlicedNode) {
             balance::consider(node, &seen);
             let own = node.member.incarnation();
             measure(node, &seen);
+            if seen.iter().any(|ownership| ownership.is_draining) {
+                node.notes.note_draining(true);
+            }
             for (number, (slice, ownership)) in (0..).zip(node.slices.iter().zip(seen)) {
                 slice.publish(&ownership, own);
                 consider_successor(node, (number, slice), &ownership);
@@ -446,10 +454,11 @@ mod tests {
         let card = NodeCard { name: name.to_owned(), address, version };
         let lease = Duration::from_secs(60);
         let member = Member::join(Arc::new(ledger.clone()), card, None, lease).unwrap();
+        let joined = Joined { member, notes: NodeNotes::default() };
         let copy = || -> (Arc<dyn Store>, OwnerPlaces) {
             (Arc::new(MemoryStore::new()), watch::Sender::new(OwnerPlace::Nobody))
         };
-        let (node, told) = SlicedNode::new(member, vec![copy(), copy()], (Arc::default(), None));
+        let (node, told) = SlicedNode::new(joined, vec![copy(), copy()], (Arc::default(), None));
         for (slice, place) in node.slices.iter().zip(places) {
             slice.place.store(place, Ordering::Release);
             slice.is_complete.store(true, Ordering::Release);

@@ -214,7 +214,12 @@ impl Member {
         Ok(member)
     }
 
-    fn drain(&self) -> Result<(), LedgerError> {
+    /// Takes no part from now on, as an operator wanted of a life of this node before.
+    ///
+    /// # Errors
+    ///
+    /// When the ledger fails.
+    pub fn drain(&self) -> Result<(), LedgerError> {
         let nodes = self.ledger.nodes()?;
         let own = nodes.iter().find(|node| node.incarnation == self.incarnation);
         own.map_or(Ok(false), |own| self.ledger.drain(own)).map(drop)

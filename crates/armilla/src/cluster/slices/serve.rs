@@ -2,7 +2,7 @@
 
 use super::SlicedNode;
 use super::term::{self, OpenSlice, OpenTerm, Rehearse, SliceWork};
-use crate::cluster::folder::{self, FolderCopy, NodeFile};
+use crate::cluster::folder::{self, FolderCopy, Joined, NodeFile};
 use crate::cluster::life::etag_number;
 use crate::cluster::serve::{Doors, NodePorts, bind, greet, patiently, trusted};
 use crate::config::ServeOptions;
@@ -34,9 +34,9 @@ pub(in crate::cluster) fn run(
         patiently(|| ledger.open(at.home, &[(at.shard, 0)]))?;
     }
     let options = &shared_out(options, ports.record.slices());
-    let (stores, member) = join(options, ledger, &ports)?;
+    let (stores, joined) = join(options, ledger, &ports)?;
     let runtime = runtime(options.threads).map_err(|error| error.to_string())?;
-    let stopped = runtime.block_on(serve(options, &ports, ledger.clone(), stores, member))?;
+    let stopped = runtime.block_on(serve(options, &ports, ledger.clone(), stores, joined))?;
     if let Stopped::CutOff(connections) = stopped {
         note(&format!("{connections} connections did not finish in time and were cut off"));
     }
@@ -61,7 +61,7 @@ fn join(
     options: &ServeOptions,
     ledger: &Arc<PostgresLedger>,
     ports: &NodePorts,
-) -> Result<(Vec<Arc<dyn Store>>, Member), String> {
+) -> Result<(Vec<Arc<dyn Store>>, Joined), String> {
     let folder = options.data();
     let account = patiently(|| ledger.account())?;
     let found = NodeFile::read(&folder)?;
@@ -93,9 +93,9 @@ fn join(
         }
     })?;
     let member = member.map_err(|error| error.to_string())?;
-    let incarnation = member.incarnation().0;
-    NodeFile { account, name: ports.name.clone(), incarnation }.write(&folder)?;
-    Ok((stores, member))
+    let draining = found.is_some_and(|found| found.draining);
+    let file = NodeFile { account, name: ports.name.clone(), incarnation: 0, draining };
+    Ok((stores, Joined::enter(member, &folder, file)?))
 }
 
 /// Refuses a folder that holds something and belongs to no node.
@@ -115,7 +115,7 @@ async fn serve(
     ports: &NodePorts,
     ledger: Arc<PostgresLedger>,
     stores: Vec<Arc<dyn Store>>,
-    member: Member,
+    joined: Joined,
 ) -> Result<Stopped, String> {
     let folder = options.data();
     let mut fronts = Vec::new();
@@ -127,7 +127,7 @@ async fn serve(
         copies.push((store.clone(), places));
     }
     let gauges = fronts.first().map(|front| front.gauges()).unwrap_or_default();
-    let (node, told) = SlicedNode::new(member, copies, (gauges, options.node.balance_after()));
+    let (node, told) = SlicedNode::new(joined, copies, (gauges, options.node.balance_after()));
     let node = Arc::new(node);
     // Nothing is served before a slice is owned.
     let empty = stores.iter().map(|_| LateService::new()).collect();
