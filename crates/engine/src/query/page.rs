@@ -1,14 +1,12 @@
 //! A page in the making, and what is told with it.
 
 use crate::query::counters::Counters;
+use crate::query::plan::costs::PAGE_ROWS_EXPECTED;
 use armilla_model::charge::{Rates, RequestCharge};
 use armilla_model::limits::PAGE_SIZE_MAX;
 use armilla_sql::plan::payload_size;
 use bytes::Bytes;
 use std::time::Duration;
-
-/// Rows that a page has room for when its first one comes.
-const ROWS_EXPECTED: usize = 32;
 
 /// A page of rows.
 #[derive(Debug, Default)]
@@ -83,7 +81,7 @@ impl Page {
             return false;
         }
         if self.rows.capacity() == 0 {
-            self.rows.reserve(self.count_max.min(ROWS_EXPECTED));
+            self.rows.reserve(self.count_max.min(PAGE_ROWS_EXPECTED));
         }
         self.size += row.len();
         self.rows.push(row);

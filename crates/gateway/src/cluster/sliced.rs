@@ -335,6 +335,7 @@ mod tests {
             assert_eq!(asked(&sliced, item, 0).await, 0);
             assert_eq!(asked(&sliced, Operation::ListDatabases, 1).await, 0, "not the catalog's");
             let adopted = async {
+                // Pause: on a clock that is stopped, so that it is seen how long the answer waited.
                 sleep(std::time::Duration::from_secs(3)).await;
                 editions.rest.store(edition, Ordering::Relaxed);
             };

@@ -13,11 +13,12 @@ use http::request::Parts;
 use http_body_util::Full;
 use std::borrow::Cow;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What is known of a request before its walk begins.
 pub(super) struct Arrived<'a> {
-    pub(super) started: Instant,
+    pub(super) started: std::time::Instant,
     /// The name it was sent to, where that is another's.
     pub(super) foreign: Option<Cow<'a, str>>,
     pub(super) misdirected: Option<Error>,
@@ -50,7 +51,7 @@ impl<S: Service> Gateway<S> {
         peer: Peer,
         parts: &Parts,
         mut body: RequestBody,
-        started: Instant,
+        started: std::time::Instant,
     ) -> Response<Full<Bytes>> {
         let deadline = Front::deadline();
         loop {
@@ -66,7 +67,7 @@ impl<S: Service> Gateway<S> {
             if parts.headers.contains_key(FROM) {
                 return not_owner(self, parts);
             }
-            if tokio::time::Instant::now() >= deadline {
+            if Instant::now() >= deadline {
                 return response;
             }
             if let Some(front) = &self.settings.front {

@@ -264,6 +264,7 @@ fn large_write_buffers_are_flushed_at_rest() {
     let mut waited = Duration::ZERO;
     while !store.trees.all_flushed() {
         assert!(waited < FLUSH_WAIT_MAX, "nothing was flushed");
+        // Pause: between two looks.
         thread::sleep(FLUSH_WAIT_STEP);
         waited += FLUSH_WAIT_STEP;
     }

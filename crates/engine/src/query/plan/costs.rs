@@ -91,6 +91,8 @@ pub(crate) const PREFETCH_START: u64 = 32;
 pub(crate) const GATHER_MIN: u64 = 2;
 /// Of these the item cache is asked for so many, before most of them must be there for it to be asked on.
 pub(crate) const CACHE_ASKED_MIN: usize = 4;
+/// Rows that a page has room for when its first one comes: what a small query of one logical partition finds, so that most grow nothing.
+pub(crate) const PAGE_ROWS_EXPECTED: usize = 32;
 /// Items tried behind a full page, in the hope of finding that there is nothing more: an empty last page
 /// costs the client a round trip.
 pub(crate) const LOOK_AHEAD_ITEMS: u32 = 64;
