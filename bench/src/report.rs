@@ -264,6 +264,7 @@ fn others(text: &mut String, results: &Results) {
         ("idle", results.idle_mb),
         ("loaded", results.loaded_mb),
         ("after the run", results.after_mb),
+        ("ten seconds later", results.rested_mb),
     ] {
         let _ = writeln!(
             text,

@@ -28,6 +28,8 @@ const SUSTAINED_CELLS: u32 = 3;
 const SUSTAINED_COUNT: u64 = 400_000;
 /// How long the server may settle before its memory is read.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long the server rests before its memory is looked at once more.
+const REST: Duration = Duration::from_secs(10);
 
 /// A system under test: where it listens, and whose processor time counts.
 #[derive(Clone, Debug)]
@@ -107,6 +109,8 @@ pub(crate) struct Results {
     pub(crate) idle_mb: Option<f64>,
     pub(crate) loaded_mb: Option<f64>,
     pub(crate) after_mb: Option<f64>,
+    /// The same once the server has been asked nothing for a while.
+    pub(crate) rested_mb: Option<f64>,
     pub(crate) growth: Vec<GrowthResult>,
     pub(crate) growth_users: u64,
     pub(crate) growth_load: Option<Loaded>,
@@ -141,6 +145,8 @@ pub(crate) async fn run(settings: &Settings) -> Outcome<Results> {
     bench.sustain().await?;
     std::thread::sleep(SETTLE);
     bench.results.after_mb = processes::resident_mb(process);
+    std::thread::sleep(REST);
+    bench.results.rested_mb = processes::resident_mb(process);
     if let Some(users) = settings.growth {
         bench.grow(users).await?;
     }
